@@ -1,0 +1,112 @@
+"""Two monitors in, one answer out: pair, measure, judge, locate."""
+
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+from msprobe.store.monitor.table import Output
+
+from .band import LIMITS, Bands, Basis, bands, is_large, is_passing, steps_left
+from .deviations import Deviations, deviations
+from .finding import Curve, Finding, Result
+from .locate import Locator
+from .pairing import pair_outputs
+
+Array = np.ndarray[Any, Any]
+
+_AROUND = 100  # steps before and behind that a curve shows
+_CURVES = 6
+
+
+def compare_outputs(a: Output, b: Output, clean: Output | None = None) -> Result:
+    """Where `a` leaves the band around `b`, the trusted one. `clean`: another correct run of B's training.
+
+    UsageError where the sides have nothing in common.
+    """
+    paired = pair_outputs(a, b)
+    measured = [d for d in deviations(paired) if d.value.size]
+    if not measured:
+        raise UsageError(
+            f"{a.path} and {b.path} have no rank, kind, target and step in common; give two monitors of one training"
+        )
+    calibrated = list(deviations(pair_outputs(clean, b))) if clean is not None else None
+    how = bands(measured, calibrated)
+    locator = Locator(measured, how)
+    left, passed = _first_lasting(measured, how)
+    apart = locator.finding_of_first_step()
+    finding = apart or (locator.finding(left) if left is not None else None)
+    steps = np.unique(np.concatenate([d.step for d in measured]))
+    judged_from = _judged_from(how, steps, measured)
+    basis = how.basis if judged_from is not None or finding is not None else Basis.NOTHING
+    return Result(
+        target=str(a.path),
+        golden=str(b.path),
+        finding=finding,
+        stages=locator.stages(finding.step if finding is not None else None),
+        basis=basis,
+        steps=tuple(int(step) for step in steps),
+        judged_from=judged_from,
+        passed=passed,
+        compared=sum(d.value.size for d in measured if d.kind != "update"),
+        ranks=len(paired.ranks),
+        unmatched=paired.unmatched,
+        uncommon=paired.uncommon,
+        lost_ranks=paired.lost_ranks,
+        notes=(*(f"A: {note}" for note in a.notes), *(f"B: {note}" for note in b.notes)),
+        curves=_curves(finding, measured, how),
+    )
+
+
+def _first_lasting(measured: list[Deviations], how: Bands) -> tuple[int | None, tuple[int, ...]]:
+    """The first step that leaves the band to stay, and those before it at which gradients jumped and came back."""
+    passed: list[int] = []
+    far: set[int] | None = None
+    for step in steps_left(measured, how):
+        factor = 1.0
+        if passed and step <= passed[-1] + LIMITS.learn:
+            # What such a jump does to moments and weights takes some steps; a fault beside it is greater.
+            far = set(steps_left(measured, how, LIMITS.passing_wider)) if far is None else far
+            if step not in far or (step <= passed[-1] + LIMITS.soon and not is_large(measured, how, step)):
+                continue
+            factor = LIMITS.passing_wider
+        if not is_passing(measured, how, step, factor):
+            return step, tuple(passed)
+        passed.append(step)
+    return None, tuple(passed)
+
+
+def _judged_from(how: Bands, steps: Array, measured: list[Deviations]) -> int | None:
+    """The first step that was judged; None where none was."""
+    if how.basis is not Basis.LEARNED:
+        return int(steps[0])
+    firsts = [int(d.step[LIMITS.learn]) for d in measured if len(d.step) > LIMITS.learn]
+    return min(firsts, default=None)
+
+
+def _curves(finding: Finding | None, measured: list[Deviations], how: Bands) -> tuple[Curve, ...]:
+    """The series of what was found, in all statistics and on all ranks that have it; that of the finding first."""
+    if finding is None:
+        return ()
+    found: list[Curve] = []
+    for d in measured:
+        if d.kind == finding.kind and finding.target in d.names:
+            row = d.names.index(finding.target)
+            at = int(np.searchsorted(d.step, finding.step))
+            first, last = max(0, at - _AROUND), min(len(d.step), at + _AROUND)
+            limit = how.limit(d, first, last)[row]
+            part = slice(first, last)
+            curve = Curve(
+                d.rank,
+                d.kind,
+                d.statistic,
+                finding.target,
+                d.step[part],
+                d.a[row, part],
+                d.b[row, part],
+                d.value[row, part],
+                limit,
+            )
+            is_first = d.statistic == finding.statistic and d.rank == finding.ranks[0]
+            found.insert(0, curve) if is_first else found.append(curve)
+    return tuple(found[:_CURVES])

@@ -1,0 +1,244 @@
+"""How far two monitors are apart: a matrix of targets and steps for each statistic. Measures, and never judges.
+
+| statistic | deviation |
+|---|---|
+| `norm`, and what cannot be negative | ln(A / B) |
+| `min`, `max` | (A - B) / the greater of their magnitudes in B |
+| `mean` | (A - B) / norm of B: a mean near 0 says nothing of its own scale |
+| `zeros`, `nans` | A - B |
+| any other | (A - B) / (magnitude in B + its median) |
+| change by the update | the same statistic after minus before, of both: (A - B) / (magnitude in B + its median) |
+
+Infinite where one side alone is not finite, 0 where both are not in the same way, nan where a side has no row.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .pairing import Paired, PairedTable
+
+Array = np.ndarray[Any, Any]
+
+UPDATE = "update"
+"""The derived kind: what an update changed, `param_updated` minus `param_origin`."""
+
+_PLAIN = ("zeros", "nans")
+_SAMPLE = 4096
+_FLOAT32 = 1.2e-7  # 2**-23: two roundings of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Deviations:
+    """One statistic of one kind of one rank.
+
+    - `a`, `b`, `value`: float64, targets x columns
+    - `resolution`: up to this deviation the digits of the files, or float32, tell nothing: from `grain`, relative, and
+      `decimal`, absolute
+    """
+
+    rank: int
+    kind: str
+    statistic: str
+    names: tuple[str, ...]
+    step: Array
+    micro_step: Array
+    a: Array
+    b: Array
+    value: Array
+    resolution: Array
+    grain: float
+    decimal: float
+
+
+def deviations(paired: Paired) -> Iterator[Deviations]:
+    """Everything that both sides have of everything, kind by kind, and the changes by the update at the end of each
+    rank."""
+    weights: dict[tuple[int, str], dict[str, Deviations]] = {}
+    for table in paired.tables:
+        found = dict(_of_table(table))
+        yield from found.values()
+        if table.kind in ("param_origin", "param_updated"):
+            weights[table.rank, table.kind] = found
+    for rank in paired.ranks:
+        before, after = (weights.get((rank, kind), {}) for kind in ("param_origin", "param_updated"))
+        for statistic in after:
+            if statistic in before and statistic not in _PLAIN:
+                yield from _update(before[statistic], after[statistic])
+
+
+def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
+    common = [name for name in table.b.statistics if name in table.a.statistics]
+    shape = len(table.names), len(table.step)
+    sides = (
+        (table.a, _Places.of(table.row_of_a[table.a.target], table.column_of_a, shape)),
+        (table.b, _Places.of(table.row_of_b[table.b.target], table.column_of_b, shape)),
+    )
+    a, b = ({name: places.matrix(side.statistics[name]) for name in common} for side, places in sides)
+    there = None if all(places.is_full for _, places in sides) else sides[0][1].there() & sides[1][1].there()
+    grains = {name: max(_grain(table.a.statistics[name]), _grain(table.b.statistics[name])) for name in a}
+    decimals = {name: max(_decimal(table.a.statistics[name]), _decimal(table.b.statistics[name])) for name in a}
+    for name in a:
+        with np.errstate(all="ignore"):
+            scale = _scale(name, b)
+            unit = np.maximum(np.abs(b[name]) * grains[name], decimals[name])
+            if scale is None:
+                value = np.log(np.maximum(np.abs(a[name]), unit) / np.maximum(np.abs(b[name]), unit))
+                resolution = unit / np.maximum(np.abs(b[name]), unit)
+            else:
+                value, resolution = (a[name] - b[name]) / scale, unit / scale
+        value = _settled(a[name], b[name], value, there)
+        yield (
+            name,
+            Deviations(
+                table.rank,
+                table.kind,
+                name,
+                table.names,
+                table.step,
+                table.micro_step,
+                a[name],
+                b[name],
+                value,
+                _finite(resolution),
+                grains[name],
+                decimals[name],
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the rows of a table go in a matrix of targets x columns.
+
+    `order` is None where they are that matrix already, a column after the other; else the flat place of each row that
+    goes anywhere (`chosen`).
+    """
+
+    shape: tuple[int, int]
+    chosen: Array | None
+    order: Array | None
+    is_full: bool
+
+    @staticmethod
+    def of(rows: Array, columns: Array, shape: tuple[int, int]) -> "_Places":
+        if rows.size == shape[0] * shape[1] and rows.min(initial=0) >= 0 and columns.min(initial=0) >= 0:
+            grid = rows.reshape(shape[1], shape[0]), columns.reshape(shape[1], shape[0])
+            if (grid[0] == np.arange(shape[0])).all() and (grid[1] == np.arange(shape[1])[:, None]).all():
+                return _Places(shape, None, None, True)
+        chosen = (rows >= 0) & (columns >= 0)
+        order = rows[chosen].astype(np.int64) * shape[1] + columns[chosen]
+        reached = np.zeros(shape[0] * shape[1], bool)
+        reached[order] = True
+        return _Places(shape, chosen, order, bool(reached.all()))
+
+    def matrix(self, values: Array) -> Array:
+        """Values of a column; nan where there is no row."""
+        if self.order is None:
+            return np.ascontiguousarray(values.reshape(self.shape[1], self.shape[0]).T)
+        found = np.full(self.shape[0] * self.shape[1], np.nan)
+        found[self.order] = values[self.chosen]
+        return found.reshape(self.shape)
+
+    def there(self) -> Array:
+        """Whether there is a row."""
+        found = np.zeros(self.shape[0] * self.shape[1], bool)
+        found[slice(None) if self.order is None else self.order] = True
+        return found.reshape(self.shape)
+
+
+def _scale(name: str, b: Mapping[str, Array]) -> Array | float | None:
+    """What a difference is divided by; None for the logarithm of the ratio."""
+    if name == "norm":
+        return None
+    if name in _PLAIN:
+        return 1.0
+    tiny = np.finfo(np.float64).tiny
+    if name in ("min", "max") and "min" in b and "max" in b:
+        return np.asarray(np.maximum(np.maximum(np.abs(b["min"]), np.abs(b["max"])), tiny))
+    if name == "mean" and "norm" in b:
+        return np.maximum(b["norm"], tiny)
+    return _own_scale(b[name])
+
+
+def _own_scale(values: Array) -> Array:
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return np.asarray(np.maximum(magnitude + np.median(magnitude, axis=1, keepdims=True), np.finfo(np.float64).tiny))
+
+
+def _settled(a: Array, b: Array, value: Array, there: Array | None = None) -> Array:
+    """What is equal is 0; what is not finite on one side alone is infinite; what is on one side alone is nan."""
+    value[a == b] = 0.0
+    odd = ~np.isfinite(value)
+    if odd.any():
+        value[odd] = np.where(np.isnan(a[odd]) & np.isnan(b[odd]), 0.0, np.inf)
+    if there is not None:
+        value[~there] = np.nan
+    return value
+
+
+def _finite(resolution: Array) -> Array:
+    return np.asarray(np.nan_to_num(resolution, copy=False, nan=0.0, posinf=0.0))
+
+
+def _update(before: Deviations, after: Deviations) -> Iterator[Deviations]:
+    rows = [(n, before.names.index(name)) for n, name in enumerate(after.names) if name in set(before.names)]
+    common, of_after, of_before = np.intersect1d(after.step, before.step, return_indices=True)
+    if not rows or not len(common):
+        return
+    places_after, places_before = (
+        np.ix_(np.array([pair[at] for pair in rows]), columns) for at, columns in ((0, of_after), (1, of_before))
+    )
+    with np.errstate(all="ignore"):
+        a = after.a[places_after] - before.a[places_before]
+        b = after.b[places_after] - before.b[places_before]
+        scale = _own_scale(b)
+        value = (a - b) / scale
+        # Both terms are rounded, on both sides.
+        unit = 2 * np.maximum(np.abs(after.b[places_after]) * after.grain, after.decimal)
+        resolution = unit / scale
+    known = ~(np.isnan(after.value[places_after]) | np.isnan(before.value[places_before]))
+    yield Deviations(
+        after.rank,
+        UPDATE,
+        after.statistic,
+        tuple(after.names[n] for n, _ in rows),
+        common,
+        np.zeros_like(common),
+        a,
+        b,
+        _settled(a, b, value, known),
+        _finite(resolution),
+        after.grain,
+        after.decimal,
+    )
+
+
+def _grain(values: Array) -> float:
+    """Relative distance of two neighbouring numbers: of so many significant digits, at least of float32."""
+    sample = _sample(values)
+    sample = sample[np.abs(sample) < 1]
+    if not len(sample):
+        return _FLOAT32
+    exponent = np.floor(np.log10(np.abs(sample)))
+    mantissa = np.abs(sample) / 10.0**exponent
+    for digits in range(2, 8):
+        if (np.abs(mantissa - np.round(mantissa, digits - 1)) < 1e-9).all():
+            return float(10.0 ** (1 - digits))
+    return _FLOAT32
+
+
+def _decimal(values: Array) -> float:
+    """Absolute distance of two neighbouring numbers, where all have at most so many decimals; else 0."""
+    sample = _sample(values)
+    for digits in range(9):
+        if len(sample) and (np.abs(sample - np.round(sample, digits)) <= 1e-12 * np.abs(sample)).all():
+            return float(10.0**-digits) if digits else 0.0
+    return 0.0
+
+
+def _sample(values: Array) -> Array:
+    chosen = values[:: max(1, len(values) // _SAMPLE)]
+    return np.asarray(chosen[np.isfinite(chosen) & (chosen != 0)])

@@ -1,0 +1,119 @@
+"""What the comparison of two monitors found, as data."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from msprobe.store.monitor.layout import Stage
+
+from .band import Basis
+from .pairing import UncommonSteps, Unmatched
+
+Array = np.ndarray[Any, Any]
+
+
+class Cause(Enum):
+    """What the place of the first divergence means."""
+
+    DATA = "the first activations differ while the weights agree: another batch, or the first layer"
+    FORWARD = "the forward pass of a layer"
+    LOSS = "the loss differs while the activations agree"
+    LOSS_SCALE = "all gradients differ by one factor while activations and loss agree: the loss scale"
+    LOSS_GRADIENT = "the gradient of the last layer's output differs already: the backward pass of the loss"
+    BACKWARD = "the backward pass of a layer"
+    LOCAL_REDUCTION = "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there"
+    REDUCTION = "reduced gradients differ while unreduced ones agree: the reduction, or clipping"
+    COLLECTIVE = "what ranks exchange"
+    GRADIENT = "gradients after reduction; those before were not recorded"
+    MOMENTS = "the optimizer's moments differ while the gradients before agree: reset, or loaded"
+    UPDATE_OF_ALL = "the update of all parameters while gradients and moments agree: learning rate, eps, or betas"
+    UPDATE_OF_SOME = (
+        "the update of some parameters while gradients and moments agree: weight decay or a group's rate; or eps"
+    )
+    WEIGHTS = "the weights that a step began with: they were changed between steps, or by the update before"
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One series around a finding: both sides, the deviation and the half width of its band."""
+
+    rank: int
+    kind: str
+    statistic: str
+    name: str
+    step: Array
+    a: Array
+    b: Array
+    value: Array
+    limit: Array
+
+
+@dataclass(frozen=True)
+class OfStage:
+    """One kind at the step of the finding: how many targets leave, of how many, and when the kind leaves first."""
+
+    kind: str
+    stage: Stage
+    left: int
+    targets: int
+    first_step: int | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The first divergence.
+
+    - `target`: as B names it; `left`: how many of its kind leave at the step, with it, of `targets`
+    - `agreeing`: in a backward pass the last target before it that agrees, "" for none
+    - `factor`: A / B of the norm; `has_common_factor`: whether all that leave share it
+    - `is_of_digits`: everything that differs at the step does so in the last digits of the files, so that it may have
+      begun unseen in the update before
+    """
+
+    stage: Stage
+    kind: str
+    target: str
+    step: int
+    micro_step: int
+    ranks: tuple[int, ...]
+    statistic: str
+    a: float
+    b: float
+    deviation: float
+    limit: float
+    factor: float | None
+    has_common_factor: bool
+    left: int
+    targets: int
+    agreeing: str
+    cause: Cause
+    basis: Basis
+    is_of_digits: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back."""
+
+    target: str
+    golden: str
+    finding: Finding | None
+    stages: tuple[OfStage, ...]
+    basis: Basis
+    steps: tuple[int, ...]
+    judged_from: int | None
+    passed: tuple[int, ...]
+    compared: int
+    ranks: int
+    unmatched: tuple[Unmatched, ...]
+    uncommon: tuple[UncommonSteps, ...]
+    lost_ranks: dict[str, tuple[int, ...]]
+    notes: tuple[str, ...]
+    curves: tuple[Curve, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether something was judged and nothing left its band."""
+        return self.finding is None and self.basis is not Basis.NOTHING

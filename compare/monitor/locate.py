@@ -1,0 +1,298 @@
+"""Which stage, target and rank explains the others of the step at which the band is left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from msprobe.store.monitor.layout import KINDS, Stage
+
+from .band import LIMITS, Bands, Basis, first_step_apart, plain
+from .deviations import UPDATE, Deviations
+from .finding import Cause, Finding, OfStage
+
+_BACKWARD = (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED)
+_GRADIENTS = (Stage.UNREDUCED, Stage.REDUCED)
+_ORDER = {
+    Stage.BEFORE_UPDATE: 0,
+    Stage.ACTIVATION: 1,
+    Stage.LOSS: 2,
+    Stage.ACTIVATION_GRADIENT: 3,
+    Stage.UNREDUCED: 3,
+    Stage.COLLECTIVE: 4,
+    Stage.REDUCED: 5,
+    Stage.MOMENT: 6,
+    Stage.AFTER_UPDATE: 7,
+}
+"""What a step does, in this order: it begins with its weights; moments are measured before they are updated."""
+
+_STATISTICS = ("norm", "value", "mean", "max", "min")
+_ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the files
+
+
+def stage_of(kind: str) -> Stage:
+    """The stage of a kind; what an update changes is seen after it."""
+    return Stage.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage
+
+
+@dataclass(frozen=True)
+class _Out:
+    """A target that leaves at the step in one statistic: by so many widths of its band."""
+
+    of: Deviations
+    row: int
+    column: int
+    strength: float
+
+    @property
+    def kind(self) -> str:
+        return self.of.kind
+
+    @property
+    def name(self) -> str:
+        return self.of.names[self.row]
+
+    @property
+    def value(self) -> float:
+        return float(self.of.value[self.row, self.column])
+
+    @property
+    def factor(self) -> float | None:
+        b = float(self.of.b[self.row, self.column])
+        return float(self.of.a[self.row, self.column]) / b if b else None
+
+
+class Locator:
+    """Answers for one pair."""
+
+    def __init__(self, measured: Sequence[Deviations], how: Bands):
+        self.measured, self.how = measured, how
+        names = [d for d in measured if d.kind == "actv"] or [d for d in measured if d.kind == "actv_grad"]
+        modules = list(dict.fromkeys(plain(name) for d in names for name in d.names))
+        self._depth = {name: at for at, name in enumerate(modules)}
+        if names and names[0].kind == "actv_grad":
+            self._depth = {name: len(modules) - at for name, at in self._depth.items()}
+        parameters = next((d.names for d in measured if d.kind == "param_origin"), None)
+        parameters = parameters or next((d.names for d in measured if stage_of(d.kind) in _GRADIENTS), ())
+        last = -1.0
+        self._depth_of_parameter: dict[str, float] = {}
+        for at, name in enumerate(parameters):
+            known = self._module_of(name)
+            last = last if known is None else known
+            self._depth_of_parameter[name] = last + (at + 1) * 1e-6 if self._depth else float(at)
+
+    def finding(self, step: int) -> Finding:
+        """The answer at a step that leaves, or at the update before it where the weights differ already."""
+        out = self._leaving(step)
+        earlier = self._update_before(step, out)
+        if earlier is not None:
+            step, out = earlier
+        chosen = self._first_stage(out)
+        first = self._first_target(chosen)
+        return self._answer(step, first, chosen, out, self.how.basis)
+
+    def finding_of_first_step(self) -> Finding | None:
+        """Where the sides differ in their first step by more than any rounding."""
+        apart = first_step_apart(self.measured)
+        if not apart or self.how.basis is Basis.CALIBRATED:
+            return None
+        step = min(int(d.step[0]) for d in apart)
+        out = [
+            _Out(d, int(row), 0, float(abs(d.value[row, 0]) / LIMITS.first_step))
+            for d in apart
+            if int(d.step[0]) == step
+            for row in np.flatnonzero(np.abs(d.value[:, 0]) > LIMITS.first_step)
+        ]
+        chosen = self._first_stage(out)
+        return self._answer(step, self._first_target(chosen), chosen, out, Basis.FIRST_STEP)
+
+    def stages(self, step: int | None) -> tuple[OfStage, ...]:
+        """Every kind: what leaves at the step, and when it leaves first from there on."""
+        found = []
+        for kind in dict.fromkeys(d.kind for d in self.measured):
+            of_kind = [d for d in self.measured if d.kind == kind]
+            left, firsts = set(), []
+            for d in of_kind:
+                after = len(d.step) if step is None else int(np.searchsorted(d.step, step))
+                out = self.how.leaves(d, after, min(after + LIMITS.window, len(d.step)))
+                columns = np.flatnonzero(out.any(axis=0))
+                if len(columns):
+                    firsts.append(int(d.step[after + columns[0]]))
+                at = np.flatnonzero(d.step[after : after + out.shape[1]] == step)
+                left |= {(d.rank, d.names[row]) for row in np.flatnonzero(out[:, at].any(axis=1))}
+            targets = {(d.rank, name) for d in of_kind for name in d.names}
+            found.append(OfStage(kind, stage_of(kind), len(left), len(targets), min(firsts, default=None)))
+        return tuple(sorted(found, key=lambda each: _ORDER[each.stage]))
+
+    def _leaving(self, step: int, factor: float = 1.0) -> list[_Out]:
+        found = []
+        for d in self.measured:
+            for column in np.flatnonzero(d.step == step):
+                out = self.how.leaves(d, int(column), int(column) + 1, factor)[:, 0]
+                if not out.any():
+                    continue
+                limit = self.how.limit(d, int(column), int(column) + 1)[:, 0]
+                for row in np.flatnonzero(out):
+                    strength = float(abs(d.value[row, column])) / max(float(limit[row]), 1e-30)
+                    found.append(_Out(d, int(row), int(column), strength))
+        return found
+
+    def _update_before(self, step: int, out: Sequence[_Out]) -> tuple[int, list[_Out]] | None:
+        """The step before, where the update left faintly and is seen by its effects: the weights or all activations
+        that it led to."""
+        if self.how.basis is Basis.EQUAL:
+            return None
+        first = self._first_stage(out)[0].of.kind if out else ""
+        if stage_of(first) not in (Stage.ACTIVATION, Stage.BEFORE_UPDATE, *_BACKWARD, Stage.LOSS):
+            return None
+        steps = np.unique(np.concatenate([d.step for d in self.measured]))
+        at = int(np.searchsorted(steps, step))
+        if at == 0:
+            return None
+        before = int(steps[at - 1])
+        faint = [o for o in self._leaving(before, LIMITS.faint / LIMITS.jump) if stage_of(o.kind) is Stage.AFTER_UPDATE]
+        same = {o.name for o in faint}
+        weights = {o.name for o in out if stage_of(o.kind) is Stage.BEFORE_UPDATE}
+        is_of_weights = len(weights) >= LIMITS.targets and bool(same & weights)
+        return (before, faint) if is_of_weights or len(same) >= LIMITS.targets else None
+
+    def _first_stage(self, out: Sequence[_Out]) -> list[_Out]:
+        """Those of the stage that comes first, of those with more than one number out or one far out."""
+        by_order: dict[tuple[int, int, int], list[_Out]] = {}
+        for o in out:
+            order = _ORDER[stage_of(o.kind)]
+            # Forward and backward passes alternate, a micro step after the other.
+            micro = int(o.of.micro_step[o.column])
+            by_order.setdefault((1, micro, order) if 1 <= order <= 3 else (order, 0, 0), []).append(o)
+        ordered = [by_order[key] for key in sorted(by_order)]
+        if self.how.basis is Basis.EQUAL:
+            return self._without_chance_weights(ordered)[0]
+        sure = [each for each in ordered if len(each) > 1 or each[0].strength > LIMITS.alone / LIMITS.jump]
+        return (self._without_chance_weights(sure) or sure or ordered)[0]
+
+    def _without_chance_weights(self, ordered: list[list[_Out]]) -> list[list[_Out]]:
+        """A step's own weights come first where they are many, or all that a net of few parameters has."""
+        if not ordered or stage_of(ordered[0][0].kind) is not Stage.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
+            return ordered
+        names = {o.name for o in ordered[0]}
+        return ordered if len(names) >= LIMITS.targets or len(ordered) == 1 else ordered[1:]
+
+    def _first_target(self, chosen: Sequence[_Out]) -> _Out:
+        """The one that explains the others of its stage: the first in execution order, or, backward, the last."""
+        stage = stage_of(chosen[0].kind)
+        if stage in _BACKWARD:
+            best = max(chosen, key=lambda o: (self._backward(o), -_rank_of(o), o.strength))
+        elif stage in (Stage.ACTIVATION, Stage.LOSS, Stage.COLLECTIVE):
+            best = min(chosen, key=lambda o: (o.row, o.of.rank))
+        else:
+            best = max(chosen, key=lambda o: o.strength)
+        same = [o for o in chosen if o.name == best.name and o.of.kind == best.of.kind]
+        known = {o.of.statistic: o for o in sorted(same, key=lambda o: o.strength)}
+        return next((known[statistic] for statistic in _STATISTICS if statistic in known), best)
+
+    def _backward(self, out: _Out) -> tuple[float, int]:
+        """Where a target is in the forward pass: the greatest runs backward first. Of one module the gradient of its
+        output, then its parameters', then its input's."""
+        if stage_of(out.kind) is Stage.UNREDUCED:
+            return self._depth_of_parameter.get(out.name, -1.0) // 1, 1
+        is_input = out.name.rpartition(".")[2].startswith("input")
+        return float(self._depth.get(plain(out.name), -1)), 0 if is_input else 2
+
+    def _module_of(self, name: str) -> float | None:
+        path = name.split(".")
+        for length in range(len(path) - 1, 0, -1):
+            prefix = ".".join(path[:length])
+            if prefix in self._depth:
+                return float(self._depth[prefix])
+            inside = [at for module, at in self._depth.items() if module.startswith(f"{prefix}.")]
+            if inside:
+                return float(min(inside))
+        return None
+
+    def _answer(self, step: int, first: _Out, chosen: list[_Out], out: list[_Out], basis: Basis) -> Finding:
+        d = first.of
+        of_kind = [o for o in chosen if o.kind == first.kind or {o.kind, first.kind} <= {UPDATE, "param_updated"}]
+        same = [o for o in of_kind if o.name == first.name]
+        ranks = tuple(sorted({o.of.rank for o in same}))
+        names = {o.name for o in of_kind if o.of.rank == d.rank}
+        factors = [o.factor for o in of_kind if o.of.statistic == "norm" and o.kind != UPDATE and o.factor is not None]
+        middle = median(factors) if factors else None
+        is_common = middle is not None and all(abs(f - middle) <= _ONE_FACTOR * abs(middle) for f in factors)
+        with_norm = next((o for o in same if o.of.statistic == "norm" and o.kind == first.kind), None)
+        limit = (
+            self.how.limit(d, first.column, first.column + 1)[first.row, 0]
+            if basis is not Basis.FIRST_STEP
+            else (LIMITS.first_step)
+        )
+        return Finding(
+            stage=stage_of(first.kind),
+            kind=first.kind,
+            target=first.name,
+            step=step,
+            micro_step=int(d.micro_step[first.column]),
+            ranks=ranks,
+            statistic=d.statistic,
+            a=float(d.a[first.row, first.column]),
+            b=float(d.b[first.row, first.column]),
+            deviation=first.value,
+            limit=float(limit),
+            factor=with_norm.factor if with_norm is not None else first.factor,
+            has_common_factor=is_common and len(factors) > 1,
+            left=len(names),
+            targets=len(d.names),
+            agreeing=self._agreeing(first, out, step),
+            cause=self._cause(first, names, ranks, is_common, out),
+            basis=basis,
+            is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),
+        )
+
+    def _agreeing(self, first: _Out, out: list[_Out], step: int) -> str:
+        """In a backward pass the gradient that came just before and agrees."""
+        if stage_of(first.kind) not in _BACKWARD:
+            return ""
+        left = {o.name for o in out if o.kind == "actv_grad"}
+        here = self._backward(first)
+        candidates = [
+            ((float(self._depth.get(plain(name), -1)), 0 if name.rpartition(".")[2].startswith("input") else 2), name)
+            for d in self.measured
+            if d.kind == "actv_grad" and d.rank == first.of.rank and step in d.step
+            for name in d.names
+            if name not in left
+        ]
+        return min((each for each in candidates if each[0] > here), default=((0.0, 0), ""))[1]
+
+    def _cause(self, first: _Out, names: set[str], ranks: tuple[int, ...], is_common: bool, out: list[_Out]) -> Cause:
+        stage, targets = stage_of(first.kind), len(first.of.names)
+        is_all = len(names) >= 0.8 * targets
+        kinds = {d.kind for d in self.measured}
+        if stage in _BACKWARD:
+            agreeing = self._agreeing(first, out, int(first.of.step[first.column]))
+            if agreeing:
+                return Cause.BACKWARD
+            norms = [o.factor for o in out if stage_of(o.kind) in _BACKWARD and o.of.statistic == "norm" and o.factor]
+            middle = median(norms) if norms else 1.0
+            near = [abs(f - middle) <= 10 * _ONE_FACTOR * abs(middle) for f in norms]
+            if is_all and abs(middle - 1) > _ONE_FACTOR and near and sum(near) >= 0.9 * len(near):
+                return Cause.LOSS_SCALE
+            return Cause.BACKWARD if stage is Stage.UNREDUCED else Cause.LOSS_GRADIENT
+        if stage is Stage.ACTIVATION:
+            return Cause.DATA if first.row == 0 else Cause.FORWARD
+        if stage is Stage.REDUCED:
+            if "grad_unreduced" not in kinds:
+                return Cause.GRADIENT
+            of_ranks = {d.rank for d in self.measured}
+            return Cause.LOCAL_REDUCTION if len(ranks) < len(of_ranks) else Cause.REDUCTION
+        if stage is Stage.AFTER_UPDATE:
+            updated = {o.name for o in out if stage_of(o.kind) is Stage.AFTER_UPDATE and o.of.rank == first.of.rank}
+            return Cause.UPDATE_OF_ALL if len(updated) >= 0.8 * targets else Cause.UPDATE_OF_SOME
+        return {
+            Stage.LOSS: Cause.LOSS,
+            Stage.COLLECTIVE: Cause.COLLECTIVE,
+            Stage.MOMENT: Cause.MOMENTS,
+            Stage.BEFORE_UPDATE: Cause.WEIGHTS,
+        }[stage]
+
+
+def _rank_of(out: _Out) -> int:
+    return out.of.rank

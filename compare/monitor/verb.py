@@ -1,0 +1,51 @@
+"""Compare two monitored trainings and name the stage, target, step and rank that part first.
+
+  msprobe monitor compare A B [--calibrate C] [-o FOLDER]
+
+A is under suspicion, B is trusted. Each is what a monitor wrote: the folder of TrainerMon, TrainerMonitorV2 or
+grad_probe, of one rank or of all. Steps are compared by number. The band in which two correct trainings stay is learned
+from the steps before, or from C, another correct run of B's training. The last line is the answer. Exit code: 0 nothing
+leaves the band, 1 something does or nothing could be judged, 2 the command was wrong or nothing could be read.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from msprobe.base.log import visible
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("target", metavar="A", help="the monitor of the training under suspicion")
+    parser.add_argument("golden", metavar="B", help="that of the trusted one")
+    parser.add_argument("--calibrate", metavar="C", help="that of another correct run of B's training")
+    parser.add_argument(
+        "-o", "--output_path", metavar="FOLDER", help="write the answer as JSON and as a page there, with curves"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of standard output; default: text")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, compare, write, print the answer."""
+    from msprobe.store.monitor.reader import read_output  # here: the help of the command is there before numpy is
+
+    from .compare import compare_outputs
+    from .output import as_object, write
+    from .wording import lines
+
+    a, b = read_output(Path(args.target)), read_output(Path(args.golden))
+    clean = read_output(Path(args.calibrate)) if args.calibrate else None
+    result = compare_outputs(a, b, clean)
+    written = write(result, Path(args.output_path)) if args.output_path else []
+    if args.format == "json":
+        print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
+    else:
+        told = list(lines(result))
+        for line in told[:-1]:
+            print(visible(line))
+        if written:
+            print(visible(f"written: {', '.join(map(str, written))}"))
+        print(visible(told[-1]))
+    return 0 if result.is_clean or args.exit_zero else 1

@@ -1,0 +1,92 @@
+"""The answer about two monitors in sentences; the last line is the answer."""
+
+from collections.abc import Iterator
+
+from msprobe.base.log import few
+
+from .band import Basis
+from .finding import Cause, Finding, OfStage, Result
+
+_SIDES = {"A": "A", "B": "B"}
+
+
+def lines(result: Result) -> Iterator[str]:
+    """What the command prints."""
+    yield from _about(result)
+    finding = result.finding
+    if finding is not None:
+        yield f"what it means: {meaning(finding)}"
+        if finding.agreeing:
+            yield f"behind it in the backward pass {finding.agreeing} agrees"
+        if finding.is_of_digits:
+            yield "all of it is in the last digits of the files: it may have begun unseen in the update before"
+        left = [stage for stage in result.stages if stage.left]
+        inside = [stage for stage in result.stages if not stage.left]
+        yield "left the band at this step: " + few((_of_stage(stage) for stage in left), 12)
+        if inside:
+            yield "stayed inside: " + few((_of_stage(stage) for stage in inside), 12)
+    yield answer(result)
+
+
+def _about(result: Result) -> Iterator[str]:
+    steps = f"steps {result.steps[0]} to {result.steps[-1]} ({len(result.steps)} in common)"
+    yield f"{steps}, {result.compared} numbers compared; the band: {result.basis.value}"
+    if result.basis is Basis.LEARNED and result.judged_from is not None and result.judged_from > result.steps[0]:
+        yield f"unjudged: steps {result.steps[0]} to {result.judged_from - 1}, of which the band is learned"
+    if result.passed:
+        yield f"gradients left the band for one step, as at a kink of an activation: step {few(result.passed, 8)}"
+    for side, ranks in result.lost_ranks.items():
+        if ranks:
+            yield f"unmatched: rank {few(ranks, 8)} of {side}"
+    for one in result.unmatched:
+        what = f"{len(one.names)} of {one.kind}: {few(one.names)}" if one.names else f"all of {one.kind}"
+        yield f"unmatched on rank {one.rank}: {what}, in {one.side} alone"
+    for uncommon in result.uncommon:
+        noun = "micro steps" if uncommon.is_micro else "steps"
+        yield f"not compared: {uncommon.count} {noun} of {uncommon.kind}, in {uncommon.side} alone"
+    yield from result.notes
+
+
+def _of_stage(stage: OfStage) -> str:
+    if stage.left:
+        return f"{stage.kind} ({stage.left} of {stage.targets})"
+    later = "" if stage.first_step is None else f", leaves at step {stage.first_step}"
+    return f"{stage.kind} ({stage.targets}{later})"
+
+
+def meaning(finding: Finding) -> str:
+    """What the place of the first divergence means."""
+    text = finding.cause.value
+    if finding.cause in (Cause.LOSS_SCALE, Cause.LOCAL_REDUCTION, Cause.REDUCTION) and finding.has_common_factor:
+        return f"{text}; all by a factor of {finding.factor:.5g}"
+    return text
+
+
+def answer(result: Result) -> str:
+    """The last line."""
+    finding = result.finding
+    if finding is None:
+        if result.basis is Basis.NOTHING:
+            return "unjudged: too few steps to learn the band from; give --calibrate, or longer runs"
+        if result.basis is Basis.EQUAL:
+            return f"no divergence: all {result.compared} numbers are equal"
+        return f"no divergence: all numbers from step {result.judged_from} on stay within the band"
+    others = f" and {finding.left - 1} of {finding.targets - 1} others" if finding.left > 1 else ""
+    micro = f", micro step {finding.micro_step}" if finding.micro_step else ""
+    of = "rank" if len(finding.ranks) == 1 else "ranks"
+    where = f"at step {finding.step}{micro} on {of} {few(finding.ranks, 8)}"
+    return f"first divergence: {finding.stage.value} of {finding.target}{others} {where}: {how_far(finding)}"
+
+
+def how_far(finding: Finding) -> str:
+    """By how much, and how wide the band is."""
+    change = "change of the " if finding.kind == "update" else ""
+    if finding.basis is Basis.EQUAL:
+        band = "equal before"
+    elif finding.statistic == "norm" and finding.kind != "update":
+        band = f"band 1 +- {finding.limit:.2g}"
+    else:
+        band = f"{finding.deviation:.2g} of its scale, band 0 +- {finding.limit:.2g}"
+    if finding.factor is not None and finding.statistic == "norm":
+        return f"{change}norm x{finding.factor:.5g} ({band})"
+    return f"{change}{finding.statistic} {finding.a:.6g} for {finding.b:.6g} ({band})"
