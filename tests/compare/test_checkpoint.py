@@ -276,7 +276,7 @@ def test_what_the_command_refuses(compare, tmp_path, capsys):
     (tmp_path / "map.yaml").write_text("nothing: a\n")
     for target, golden, args, message in (
         (tmp_path / "none.ckpt", a, (), "there is no such file or folder"),
-        (tmp_path / "bench.zip", a, (), "comparing configurations is not in this version"),
+        (tmp_path / "bench.zip", a, (), "one of each cannot be compared"),
         (tmp_path / "empty", a, (), "holds no checkpoint"),
         (tmp_path / "two", a, (), "holds several checkpoints (x.safetensors, y.safetensors)"),
         (tmp_path / "notes.txt", a, (), "is none of .ckpt, .safetensors"),
@@ -287,10 +287,10 @@ def test_what_the_command_refuses(compare, tmp_path, capsys):
         assert (code, entries) == (2, {}), text
         assert message in text
     assert main(["config_check"]) == 2
-    assert "--compare A B is needed" in capsys.readouterr().err
+    assert "give -d [FILE ...] to pack, or --compare A B" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
-        main(["-f", "mindspore", "config_check", "-d", "train.sh"])
-    assert "configurations is not in this version: give two checkpoints" in capsys.readouterr().err
+        main(["config_check", "-vc", "a.log", "b.log"])
+    assert "logs of other trainers are not compared" in capsys.readouterr().err
 
 
 def test_an_answer_that_is_there_is_never_replaced(tmp_path, capsys):

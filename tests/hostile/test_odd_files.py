@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import zipfile
 
 import numpy as np
 import pytest
@@ -164,6 +165,8 @@ def world(tmp_path_factory):
             bytes((10, 26, 10, 1, 119, 18, 21, 8, 2, 18, 7)) + b"Float32" + bytes((26, 8)) + bytes(8)
         )
         (root / f"{side}.pt").write_bytes(b"PK\x03\x04")
+        with zipfile.ZipFile(root / f"{side}-pack.zip", "w") as pack:
+            pack.writestr("env", "{}")
         (root / f"{side}-megatron" / "iter_0000001" / "mp_rank_00").mkdir(parents=True)
         (root / f"{side}-megatron" / "latest_checkpointed_iteration.txt").write_text("1")
         (root / f"{side}-npy").mkdir()
@@ -180,6 +183,8 @@ def world(tmp_path_factory):
     (root / "tables").mkdir()
     for rank in (0, 1):
         (root / "tables" / f"compare_result_rank{rank}_20260101000000.csv").write_text(HEADINGS + ROW)
+    (root / "train.sh").write_text("msrun train.py --lr 0.1")
+    (root / "train.yaml").write_text("lr: 0.1")
     (root / "choice.yaml").write_text("api:\n- Mint.add\n")
     (root / "compare.json").write_text(json.dumps({"npu_path": f"{root}/target", "bench_path": f"{root}/golden"}))
     stack = {"stack_path": f"{root}/target/step0/rank0/stack.json", "is_print_compare_log": False}
@@ -213,6 +218,10 @@ CASES = {
     "target.ckpt": ("config_check -c target.ckpt golden.ckpt -o OUT/x.json", True),
     "target.pt": ("config_check -c target.pt golden.pt -o OUT/x.json", True),
     "names.yaml": ("config_check -c target.ckpt golden.ckpt -o OUT/x.json -dm names.yaml", True),
+    "target-pack.zip": ("config_check -c target-pack.zip golden-pack.zip -o OUT", True),
+    "golden-pack.zip": ("config_check -c target-pack.zip golden-pack.zip -o OUT", True),
+    "train.sh": ("config_check -d train.sh -o OUT/pack.zip", True),
+    "train.yaml": ("config_check -d train.yaml -o OUT/pack.zip", True),
     "target-sharded/model.safetensors.index.json": (
         "config_check -c target-sharded golden-sharded -o OUT/x.json",
         False,

@@ -45,14 +45,20 @@ def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
 
 
 COMMANDS = {
+    "check": "dump",
     "code_mapping": "--ir graph.ir --dump_data dump",
     "compare": "-tp target -gp golden",
     "config_check": "--compare a.ckpt b.ckpt",
+    "data2db": "--db out --data monitors",
     "diagnose": "target golden",
     "doctor": "dump",
     "gather": "raw -o out",
     "mapping": "suggest target golden",
     "merge_result": "-i tables -o out -config choice.yaml",
+    "monitor anomalies": "-d monitors",
+    "monitor compare": "target golden",
+    "nan_analyze": "-i dump",
+    "overflow_check": "-i dump",
     "rollout_check": "both.npz",
     "verify-collection": "train.py",
 }
@@ -74,7 +80,9 @@ def test_a_deleted_working_directory_is_one_line(home):
     assert done.returncode == 0, done.stderr
     logged = [line for line in done.stderr.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
     assert logged[1::2] == ["code 2"] * len(lines)
-    assert [line.partition(":")[0] for line in logged[::2]] == [f"msprobe {line.split()[0]}" for line in lines]
+    assert [line.partition(":")[0] for line in logged[::2]] == [
+        f"msprobe {verb}" for verb in (*COMMANDS, "compare", "mapping")
+    ]
 
 
 def test_what_needs_no_working_directory_works_without(home):

@@ -1,5 +1,6 @@
 """Trainings as processes of their own, with and without the debugger: which there are, and whether they are equal."""
 
+import csv
 import os
 import shutil
 import subprocess
@@ -22,6 +23,12 @@ MODES = {False: (), True: ("--asynchronous",)}
 """Whether the pipeline is asynchronous, and how train.py is asked for it."""
 
 
+MONITOR, EVERYTHING = "monitor", "everything"
+"""The level and the task of a training that is not collected but monitored, with everything that a monitor has."""
+MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "local")
+"""Kinds of rows that every step of a monitored training has."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A training that is collected."""
@@ -33,8 +40,9 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level, with every task, in both modes of the pipeline."""
-    return [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
+    """Every network at every level, with every task, and with the monitor, in both modes of the pipeline."""
+    collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
+    return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
 
 
 def covering() -> list[Run]:
@@ -81,10 +89,8 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
         if any(other != bare for other in others):
             return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {', '.join(others)}")
         begin = perf_counter()
-        options = ("--collect", str(folder), "--level", run.level, *TASKS[run.task], *MODES[run.asynchronous])
-        found = digest(run.net, steps, *options)
-        wanted = CALLS[run.net].at(run.level)
-        counted = [recorded(folder / f"step{step}" / "rank") for step in range(steps)]
+        found = digest(run.net, steps, *_options(run, folder), *MODES[run.asynchronous])
+        counted, wanted = _counted(run, steps, folder)
     except RuntimeError as cause:
         return Outcome("failed", perf_counter() - begin, str(cause))
     finally:
@@ -96,6 +102,30 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
         if each != wanted:
             return Outcome("miscounted", seconds, f"step {step} has {each}, counted by hand {wanted}")
     return Outcome("equal", seconds)
+
+
+def _options(run: Run, folder: Path) -> tuple[str, ...]:
+    if run.level == MONITOR:
+        return ("--monitor", str(folder))
+    return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
+
+
+def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
+    """What each step has left in the folder, and what it should have."""
+    if run.level == MONITOR:
+        return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
+    return [recorded(folder / f"step{step}" / "rank") for step in range(steps)], CALLS[run.net].at(run.level)
+
+
+def _kinds(folder: Path, step: int) -> set[str]:
+    """Those kinds of `MONITORED` that have rows of a step, and `lost` where something could not be measured."""
+    found = set()
+    for file in folder.glob("*-rank0-*/*.csv"):
+        kind = file.name.partition(".")[0].rpartition("_")[0] or file.stem
+        with file.open(newline="") as opened:
+            if any(row.get("step") == str(step) for row in csv.DictReader(opened)):
+                found.add(kind)
+    return found & {*MONITORED, "lost"}
 
 
 def judge_all(

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from bits import LEVELS, MODES, NETS, TASKS, Outcome, Run, grid, judge_all, processes
+from bits import EVERYTHING, LEVELS, MODES, MONITOR, NETS, TASKS, Outcome, Run, grid, judge_all, processes
 
 NAMES = {False: "synchronous", True: "asynchronous"}
 
@@ -30,12 +30,15 @@ the losses, the returned gradients, the parameters, the states of the optimizer,
 of Python, numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by
 hand (`tests/training/calls.py`).
 
+In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
+each step must have left rows of activations, gradients, weights and the loss.
+
 """
 
 
 def main() -> int:
     args = arguments()
-    runs = [run for run in grid() if run.net in args.nets]
+    runs = [run for run in grid() if run.net in args.nets and run.level in args.levels]
     header = {"steps": args.steps, **environment()}
     known = done_before(args.results, header)
     rest = [run for run in runs if run not in known]
@@ -64,6 +67,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
+    levels = (*LEVELS, MONITOR)
+    parser.add_argument(
+        "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
+    )
     parser.add_argument("--results", type=Path, default=Path("bit-identity.jsonl"), help="what is done; taken up again")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the Markdown page to write")
     return parser.parse_args()
@@ -131,6 +138,9 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
             words = [_shown(outcome) for outcome in outcomes]
             seconds = sum(outcome.seconds for outcome in outcomes if outcome)
             rows.append([net, level, *words, f"{seconds:.0f}"])
+        watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
+        seconds = sum(outcome.seconds for outcome in watched if outcome)
+        rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])
     trained = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     facts = [*((key, str(value)) for key, value in header.items()), ("date", trained)]
     facts += [("seconds", f"{sum(outcome.seconds for outcome in known.values()):.0f} in the collected trainings")]

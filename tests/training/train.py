@@ -1,13 +1,14 @@
 """Train one of the networks for some steps and print what the training was, bit by bit.
 
 Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T --summary S]
-[--steps N] [--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss, returned
-gradients, parameters and optimizer states, and the states of the Python, numpy and MindSpore random generators.
+[--monitor DIR] [--steps N] [--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss,
+returned gradients, parameters and optimizer states, and the states of the Python, numpy and MindSpore generators.
 """
 
 import argparse
 import hashlib
 import json
+import os
 import pickle
 import random
 from pathlib import Path
@@ -33,6 +34,7 @@ def main():
     optimizer = nets.optimizer_of(case, net.trainable_params())
     gradient = ms.value_and_grad(scaled(net, case.loss_scale), None, net.trainable_params())
     debugger = collecting(args) if args.collect else None
+    monitor = monitoring(args.monitor, net, optimizer) if args.monitor else None
 
     digest = hashlib.sha256()
     for step in range(args.steps):
@@ -44,6 +46,8 @@ def main():
             loss, grads = gradient(*batch)
             if debugger:
                 debugger.stop()
+            if monitor:
+                monitor.loss(loss)
             total = grads if total is None else [a + b for a, b in zip(total, grads, strict=True)]
         if case.loss_scale != 1:
             total = [grad / case.loss_scale for grad in total]
@@ -66,6 +70,7 @@ def arguments():
     parser.add_argument("net", choices=sorted(nets.NETS))
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--collect")
+    parser.add_argument("--monitor")
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", default="statistics")
     parser.add_argument("--summary", default="statistics")
@@ -92,6 +97,27 @@ def collecting(args):
     if args.level == "debug":
         parts.saver = PrecisionDebugger.save
     return debugger
+
+
+EVERYTHING = {
+    **dict.fromkeys(("xy_distribution", "all_xy", "wg_distribution", "monitor_mbs_grad"), True),
+    **dict.fromkeys(("mv_distribution", "param_distribution", "stack_info"), True),
+    "ops": ["norm", "min", "max", "zeros", "nans", "mean"],
+    "cc_distribution": {"enable": True, "cc_pre_hook": True},
+    "alert": {"rules": [{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}}], "dump": True},
+}
+
+
+def monitoring(folder, net, optimizer):
+    """The monitor, with everything that it has."""
+    from msprobe.mindspore import TrainerMon
+
+    folder = Path(folder)
+    (folder / "monitor.json").write_text(json.dumps(EVERYTHING))
+    os.environ["MONITOR_OUTPUT_DIR"] = str(folder)
+    monitor = TrainerMon(str(folder / "monitor.json"))
+    monitor.set_monitor(net, optimizer)
+    return monitor
 
 
 if __name__ == "__main__":

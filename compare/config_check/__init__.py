@@ -1,0 +1,1 @@
+"""Compares the configurations of two runs, as `config_check` packs them."""

@@ -1,0 +1,118 @@
+"""Compare variables of the environment: those of the table decide, what else differs is listed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from msprobe.base.redaction import NOT_RECORDED
+
+from .findings import Checker, Kind, Level, SettingRow
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that changes numbers: its name on an NPU and on a GPU (empty where there is none), what it is when it
+    is not set, and the source."""
+
+    npu: str
+    gpu: str
+    default: str
+    source: str
+
+
+_HCCL = "HCCL, collective communication: environment variables"
+_SPEC = "msprobe: config_check"
+_MINDSPORE = "MindSpore: environment variables"
+_NVIDIA = "CUDA and cuBLAS: reproducibility"
+
+VARIABLES = (
+    Variable("HCCL_DETERMINISTIC", "NCCL_DETERMINISTIC", "false", _HCCL),
+    Variable("HCCL_ALGO", "NCCL_ALGO", "", _HCCL),
+    Variable("HCCL_INTRA_ROCE_ENABLE", "", "0", _HCCL),
+    Variable("HCCL_INTRA_PCIE_ENABLE", "", "1", _HCCL),
+    Variable("ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", "0", _SPEC),
+    Variable("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "", _SPEC),
+    # Beyond msprobe's list: what changes dtypes, the order of sums, or what is computed at all.
+    Variable("MS_ASCEND_CHECK_OVERFLOW_MODE", "", "", _MINDSPORE),
+    Variable("MS_JIT", "MS_JIT", "1", _MINDSPORE),
+    Variable("MS_ENABLE_INTERNAL_KERNELS", "", "", _MINDSPORE),
+    Variable("MS_INTERNAL_DISABLE_CUSTOM_KERNEL_LIST", "", "", _MINDSPORE),
+    Variable("MS_ENABLE_LCCL", "", "", _MINDSPORE),
+    Variable("MS_SIMULATION_LEVEL", "MS_SIMULATION_LEVEL", "", _MINDSPORE),
+    Variable("TE_PARALLEL_COMPILER", "", "", _MINDSPORE),
+    Variable("INF_NAN_MODE_ENABLE", "", "", "Ascend: saturation or IEEE infinities"),
+    Variable("CLOSE_MATMUL_K_SHIFT", "", "0", "Ascend: order of sums of a matmul"),
+    Variable("ATB_MATMUL_SHUFFLE_K_ENABLE", "", "1", "Ascend: order of sums of a matmul"),
+    Variable("LCCL_DETERMINISTIC", "", "0", _HCCL),
+    Variable("", "CUBLAS_WORKSPACE_CONFIG", "", _NVIDIA),
+    Variable("", "NVIDIA_TF32_OVERRIDE", "", _NVIDIA),
+    Variable("", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "0", _NVIDIA),
+    Variable("PYTHONHASHSEED", "PYTHONHASHSEED", "", "Python: order of sets of texts"),
+)
+
+FAMILIES = ("MS_DEV_", "MS_ENABLE_", "MS_DISABLE_", "MS_ALLOC_", "ACLNN_", "NCCL_", "HCCL_", "TORCH_", "CUDNN_", "OMP_",
+            "MKL_", "OPENBLAS_", "TASK_QUEUE_", "COMBINED_", "FLASH_ATTENTION", "XLA_")  # fmt: skip
+"""Variables that begin so may change numbers: a difference is a warning."""
+
+_OF_PLACE = ("PORT", "PATH", "ADDR", "IP", "DIR", "FILE", "LOG", "LEVEL", "TIMEOUT", "HOME", "IFNAME", "DEBUG", "NODE")
+"""What differs between any two machines; such a part of a name makes it no more than a remark."""
+
+_WORDS = {"true": "1", "on": "1", "yes": "1", "false": "0", "off": "0", "no": "0", "none": ""}
+_NOTHING = "None"
+
+
+def is_npu(variables: Mapping[str, str]) -> bool:
+    """Whether a run was on Ascend, as msprobe tells it: by the name of any variable."""
+    return any("ASCEND" in name for name in variables)
+
+
+def compare(bench: Mapping[str, str], cmp: Mapping[str, str]) -> Iterator[SettingRow]:
+    """The variables of the table that differ, then all others that do."""
+    known: set[str] = set()
+    sides = (bench, is_npu(bench)), (cmp, is_npu(cmp))
+    for variable in VARIABLES:
+        names = [variable.npu if npu else variable.gpu for _, npu in sides]
+        known |= {name for name in names if name}
+        if row := _of_table(variable, names, [held.get(name) for name, (held, _) in zip(names, sides, strict=True)]):
+            yield row
+    others = sorted({*bench, *cmp} - known)
+    for name in sorted(others, key=lambda name: not _may_matter(name)):
+        ours, theirs = bench.get(name), cmp.get(name)
+        hidden = NOT_RECORDED in (ours, theirs)
+        if hidden or ours != theirs:
+            level = Level.WARNING if _may_matter(name) and not hidden and _plain(ours) != _plain(theirs) else Level.INFO
+            yield _row(_kind(ours, theirs), level, (name, name), (ours, theirs))
+
+
+def _of_table(variable: Variable, names: list[str], values: list[str | None]) -> SettingRow | None:
+    bench, cmp = (variable.default if value is None else value for value in values)
+    if NOT_RECORDED in values:
+        return _row(Kind.NOT_RECORDED, Level.WARNING, (names[0], names[1]), (values[0], values[1]))
+    if all(names):
+        if _plain(bench) == _plain(cmp):
+            return None
+        shown = bench or _NOTHING, cmp or _NOTHING
+        return _row(Kind.DIFFERS, Level.ERROR, (names[0], names[1]), shown)
+    if any(value is not None and _plain(value) != _plain(variable.default) for value in values):
+        kind = Kind.BENCH_ONLY if names[0] else Kind.CMP_ONLY
+        return _row(kind, Level.WARNING, (names[0], names[1]), (values[0], values[1]))
+    return None
+
+
+def _row(kind: Kind, level: Level, names: tuple[str, str], values: tuple[str | None, str | None]) -> SettingRow:
+    return SettingRow(Checker.ENV, kind, level, *names, *values)
+
+
+def _kind(bench: str | None, cmp: str | None) -> Kind:
+    if NOT_RECORDED in (bench, cmp):
+        return Kind.NOT_RECORDED
+    return Kind.BENCH_ONLY if cmp is None else Kind.CMP_ONLY if bench is None else Kind.DIFFERS
+
+
+def _may_matter(name: str) -> bool:
+    return name.startswith(FAMILIES) and not any(part in _OF_PLACE for part in name.split("_"))
+
+
+def _plain(value: str | None) -> str:
+    """A value without what two shells write differently: letters, spaces around, words for yes and no."""
+    text = (value or "").strip().lower()
+    return _WORDS.get(text, text)

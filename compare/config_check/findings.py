@@ -1,0 +1,154 @@
+"""What a comparison of two packs found, as data: one row for each setting, tensor, or place of a random call."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+from msprobe.store.config_pack import Place
+
+
+class Level(Enum):
+    """What a row says. `INFO` decides nothing; nothing that was not compared is a pass."""
+
+    PASS = "pass"
+    INFO = "info"
+    WARNING = "warning"
+    UNJUDGED = "unjudged"
+    ERROR = "error"
+
+
+SEVERITY = (Level.PASS, Level.INFO, Level.WARNING, Level.UNJUDGED, Level.ERROR)
+"""Mildest first."""
+
+
+class Kind(Enum):
+    """How the two sides stand to each other."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    BENCH_ONLY = "only bench have"
+    CMP_ONLY = "only cmp have"
+    NOT_RECORDED = "not recorded"
+    NOT_COUNTED = "not counted"
+    """By the tool that packed the other side."""
+
+
+class Checker(Enum):
+    """What is compared, in the order of the sheets."""
+
+    ENV = "env"
+    PIP = "pip"
+    DATASET = "dataset"
+    WEIGHTS = "weights"
+    HYPERPARAMETERS = "hyperparameters"
+    RANDOM = "random"
+    CONTEXT = "context"
+
+
+class Match(Enum):
+    """By what two settings were taken for one."""
+
+    NAME = "pure name"
+    ALIAS = "mapping"
+    SIMILAR = "similarity"
+    NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A variable, a package or a setting, with its name and its value on each side; None where a side has none."""
+
+    checker: Checker
+    kind: Kind
+    level: Level
+    bench_name: str
+    cmp_name: str
+    bench: object
+    cmp: object
+    file: str = ""
+    match: Match = Match.NONE
+    similarity: float = 1.0
+    importance: int = 0
+    """The smaller, the likelier it changes numbers."""
+
+    @property
+    def name(self) -> str:
+        """The name that both sides have; that of the first, if they differ."""
+        return self.bench_name or self.cmp_name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    """A tensor of the inputs or the weights. `relative`: how far maximum, minimum, mean and norm are apart, None where
+    that cannot be said."""
+
+    checker: Checker
+    kind: Kind
+    level: Level
+    place: Place
+    name: str
+    relative: tuple[float | None, ...] = (None, None, None, None)
+    importance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A place from where a random function was called, and how often."""
+
+    count: int
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRow:
+    """A place of calls, with the counterpart on the other side; None without one."""
+
+    kind: Kind
+    level: Level
+    op: str
+    rank: int
+    bench: CallSite | None
+    cmp: CallSite | None
+    checker: Checker = Checker.RANDOM
+    importance: int = 0
+
+    @property
+    def name(self) -> str:
+        """The function."""
+        return self.op
+
+
+Row = SettingRow | TensorRow | RandomRow
+
+
+class OneSided(Enum):
+    """Why a checker compared nothing."""
+
+    NO = ""
+    BENCH = "only bench has it"
+    CMP = "only cmp has it"
+    APART = "nothing of it is on both sides"
+
+
+@dataclass
+class Outcome:
+    """What a checker found: its level, how many rows of each level there were, and the rows that matter most."""
+
+    checker: Checker
+    one_sided: OneSided = OneSided.NO
+    counts: Counter[Level] = field(default_factory=Counter)
+    worst: list[Row] = field(default_factory=list)
+
+    def take(self, row: Row, most: int) -> None:
+        """Count a row, and keep it if it is among the first `most` of its level."""
+        self.counts[row.level] += 1
+        if row.level in (Level.ERROR, Level.WARNING) and self.counts[row.level] <= most:
+            self.worst.append(row)
+
+    @property
+    def level(self) -> Level:
+        """The most severe level of a row, of those that decide."""
+        if self.one_sided is not OneSided.NO:
+            return Level.UNJUDGED
+        found = max((level for level, count in self.counts.items() if count), key=SEVERITY.index, default=Level.PASS)
+        return Level.PASS if found is Level.INFO else found

@@ -1,0 +1,151 @@
+"""Compare how often random functions were called, and from where."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any
+
+from msprobe.store.config_pack import ConfigPack, random
+
+from .findings import CallSite, Kind, Level, RandomRow
+
+OF_MSPROBE = frozenset(
+    (
+        *(f"random.{name}" for name in ("random", "randint", "uniform", "choice")),
+        *(f"np.random.{name}" for name in ("rand", "randint", "choice", "normal")),
+        *(f"mindspore.ops.{name}" for name in ("rand", "randint", "randn")),
+        *("mindspore.set_seed", "mindspore.common.set_seed"),
+        *(f"torch.{name}" for name in ("rand", "randint", "randn", "rand_like", "randint_like", "randn_like")),
+        "torch.manual_seed",
+        *(f"torch.Tensor.{name}" for name in ("exponential_", "geometric_", "log_normal_", "cauchy_")),
+    )
+)
+"""What msprobe counts: a pack that does not say which functions it counts is its own."""
+
+ENOUGH = 0.8
+"""A frame is the same place where the mean of three is at least this: same file, same function, how alike the code is.
+msprobe's bound."""
+
+_MOST = 60  # places of one function that are held against each other: milliseconds a pair, at the worst
+_FRAME = re.compile(r"File (?P<file>.*?), line \d+, in (?P<function>[^,]*), ?(?P<code>.*)", re.DOTALL)
+_LONGEST = 200  # characters of a line of code that are looked at
+
+Sites = Sequence[CallSite]
+
+
+def compare(bench: ConfigPack, cmp: ConfigPack, frameworks: tuple[str, str]) -> Iterator[RandomRow]:
+    """One row for each place of calls, rank by rank; across frameworks functions have their names without these."""
+    name = _canonical if frameworks[0] != frameworks[1] else str
+    counted = [frozenset(map(name, _counted(pack))) for pack in (bench, cmp)]
+    for rank in sorted({*bench.random_ranks} & {*cmp.random_ranks}):
+        ours, theirs = _sites(bench, rank, name), _sites(cmp, rank, name)
+        for op in (*ours, *(op for op in theirs if op not in ours)):
+            is_known = all(op in each for each in counted)
+            for row in _rows(op, rank, ours.get(op, ()), theirs.get(op, ())):
+                if not is_known:
+                    yield replace(row, kind=Kind.NOT_COUNTED, level=Level.INFO)
+                elif frameworks[0] != frameworks[1] and not (row.bench and row.cmp):
+                    yield replace(row, level=Level.WARNING)  # the frameworks' own code draws in other places
+                else:
+                    yield row
+
+
+def _counted(pack: ConfigPack) -> frozenset[str]:
+    held = pack.about.get("random_functions")
+    return frozenset(map(str, held)) if isinstance(held, list) else OF_MSPROBE
+
+
+def _canonical(op: str) -> str:
+    """A function's name without its framework's: `rand` of `mindspore.ops.rand`, `mint.rand` and `torch.rand`."""
+    head, _, rest = op.partition(".")
+    if head not in ("mindspore", "torch"):
+        return op
+    last = rest.rpartition(".")[2]
+    return {"set_seed": "manual_seed"}.get(last, f"Tensor.{last}" if "Tensor." in rest else last)
+
+
+def _sites(pack: ConfigPack, rank: int, name: Callable[[str], str]) -> dict[str, list[CallSite]]:
+    """The places by function."""
+    found: dict[str, list[CallSite]] = {}
+    for op, sites in pack.object(random(rank)).items():
+        for site in sites if isinstance(sites, list) else ():
+            if (made := _site(site)) is not None:
+                found.setdefault(name(op), []).append(made)
+    return found
+
+
+def _site(held: Any) -> CallSite | None:
+    if not isinstance(held, Mapping):
+        return None
+    count, stack = held.get("count"), held.get("stack")
+    if not isinstance(count, int) or not isinstance(stack, list):
+        return None
+    return CallSite(count, tuple(str(line) for line in stack))
+
+
+def _rows(op: str, rank: int, ours: Sites, theirs: Sites) -> Iterator[RandomRow]:
+    free = list(range(len(theirs)))
+    partners: dict[int, int] = {}
+    exact: dict[tuple[str, ...], list[int]] = {}
+    for at in reversed(free):
+        exact.setdefault(theirs[at].stack, []).append(at)
+    for at, site in enumerate(ours):
+        if exact.get(site.stack):
+            partners[at] = exact[site.stack].pop()
+    left = set(free) - set(partners.values())
+    rest = [at for at in range(len(ours)) if at not in partners]
+    for _, at, other in _scored(ours, theirs, rest, sorted(left)):
+        if at not in partners and other in left:
+            partners[at] = other
+            left.discard(other)
+    for at, site in enumerate(ours):
+        yield _row(op, rank, site, theirs[partners[at]] if at in partners else None)
+    yield from (_row(op, rank, None, theirs[at]) for at in sorted(left))
+
+
+def _row(op: str, rank: int, bench: CallSite | None, cmp: CallSite | None) -> RandomRow:
+    if bench is None or cmp is None:
+        return RandomRow(Kind.CMP_ONLY if bench is None else Kind.BENCH_ONLY, Level.ERROR, op, rank, bench, cmp)
+    is_same = bench.count == cmp.count
+    level, kind = (Level.PASS, Kind.EQUAL) if is_same else (Level.ERROR, Kind.DIFFERS)
+    return RandomRow(kind, level, op, rank, bench, cmp)
+
+
+def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> list[tuple[float, int, int]]:
+    """The pairs of places that are one, most alike first."""
+    found = []
+    for at in left[:_MOST]:
+        for other in right[:_MOST]:
+            score = _score(ours[at].stack, theirs[other].stack)
+            if score >= ENOUGH:
+                found.append((score, at, other))
+    return sorted(found, key=lambda pair: (-pair[0], pair[1], pair[2]))
+
+
+def _score(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
+    """How alike two stacks are, by their least alike frames; 0 for stacks of two lengths."""
+    if len(ours) != len(theirs):
+        return 0.0
+    least = 1.0
+    for a, b in zip(reversed(ours), reversed(theirs), strict=True):
+        least = min(least, _frame_score(a, b))
+        if least < ENOUGH:
+            return 0.0
+    return least
+
+
+@lru_cache(1 << 14)
+def _frame_score(ours: str, theirs: str) -> float:
+    if ours == theirs:
+        return 1.0
+    a, b = _FRAME.fullmatch(ours[:10_000]), _FRAME.fullmatch(theirs[:10_000])
+    if a is None or b is None:
+        return 0.0
+    same_file = a["file"].replace("\\", "/").rpartition("/")[2] == b["file"].replace("\\", "/").rpartition("/")[2]
+    same_function = a["function"] == b["function"]
+    if not (same_file and same_function):  # of three parts none is more than one
+        return 0.0
+    code = SequenceMatcher(None, a["code"][:_LONGEST], b["code"][:_LONGEST], autojunk=False).ratio()
+    return (2 + code) / 3

@@ -1,0 +1,143 @@
+"""The sheets of a comparison of packs: their columns, as msprobe 26 has them, and the cells of each row."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from msprobe.base.redaction import NOT_RECORDED
+from msprobe.compare.tables.cells import Cell, guard, number
+from msprobe.compare.tables.columns import Column
+
+from .findings import SEVERITY, CallSite, Checker, Kind, Match, OneSided, Outcome, RandomRow, Row, SettingRow, TensorRow
+
+SUMMARY = "summary"
+
+SUMMARY_COLUMNS = (
+    Column("filename", "the checker; its rows are on the sheet of that name", 18),
+    Column("pass_check", "`pass`, `warning`, `error`; ours: `unjudged` where nothing could be compared", 12),
+    Column("remark", "ours: how many rows of each level there are, or why nothing was compared", 70),
+)
+
+_VALUES = (
+    Column("bench_value", "value in the first pack; empty without one", 36),
+    Column("cmp_value", "value in the second pack", 36),
+)
+_LEVEL = Column("level", "`error` or `warning`; ours: `info`, which decides nothing", 10)
+_RELATIVE = tuple(
+    Column(f"{name}_relative_diff", "relative to the absolute value in the first pack; empty where that is 0", 16)
+    for name in ("max", "min", "mean", "norm")
+)
+_PLACE = (Column("step", "number of the model's forward", 8), Column("rank", "number of the rank", 8))
+_EQUAL = Column("equal", "whether maximum, minimum, mean and norm are the same; or which side alone has it", 16)
+
+COLUMNS: dict[Checker, tuple[Column, ...]] = {
+    Checker.ENV: (
+        Column("bench_env_name", "the variable in the first pack", 34),
+        Column("cmp_env_name", "the variable in the second pack: an NPU and a GPU have other names", 34),
+        *_VALUES,
+        _LEVEL,
+    ),
+    Checker.PIP: (
+        Column("package", "the distribution", 34),
+        Column("bench version", "version in the first pack; empty without one", 24),
+        Column("cmp version", "version in the second pack", 24),
+        _LEVEL,
+    ),
+    Checker.DATASET: (*_PLACE, Column("tag", "the argument of the model", 40), _EQUAL, *_RELATIVE),
+    Checker.WEIGHTS: (*_PLACE, Column("weight_name", "the parameter", 60), _EQUAL, *_RELATIVE),
+    Checker.HYPERPARAMETERS: (
+        Column("file_name", "the file of settings in the packs", 30),
+        Column("bench_para", "the setting in the first pack", 36),
+        Column("cmp_para", "the setting in the second pack", 36),
+        *_VALUES,
+        Column("matched_with", "by what the two were taken for one: `pure name`, `mapping`, `similarity:<ratio>`", 24),
+        _LEVEL,
+    ),
+    Checker.RANDOM: (
+        Column("op", "the function", 30),
+        Column("rank", "number of the rank", 8),
+        Column("bench_stack", "from where it was called in the first run, outermost first", 70),
+        Column("cmp_stack", "the same of the second run", 70),
+        Column("bench_count", "how many calls came from there; 0 without a counterpart", 12),
+        Column("cmp_count", "the same of the second run", 12),
+        Column("check_result", "whether both counts are the same", 14),
+    ),
+    Checker.CONTEXT: (
+        Column("bench_setting", "ours: the setting of the framework in the first run", 36),
+        Column("cmp_setting", "ours: its counterpart in the second run", 36),
+        *_VALUES,
+        _LEVEL,
+    ),
+}
+"""The columns by checker; `context` is ours."""
+
+NO_STACK = "no match stack"
+_ONLY = {Kind.BENCH_ONLY: "Only in benchmark", Kind.CMP_ONLY: "Only in comparison"}
+
+
+def cells_of(row: Row) -> Sequence[Cell]:
+    """The cells of a row, in the order of its checker's columns."""
+    if isinstance(row, TensorRow):
+        equal: Cell = {Kind.EQUAL: True, Kind.DIFFERS: False}.get(row.kind, row.kind.value)
+        relative = ("" if each is None else number(each) for each in row.relative)
+        return row.place.step, row.place.rank, guard(row.name) or "all", equal, *relative
+    if isinstance(row, RandomRow):
+        stacks, counts = zip(*(_site(site) for site in (row.bench, row.cmp)), strict=True)
+        checked: Cell = row.kind.value if row.kind is Kind.NOT_COUNTED else row.kind is Kind.EQUAL
+        return guard(row.op), row.rank, *stacks, *counts, checked
+    values = value_cell(row.bench), value_cell(row.cmp)
+    if row.checker is Checker.PIP:
+        return guard(row.name), *values, row.level.value
+    if row.checker is not Checker.HYPERPARAMETERS:
+        return guard(row.bench_name), guard(row.cmp_name), *values, row.level.value
+    names = guard(row.bench_name or _ONLY[row.kind]), guard(row.cmp_name or _ONLY[row.kind])
+    if row.kind is Kind.BENCH_ONLY:
+        names = _ONLY[row.kind], guard(row.bench_name)
+    elif row.kind is Kind.CMP_ONLY:
+        names = _ONLY[row.kind], guard(row.cmp_name)
+    matched = row.match.value
+    if row.match is Match.SIMILAR:
+        matched = f"{matched}:{row.similarity}"
+    return guard(row.file), *names, *values, matched, row.level.value
+
+
+def value_cell(value: object) -> Cell:
+    """A value as a cell; texts and what JSON nests as text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float):
+        return number(value)
+    return guard(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _site(site: CallSite | None) -> tuple[Cell, Cell]:
+    if site is None:
+        return NO_STACK, 0
+    return guard("\n".join(site.stack)), number(site.count)
+
+
+def summary_rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[Sequence[Cell], str]]:
+    """One row for each checker."""
+    for outcome in outcomes:
+        yield (outcome.checker.value, outcome.level.value, remark(outcome)), outcome.level.value
+
+
+def remark(outcome: Outcome) -> str:
+    """How many rows of each level there are, or why nothing was compared."""
+    if outcome.one_sided is not OneSided.NO:
+        return str(outcome.one_sided.value)
+    words = (f"{outcome.counts[level]} {level.value}" for level in reversed(SEVERITY) if outcome.counts[level])
+    return ", ".join(words)
+
+
+def names_and_values(row: SettingRow) -> str:
+    """`lr: 0.1 | 0.2`, with both names where they differ."""
+    name = " / ".join(dict.fromkeys(name for name in (row.bench_name, row.cmp_name) if name))
+    return f"{name}: {_shown(row.bench)} | {_shown(row.cmp)}"
+
+
+def _shown(value: object) -> str:
+    if value == NOT_RECORDED:
+        return Kind.NOT_RECORDED.value
+    return "not set" if value is None else str(value_cell(value))

@@ -1,0 +1,1 @@
+"""What depends on the framework: how a forward is seen, random functions, settings."""

@@ -1,0 +1,213 @@
+"""`ConfigChecker`: packs the configuration of a training while it runs; see `how-to/comparing/config-check-pack.md`.
+
+A mistake of the user is raised when a checker is made. From then on nothing of it stops the training: what fails is
+logged once, and the checker ends.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msprobe.base import redaction
+from msprobe.base.errors import UsageError, reason
+from msprobe.base.files import user_path
+from msprobe.base.framework import FRAMEWORKS, Framework, rank, settle, size
+from msprobe.base.lazy import needed
+from msprobe.base.log import logger, once
+from msprobe.base.nested import PASSED, tree_of_one
+from msprobe.store import config_pack
+
+from .features import of_inputs, of_parameters
+from .pack_writer import PackWriter
+from .random_calls import RandomCalls
+from .static import as_json, entries, plain
+
+DEFAULT_PACK = "./config_check_pack.zip"
+
+_PACKAGES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
+_RANKS = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK")
+_TRAINERS = (
+    ("megatron.training.global_vars", "get_args"),
+    ("megatron.training", "get_args"),
+    ("mindspeed_ms.training", "get_args"),
+)
+"""Where trainers keep the arguments of a run."""
+
+_calls = RandomCalls()
+_checkers: dict[Path, "ConfigChecker"] = {}
+
+
+class ConfigChecker:
+    """Packs environment, packages, settings, inputs, weights, random calls and the framework's settings into a zip."""
+
+    @staticmethod
+    def apply_patches(fmk: Framework = "pytorch") -> None:
+        """Count random calls from here on: first thing in the first script. Generators are left as they are.
+
+        UsageError for an unknown framework.
+        """
+        backend = _backend(_known(fmk))
+        try:
+            _calls.install(backend.RANDOM, backend.passes)
+        except PASSED:
+            raise
+        except BaseException as err:  # we never stop the training because of ourselves
+            once("config_check patches", f"config_check: random calls are not counted ({reason(err)})")
+
+    def __init__(
+        self,
+        model: Any = None,
+        shell_path: "str | PathLike[str] | Iterable[str | PathLike[str]] | None" = None,
+        output_zip_path: "str | PathLike[str]" = DEFAULT_PACK,
+        fmk: Framework | None = None,
+    ) -> None:
+        """Pack what is known now, and at every forward of `model` its inputs and weights.
+
+        `model` is a Cell or Module, or a list, of which the first is taken; `shell_path` are the scripts and yaml files
+        with the settings of the training. The framework is the model's, if `fmk` does not say it. UsageError for a
+        wrong argument or an output that cannot be written.
+        """
+        path = user_path(output_zip_path)
+        if path.suffix != ".zip":
+            raise UsageError(f"ConfigChecker: output_zip_path {str(path)!r} must end in .zip")
+        network = model[0] if isinstance(model, (list, tuple)) and model else model
+        self._framework: Framework = _of_model(network) or _known(fmk or "pytorch")
+        self._backend = _backend(self._framework)
+        if network is not None:
+            self._backend.check(network)
+        scripts = [shell_path] if isinstance(shell_path, str | PathLike) else list(shell_path or ())
+        self._static = entries(map(user_path, scripts), framework=self._framework, random_functions=_calls.ops)
+        self._path, self._pid = path, os.getpid()
+        self._writer: PackWriter | None = None
+        self._step = 0
+        self._network = network
+        self._unwatch: Callable[[], None] | None = None
+        if (before := _checkers.pop(path.absolute(), None)) is not None:
+            before.close()
+        _checkers[path.absolute()] = self
+        if os.environ.get("MS_ROLE") == "MS_SCHED":  # msrun starts the script once more, to connect the ranks
+            return
+        try:
+            if _rank(self._framework) is not None:  # else with the first forward: which rank this is, is not known yet
+                self._write({})
+        except OSError as err:
+            raise UsageError(f"ConfigChecker: {path} cannot be written ({err.strerror or err})") from err
+        if network is not None:
+            self._unwatch = self._backend.watch(network, self._before)
+
+    def close(self) -> None:
+        """Collect nothing more, and finish the pack; the end of the process does the same."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _before(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """The model is called."""
+        if os.getpid() != self._pid or self._unwatch is None:  # a forked child is not the training
+            return
+        # An error of the training that is read here must reach it.
+        settle([tensor for _, tensor in tree_of_one([list(args), dict(kwargs)]).tensors])
+        try:
+            self._collect(args, kwargs)
+        except PASSED:
+            raise
+        except BaseException as err:  # we never stop the training because of ourselves
+            once(
+                "config_check forward",
+                f"config_check: nothing more is collected after forward {self._step} ({reason(err)}); "
+                f"what was collected is in {self._path}",
+            )
+            self._give_up()
+
+    def _give_up(self) -> None:
+        try:
+            self.close()
+        except PASSED:
+            raise
+        except BaseException:  # we never stop the training because of ourselves
+            self._unwatch = self._writer = None
+
+    def _collect(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        own = _rank(self._framework) or 0
+        found: dict[str, bytes] = {}
+        if self._step == 0:
+            _calls.remove()
+            found[config_pack.random(own)] = as_json(_calls.found())
+            if own == 0:
+                self._static |= entries((), framework=self._framework, random_functions=_calls.ops)
+                found |= self._static  # the environment as it is by now
+                found[config_pack.CONTEXT] = as_json(self._backend.context())
+                if settings := _of_trainer():
+                    found[config_pack.DYNAMIC] = as_json(settings)
+        found[config_pack.dataset(self._step, own)] = as_json(of_inputs(args, kwargs))
+        parameters = self._backend.parameters(self._network)
+        found[config_pack.weights(self._step, own)] = as_json(of_parameters(parameters))
+        self._step += 1
+        self._write(found)
+
+    def _write(self, found: dict[str, bytes]) -> None:
+        own = _rank(self._framework) or 0
+        if self._writer is None:
+            self._writer = PackWriter(self._path, own, size(self._framework))
+            found = {**(self._static if own == 0 else {}), **found}
+        self._writer.write(found)
+
+
+def _known(fmk: object) -> Framework:
+    for each in FRAMEWORKS:
+        if each == fmk:
+            return each
+    raise UsageError(f"ConfigChecker: fmk is {fmk!r}; choose one of {', '.join(FRAMEWORKS)}")
+
+
+def _of_model(network: object) -> Framework | None:
+    """The framework of a network; it is loaded, for it made the network."""
+    for framework, (module, name) in {"mindspore": ("mindspore.nn", "Cell"), "pytorch": ("torch.nn", "Module")}.items():
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and isinstance(network, kind):
+            return _known(framework)
+    return None
+
+
+def _backend(framework: Framework) -> ModuleType:
+    needed(_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
+    return import_module(f"{__package__}.backends.{framework}")
+
+
+def _rank(framework: Framework) -> int | None:
+    """This process's rank: of its framework, of its launcher, 0 of a single process; None where it is not known yet."""
+    found = rank(framework)
+    if found is None:
+        launched = (os.environ.get(name, "") for name in _RANKS)
+        found = next((int(number) for number in launched if number.isdecimal()), None)
+    return 0 if found is None and size(framework) == 1 else found
+
+
+def _of_trainer() -> dict[str, object]:
+    """The arguments of a trainer that is known, if one is at work."""
+    for module, function in _TRAINERS:
+        ask = getattr(sys.modules.get(module), function, None)
+        try:
+            held = vars(ask()) if ask is not None else {}
+        except Exception as err:  # it has no arguments yet; we never stop the training because of ourselves
+            logger.debug("config_check: %s.%s: %s", module, function, reason(err))
+            continue
+        if held:
+            return _settings(held)
+    return {}
+
+
+def _settings(held: Mapping[str, Any]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in sorted((str(name), value) for name, value in held.items()):
+        made = [plain(each) for each in value] if isinstance(value, list | tuple) else plain(value)
+        found[name] = redaction.setting(name, made)
+    return found

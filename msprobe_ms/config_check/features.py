@@ -1,0 +1,49 @@
+"""Statistics of what a model is called with, and of its parameters, as a pack has them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msprobe.base.errors import reason
+from msprobe.base.framework import array_of
+from msprobe.base.log import once
+from msprobe.base.nested import PASSED, is_tensor, tree_of_one
+from msprobe.base.statistic import statistic
+
+NO_STATISTIC = ""
+"""Stands for what is no tensor, and for a tensor without statistics."""
+
+
+def of_inputs(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of a call: the statistics of each tensor at its place, nothing of other values."""
+    return {"args": _of_node(_tree(list(args)), "args"), "kwargs": _of_node(_tree(dict(kwargs)), "kwargs")}
+
+
+def of_parameters(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The statistics of parameters by name."""
+    return {name: _of_tensor(parameter, name) for name, parameter in named}
+
+
+def _tree(value: Any) -> Any:
+    return tree_of_one(value).values[0]
+
+
+def _of_node(node: Any, place: str) -> Any:
+    if type(node) in (list, dict):
+        members = enumerate(node) if type(node) is list else node.items()
+        return {str(key): _of_node(member, f"{place}.{key}") for key, member in members}
+    return _of_tensor(node, place) if is_tensor(node) else NO_STATISTIC
+
+
+def _of_tensor(tensor: Any, place: str) -> Any:
+    try:
+        found = statistic(array_of(tensor))
+    except PASSED:
+        raise
+    except BaseException as err:  # we never stop the training because of ourselves
+        once(f"config_check {type(err)}", f"config_check: {place} has no statistics ({reason(err)}); it is left empty")
+        return NO_STATISTIC
+    if found.max is None:
+        return NO_STATISTIC
+    is_counted = found.mean is None  # of bool: how many are true stands for the mean
+    mean = found.true_count if is_counted else found.mean
+    return {"max": found.max, "min": found.min, "mean": mean, "norm": mean if is_counted else found.norm}
