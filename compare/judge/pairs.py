@@ -85,6 +85,13 @@ def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
     )
 
 
+def says_nothing(call: str, place: str) -> bool:
+    """Whether the values of a record show nothing, by its call and place (`input.0`): memory that was not written yet,
+    or that is written without being read."""
+    found = _unjudgeable(call)
+    return found is not None and re.match(found[2], place) is not None
+
+
 @dataclass(frozen=True, eq=False)
 class VerdictColumns:
     """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.

@@ -214,7 +214,7 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
     The n-th call of one name within one group, with one root, is the same exchange on all its ranks; the n-th message
     from one rank to another is the n-th that is received there. What has no partner stands alone.
     """
-    every = {(rank, n): one for rank, summary in sorted(summaries.items()) for n, one in enumerate(summary.exchanges)}
+    every = {(rank, n): summary.exchanges[n] for rank, summary in sorted(summaries.items()) for n in _as_made(summary)}
     joined = _collectives(every, frozenset(summaries))
     sent = _messages(every, sorted(summaries))
     # One list for all members: of hundreds of ranks there are too many pairs to be kept.
@@ -222,6 +222,21 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
     unmatched = [[at] for at, exchange in every.items() if exchange.traffic in ("send", "receive")]
     layers = _layers([*joined, *unmatched], sent)
     return Connected(summaries, layers, partners | {receiver: [sender] for receiver, sender in sent.items()})
+
+
+def _as_made(summary: RankSummary) -> Iterator[int]:
+    """The places of a rank's exchanges, those of one function in the order in which they were made.
+
+    A dump has calls behind handles in the order in which they were waited for, which need not be the same on all ranks;
+    their numbers say in which they were made.
+    """
+    places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    parsed = [names.parse(exchange.name) for exchange in summary.exchanges]
+    for n, name in enumerate(parsed):
+        places[name.stem + name.direction].append((name.number, n))
+    made = {stem: iter(sorted(found)) for stem, found in places.items()}
+    for name in parsed:
+        yield next(made[name.stem + name.direction])[1]
 
 
 def _collectives(every: Mapping[At, Exchange], ranks: frozenset[int]) -> list[list[At]]:

@@ -1,0 +1,1 @@
+"""What holds in every correct training, checked in the dumps of one run."""

@@ -1,0 +1,131 @@
+"""What a check of an invariant says, as data; `wording.py` makes sentences of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from msprobe.base import names
+from msprobe.store.record import PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
+from msprobe.store.stacks_and_construct import user_line
+
+
+class Status(Enum):
+    """Whether an invariant holds at one place."""
+
+    HOLDS = "holds"
+    VIOLATED = "violated"
+    UNJUDGED = "unjudged"
+
+
+class Why(Enum):
+    """Why something could not be judged."""
+
+    ONE_RANK = "the dump has one rank"
+    ONE_STEP = "the dump has one step, or steps that do not follow each other"
+    NO_SECOND_DUMP = "no second dump was given"
+    NO_TENSORS = "it needs the task tensor"
+    NOTHING = "the dump has nothing of the kind"
+    NO_RECORD = "a record that it needs was not collected"
+    SHARDS = "they differ from the beginning on: they may be shards of one parameter"
+    ALL_STILL = "no parameter moved: gradients may be accumulated over steps"
+    MOSTLY_FROZEN = "most parameters have no gradient: a fine-tuning"
+    NOT_MATCHED = "the gradients are not reduced one by one"
+    NOT_REPLAYED = "the call cannot be executed again"
+    UNKNOWN_OPTION = "an option of the call is not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One judgement: of a call, a parameter, a collective, or of the whole run where `subject` is empty.
+
+    `place` names the record, `value` is what was measured and `limit` what it has to be (within). `ranks` are those
+    that differ from the others or that the judgement is about.
+    """
+
+    status: Status
+    subject: str = ""
+    cell: str = ""
+    place: str = ""
+    step: int | None = None
+    ranks: tuple[int, ...] = ()
+    what: str = ""
+    value: float | None = None
+    limit: float | None = None
+    why: Why | None = None
+    file: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The dumps of one run: by step, by rank. Steps are sorted."""
+
+    steps: Mapping[int | None, Mapping[int, Dump]]
+
+    @property
+    def every(self) -> Iterator[tuple[int | None, int, Dump]]:
+        """Step, rank and dump of each."""
+        for step, ranks in self.steps.items():
+            for rank, dump in ranks.items():
+                yield step, rank, dump
+
+    @property
+    def following(self) -> Iterator[tuple[int, int]]:
+        """Pairs of steps of which one follows the other."""
+        numbers = [step for step in self.steps if step is not None]
+        for before, after in pairwise(numbers):
+            if after == before + 1:
+                yield before, after
+
+
+def of_call(status: Status, dump: Dump, at: int, step: int | None, rank: int, **fields: object) -> Judgement:
+    """A judgement of a call, with its cell and line."""
+    parent = dump.parent(at)
+    stack = dump.calls.stack(at) or dump.calls.stack(dump.forward(at))
+    file, line = user_line(stack) or ("", None)
+    cell = (names.parse(parent).path or parent) if parent else "the root"
+    name = dump.columns.names[at]
+    return Judgement(status, name, cell, step=step, ranks=(rank,), file=file, line=line, **fields)  # type: ignore[arg-type]
+
+
+def unjudged(why: Why, subject: str = "") -> Judgement:
+    """Nothing can be said."""
+    return Judgement(Status.UNJUDGED, subject, why=why)
+
+
+Fingerprint = tuple[object, ...]
+
+
+def fingerprint(dump: Dump, row: int) -> Fingerprint:
+    """What two records of one tensor share: shape, dtype, and digest, or the four statistics."""
+    columns = dump.columns
+    values = columns.digest[row] or tuple(repr(number) for number in columns.four(row))
+    return columns.shape(row), columns.dtype(row), values
+
+
+RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")
+
+
+def parameters(dump: Dump) -> dict[str, int]:
+    """The row of each parameter at the beginning of a step, by its full name; without running statistics."""
+    found: dict[str, int] = {}
+    columns = dump.columns
+    for row, part in enumerate(columns.part):
+        if columns.kind[row] != TENSOR:
+            continue
+        if part == PARAMETERS:
+            found.setdefault(dump.parameter_name(row), row)
+        elif columns.source[row].startswith("parameter "):
+            found.setdefault(columns.source[row].removeprefix("parameter "), row)
+    return {name: row for name, row in found.items() if name.rpartition(".")[2] not in RUNNING}
+
+
+def gradients(dump: Dump) -> dict[str, int]:
+    """The row of each parameter's gradient, by its full name; of several the last."""
+    columns = dump.columns
+    return {
+        dump.parameter_name(row): row
+        for row, part in enumerate(columns.part)
+        if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR
+    }

@@ -1,0 +1,134 @@
+"""Calls executed again on their recorded inputs, and memory that is read before it is written."""
+
+from collections.abc import Iterator
+from statistics import median
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.compare.core.standard import canonical
+from msprobe.compare.core.tensor import UNKNOWN
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
+from msprobe.replay.recorded import Cause, NotReplayed, Replayed
+from msprobe.replay.replay import replay
+from msprobe.store.reader import load_tensor
+from msprobe.store.record import INPUT, Dump
+
+from .judgement import Judgement, Run, Status, Why, of_call, unjudged
+
+CLASSES = {"float64": 1e-9, "float32": 2e-5, "float16": 8e-3, "bfloat16": 6e-2}
+"""Residuals up to here are the rounding of a kernel with inputs and outputs of that dtype (explanation/architecture.md,
+Replaying a call: 6e-7 at most was measured for float32)."""
+
+COARSE = 2e-2
+"""A kernel of float32 that rounds to a half precision inside stays below; so does one of TF32."""
+
+_OUTLIER = 50.0
+"""A call so many times coarser than the median of its operation is no precision class."""
+
+_MANY, _SHARE = 20, 0.9
+"""Elements from which on a residual shows that it is systematic, and the share of its energy that has to be so."""
+
+
+def _eta(found: Replayed) -> float:
+    """The largest residual of the candidate that fits best."""
+    return min(max((r.eta for r in residuals), default=0.0) for residuals in found.residuals.values())
+
+
+def outputs_replay(run: Run) -> Iterator[Judgement]:
+    """What a call gave is what the operation gives for its recorded inputs in float64, but for rounding."""
+    if not any(dump.task == "tensor" for _, _, dump in run.every):
+        yield unjudged(Why.NO_TENSORS)
+        return
+    found: list[tuple[int | None, int, Dump, int, Replayed]] = []
+    is_without_torch = False
+    for step, rank, dump in run.every:
+        for at in range(len(dump.names)):
+            made = replay(dump, at)
+            if isinstance(made, NotReplayed):
+                is_without_torch |= made.cause is Cause.NO_TORCH
+                if made.cause not in (Cause.UNKNOWN_CELL, Cause.NOT_A_CALL):
+                    yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NOT_REPLAYED, what=made.cause.value)
+            else:
+                found.append((step, rank, dump, at, made))
+    by_operation: dict[str, list[float]] = {}
+    for *_, made in found:
+        by_operation.setdefault(made.operation, []).append(_eta(made))
+    for step, rank, dump, at, made in found:
+        value, limit = _eta(made), _limit(dump, at, made, by_operation[made.operation])
+        if value > _class_of(dump, at) and _is_systematic(made):
+            limit = _class_of(dump, at)
+        place = _worst(made)
+        if value <= limit:
+            yield of_call(Status.HOLDS, dump, at, step, rank, place=place, what="replay", value=value, limit=limit)
+        elif made.is_exhaustive or not value < float("inf"):
+            yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="replay", value=value, limit=limit)
+        else:
+            yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.UNKNOWN_OPTION)
+
+
+def _class_of(dump: Dump, at: int) -> float:
+    dtypes = {canonical(dump.columns.dtype(row)) for row in dump.columns.rows(at)}
+    return max((CLASSES[dtype] for dtype in dtypes & CLASSES.keys()), default=CLASSES["float32"])
+
+
+def _is_systematic(made: Replayed) -> bool:
+    """Whether an output is, in each candidate, off by a multiple of itself or by a constant, as no rounding is."""
+    return all(
+        any(r.count >= _MANY and max(r.slope, r.bias) > _SHARE and r.eta > 0 for r in residuals)
+        for residuals in made.residuals.values()
+    )
+
+
+def _limit(dump: Dump, at: int, made: Replayed, alike: list[float]) -> float:
+    limit = _class_of(dump, at)
+    if made.moves_data:
+        return limit
+    common = median(alike)
+    return max(limit, min(COARSE, _OUTLIER * common)) if common > limit and len(alike) > 2 else limit
+
+
+def _worst(made: Replayed) -> str:
+    best = min(made.residuals.values(), key=lambda residuals: max((r.eta for r in residuals), default=0.0))
+    worst = max(best, key=lambda residual: residual.eta, default=None)
+    return ".".join((worst.part, *worst.path)) if worst else ""
+
+
+def memory_is_written(run: Run) -> Iterator[Judgement]:
+    """Nothing reads memory as `empty` gives it.
+
+    Where no call says that an input is such memory, its elements may: of an input that no recorded call made, a part is
+    as small as what integers and addresses are when they are read as floats.
+    """
+    found = False
+    for step, rank, dump in run.every:
+        columns = dump.columns
+        memory = {n.text for n in dump.names if n.kind == "api" and n.stem.rsplit(".", 1)[-1] in UNINITIALISED}
+        found |= bool(memory) or dump.task == "tensor"
+        graph = Graph(dump)
+        for at, name in enumerate(columns.names if found else ()):
+            if dump.names[at].direction != "forward":
+                continue
+            for row in columns.tensors(at, INPUT):
+                place = ".".join(("input", *columns.path_of(row)[:1]))
+                high, low, *_ = columns.four(row)
+                source = graph.source(row) if memory and (columns.source[row] or high != low) else UNKNOWN
+                is_memory = source.call in memory and source.part == "output"
+                if not is_memory and columns.source[row] in ("leaf", "code", ""):
+                    is_memory = _looks_like_addresses(dump, at, row)
+                if is_memory and not says_nothing(name, place):
+                    yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
+    yield Judgement(Status.HOLDS) if found else unjudged(Why.NOTHING)
+
+
+def _looks_like_addresses(dump: Dump, at: int, row: int) -> bool:
+    """Whether at least one of a hundred elements of a float32 tensor is subnormal, and not 0."""
+    columns = dump.columns
+    if not columns.file[row] or canonical(columns.dtype(row)) != "float32":
+        return False
+    try:
+        array = np.abs(load_tensor(dump, columns.record(row, at)))
+    except DumpError:
+        return False
+    return bool(array.size) and float(np.mean((array > 0) & (array < np.finfo(np.float32).tiny))) >= 0.01

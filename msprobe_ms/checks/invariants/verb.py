@@ -1,0 +1,134 @@
+"""Check a run without a golden one: what holds in every correct training.
+
+  msprobe check DIR
+  msprobe check RESUMED CONTINUED
+
+DIR is a dump: a run with its steps and ranks, a step, or a rank. Each invariant says whether it holds, is violated, or
+could not be judged, and why. With a second dump of the same steps, that of the run that went on, the first is checked
+to be its continuation. The last line on standard output names the first violation. Exit code: 0 nothing is violated, 1
+something is, 2 the command was wrong or nothing could be read.
+"""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.base.checks import nearest
+from msprobe.base.errors import UsageError
+from msprobe.base.log import few, visible
+from msprobe.base.scope import numbers_of
+
+if TYPE_CHECKING:
+    from .judgement import Judgement, Run
+    from .table import Invariant
+
+_SHOWN = 5
+"""Violations of one invariant that are shown."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("dump", metavar="DIR", help="the dump to be checked")
+    parser.add_argument("continued", metavar="DIR2", nargs="?", help="the same steps of the run that went on")
+    parser.add_argument("--only", metavar="NAME,..", help="only these invariants")
+    parser.add_argument("--skip", metavar="NAME,..", help="all invariants but these")
+    parser.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
+    parser.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something is violated")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, print, and say with the exit code how it went."""
+    from .judgement import Status
+    from .table import ROWS
+
+    names = [row.name for row in ROWS]
+    only, skip = (_chosen(f"--{key}", getattr(args, key), names) for key in ("only", "skip"))
+    rows = [row for row in ROWS if row.name not in skip and (row.name in only or not only)]
+    steps, ranks = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("step", "rank"))
+    this = read_run(Path(args.dump), steps, ranks)
+    other = read_run(Path(args.continued), steps, ranks) if args.continued else None
+    judged = [(row, list(row.predicate(this, other))) for row in rows]
+    violated = [(row, one) for row, found in judged for one in found if one.status is Status.VIOLATED]
+    if args.format == "json":
+        print(json.dumps(as_object(judged), ensure_ascii=False, indent=1))
+    else:
+        _print(judged, violated)
+    return 1 if violated and not args.exit_zero else 0
+
+
+def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
+    chosen = set(filter(None, (text or "").split(",")))
+    for name in chosen - set(names):
+        near = nearest(name, tuple(names))
+        hint = f"did you mean {near}?" if near else f"there are {few(names, 20)}"
+        raise UsageError(f"{option}: there is no invariant {name!r}; {hint}")
+    return chosen
+
+
+def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
+    """All dumps below a path."""
+    from msprobe.checks.dumps import by_step, dumps_of
+    from msprobe.store.reader import read
+
+    from .judgement import Run
+
+    files = dumps_of(path, steps=steps, ranks=ranks)  # type: ignore[arg-type]  # numbers, or None
+    return Run({step: {f.rank: read(f.path) for f in found} for step, found in by_step(files).items()})
+
+
+def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tuple[Invariant, Judgement]]") -> None:
+    from .judgement import Status
+    from .wording import sentence
+
+    width = max((len(row.name) for row, _ in judged), default=0)
+    for row, found in judged:
+        counts = Counter(one.status for one in found)
+        if counts[Status.VIOLATED]:
+            text = f"VIOLATED in {counts[Status.VIOLATED]} of {len(found)}: {row.says}"
+        elif counts[Status.HOLDS]:
+            text = f"holds in {counts[Status.HOLDS]}"
+            text += f", {counts[Status.UNJUDGED]} unjudged" if counts[Status.UNJUDGED] else ""
+        else:
+            whys = Counter(one.why.value for one in found if one.why)
+            text = f"unjudged: {whys.most_common(1)[0][0] if whys else 'the dump has nothing of the kind'}"
+        print(f"{row.name:<{width}}  {visible(text)}")
+        wrong = [one for one in found if one.status is Status.VIOLATED]
+        for one in wrong[:_SHOWN]:
+            print(f"{'':<{width}}    {visible(sentence(one))}")
+        if len(wrong) > _SHOWN:
+            print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")
+    if violated:
+        row, one = violated[0]
+        print(visible(f"first violation: {row.name}: {sentence(one)}"))
+    else:
+        print("first violation: none")
+
+
+def as_object(judged: "list[tuple[Invariant, list[Judgement]]]") -> dict[str, object]:
+    """All judgements as JSON has them."""
+    from .judgement import Status
+    from .wording import sentence
+
+    def entry(one: "Judgement") -> dict[str, object]:
+        names = ("subject", "cell", "place", "step", "what", "value", "limit", "file", "line")
+        made: dict[str, object] = {name: getattr(one, name) for name in names}
+        return {"sentence": sentence(one), **made, "ranks": list(one.ranks)}
+
+    rows = []
+    for row, found in judged:
+        counts = Counter(one.status for one in found)
+        rows.append(
+            {
+                "name": row.name,
+                "says": row.says,
+                "needs": row.needs,
+                **{status.value: counts[status] for status in Status},
+                "violations": [entry(one) for one in found if one.status is Status.VIOLATED],
+                "why_unjudged": dict(Counter(one.why.value for one in found if one.why)),
+            }
+        )
+    return {"is_clean": not any(row["violations"] for row in rows), "invariants": rows}

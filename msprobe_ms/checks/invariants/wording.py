@@ -1,0 +1,45 @@
+"""Sentences made of judgements. Decisions read their fields, never these."""
+
+from msprobe.base.log import few
+
+from .judgement import Judgement
+
+
+def sentence(one: Judgement) -> str:
+    """`SUBJECT in CELL: WHAT (FILE:LINE)`, with ranks and step."""
+    subject = one.subject or "the run"
+    cell = f" in {one.cell}" if one.cell else ""
+    where = "" if one.step is None else f", step {one.step}"
+    ranks = f", rank{'s' * (len(one.ranks) != 1)} {few([str(r) for r in one.ranks])}" if one.ranks else ""
+    line = f" ({one.file}:{one.line})" if one.file else ""
+    return f"{subject}{cell}{where}{ranks}: {_what(one)}{line}"
+
+
+def _what(one: Judgement) -> str:
+    text = _TEXTS.get(one.what, one.what).format(place=one.place)
+    if one.value is not None and one.limit is not None:
+        return f"{text} ({one.value:.3g}, allowed {one.limit:.3g})"
+    return text
+
+
+_TEXTS = {
+    "parameter": "differs from the other ranks",
+    "gradient": "its gradient goes into no reduction over ranks, those of most parameters do",
+    "batch": "these ranks have the same batch",
+    "unequal results": "the result is not equal on all ranks: {place}",
+    "reduction": "the result is no reduction of what the ranks put in",
+    "no gradient": "has no gradient: frozen, detached from the loss, or unused",
+    "still": "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
+    "row sum": "rows of {place} do not add up to 1",
+    "masked weight": "a masked position has a weight",
+    "hides the past": "the causal mask hides the past and shows the future",
+    "hides itself": "the causal mask hides a position from itself",
+    "row statistics": "{place} without weight and bias has not mean 0 and mean square 1",
+    "memory": "{place} is memory that was never written",
+    "replay": "{place} is not what the operation gives for its recorded inputs",
+    "resumed parameter": "was not restored: it differs from the run that went on",
+    "resumed input": "{place} differs from the run that went on, the parameters do not: the batch, or random numbers",
+    "resumed state": "{place} was not restored",
+    "resumed output": "{place} differs from the run that went on, although its inputs do not: random numbers",
+    "resumed call": "the run that went on does not make this call",
+}

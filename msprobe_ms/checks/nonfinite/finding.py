@@ -1,0 +1,101 @@
+"""What the search for non-finite values finds, as data; `wording.py` makes sentences of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from msprobe.compare.ranks.collectives import Exchange, Node
+
+from .values import Amount
+
+
+class Kind(Enum):
+    """How a non-finite value came into a run.
+
+    | kind | at the call |
+    |---|---|
+    | `MADE` | all inputs are finite, an output is not |
+    | `OF_INFINITIES` | the inputs have -inf only, as a mask has it, and an output has NaN or inf |
+    | `ARGUMENT` | an argument is NaN or an infinity itself: `x * float("nan")` |
+    | `EXCHANGE` | a collective: what all ranks put in is finite, what comes out is not |
+    | `PARAMETER` | a parameter is not finite before any recorded call could have made it so |
+    | `LEAF` | an input that no operation made is not finite: the batch, a buffer, a constant |
+    | `UNINITIALISED` | it reads memory that was never written, as `empty` gives it |
+    | `UNRECORDED` | an input is not finite, and no recorded call made it |
+    | `MISSING_RANK` | it came through a collective from a rank that is not in the dump |
+    | `INPUTS_UNKNOWN` | an output is not finite, and the inputs were not collected |
+    """
+
+    MADE = "made"
+    OF_INFINITIES = "made of infinities"
+    ARGUMENT = "argument"
+    EXCHANGE = "exchange"
+    PARAMETER = "parameter"
+    LEAF = "leaf"
+    UNINITIALISED = "uninitialised"
+    UNRECORDED = "unrecorded"
+    MISSING_RANK = "missing rank"
+    INPUTS_UNKNOWN = "inputs unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A call at which non-finite values come into the records of a rank.
+
+    `inputs` and `outputs` are its records that are not finite. `source` names what the value comes from: the parameter,
+    the call that gave uninitialised memory, a collective whose result was not recorded. `ranks` are those that are
+    missing. `previous` is the step before, which had none; None where it is not known. `is_absorbed`: every recorded
+    call that took its outputs gave finite values, forward and backward. `exchanges` is how many exchanges were before
+    it on its rank.
+    """
+
+    rank: int
+    name: str
+    cell: str
+    kind: Kind
+    inputs: tuple[Amount, ...] = ()
+    outputs: tuple[Amount, ...] = ()
+    source: str = ""
+    ranks: tuple[int, ...] = ()
+    previous: int | None = None
+    file: str = ""
+    line: int | None = None
+    is_absorbed: bool = False
+    exchanges: int = 0
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankWalk:
+    """One rank: its exchanges, and the origins in the order of their calls.
+
+    `received` has, by the place of an exchange whose result is not finite, what is known of it as an origin.
+    `unrecorded` are the exchanges whose result was not recorded. `masks` counts calls that fill in an infinity on
+    purpose, or get one, and whose infinities nothing but finite values is made of. `unjudged` says why nothing can be
+    said of this rank.
+    """
+
+    rank: int
+    exchanges: tuple[Exchange, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    received: Mapping[int, Origin] | None = None
+    unrecorded: frozenset[int] = frozenset()
+    masks: int = 0
+    unjudged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found in one step of all ranks.
+
+    `first` are the origins whose place comes first, by rank: one, or several that are independent of each other.
+    `others` are further calls at which non-finite values begin by themselves. `masks` as in `RankWalk`; `unjudged` are
+    ranks with the reason.
+    """
+
+    step: int | None
+    ranks: tuple[int, ...]
+    first: tuple[Origin, ...] = ()
+    others: tuple[Origin, ...] = ()
+    masks: int = 0
+    unjudged: tuple[tuple[int, str], ...] = ()

@@ -1,0 +1,161 @@
+"""Name the first call that made NaN or infinities out of finite values.
+
+  msprobe overflow_check DIR [-o OUTPUT]
+  msprobe nan_analyze -i DIR [-o OUTPUT]
+
+Both are one command. DIR is a dump with statistics: the folder of a step with all its ranks, of a rank, or of a run,
+whose steps are then gone through in order. No other run is needed. Calls of different ranks are ordered by their
+collectives and messages. The calls that come first are written to OUTPUT/anomaly_analyze_{nanoseconds}.json; the last
+line on standard output names the first. Exit code: 0 everything is finite, 1 something is not, 2 the command was wrong
+or nothing could be read.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.files import make_folder, replacing
+from msprobe.base.log import logger, visible
+from msprobe.base.scope import numbers_of
+
+if TYPE_CHECKING:
+    from .finding import Answer, Origin
+
+_OTHERS = 5
+"""Further calls that are shown on standard output."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("dump", metavar="DIR", nargs="?", help="the dump: a step, a rank or a run")
+    parser.add_argument("-i", "--input_path", metavar="DIR", help="the same")
+    parser.add_argument(
+        "-o", "--output_path", metavar="DIR", default="./output", help="where the file goes; default: ./output"
+    )
+    parser.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
+    parser.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read; default one per core")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something is not finite")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, write, print, and say with the exit code how it went."""
+    if bool(args.dump) == bool(args.input_path):
+        raise UsageError("one dump is needed: msprobe overflow_check DIR, or -i DIR")
+    if args.workers < 0:
+        raise UsageError("--workers must be 0 (one for each core) or more")
+    from msprobe.checks.dumps import dumps_of  # here: the help of the command is there before numpy is
+
+    from .search import search
+    from .wording import last_line
+
+    steps, ranks = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("step", "rank"))
+    files = dumps_of(Path(args.dump or args.input_path), steps=steps, ranks=ranks)
+    answers = list(search(files, args.workers))
+    if all(len(answer.unjudged) == len(answer.ranks) for answer in answers):
+        raise DumpError(f"{files[0].path}: {answers[0].unjudged[0][1]}")
+    last = answers[-1]
+    path = _write(last, Path(args.output_path)) if last.first else None
+    if args.format == "json":
+        print(json.dumps(as_object(answers, path), ensure_ascii=False, indent=1))
+    else:
+        for line in _page(answers, path):
+            print(visible(line))
+        print(visible(last_line(last)))
+    return 0 if args.exit_zero or not last.first else 1
+
+
+def _write(answer: "Answer", folder: Path) -> Path:
+    """Write the calls that come first, as msprobe 26 does."""
+    ranks: dict[str, list[object]] = {}
+    for origin in answer.first:
+        node = origin.node
+        assert node is not None  # an origin that was found in a dump has its values
+        entry: dict[str, object] = {
+            "op_name": node.name,
+            "data_info": dict(node.data_info),
+            "construct_info": list(node.construct_info),
+            "stack_info": list(node.stack_info),
+            **_fields(origin),
+        }
+        ranks.setdefault(f"rank_{origin.rank}", []).append(entry)
+    path = folder / f"anomaly_analyze_{time.time_ns()}.json"
+    try:
+        make_folder(folder)
+        with replacing(path) as file:
+            file.write(json.dumps(ranks, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+    except OSError as err:
+        raise UsageError(f"{folder}: cannot be written to ({err.strerror}); give another folder with -o") from err
+    return path
+
+
+def _fields(origin: "Origin") -> dict[str, object]:
+    """What the finding rests on."""
+
+    def values(amounts: Iterable[object]) -> list[object]:
+        names = ("place", "nan", "inf", "minus_inf", "is_counted")
+        return [{name: getattr(one, name) for name in names} for one in amounts]
+
+    return {
+        "kind": origin.kind.value,
+        "cell": origin.cell,
+        "non_finite_inputs": values(origin.inputs),
+        "non_finite_outputs": values(origin.outputs),
+        "source": origin.source,
+        "missing_ranks": list(origin.ranks),
+        "previous_step": origin.previous,
+        "is_absorbed": origin.is_absorbed,
+        "file": origin.file,
+        "line": origin.line,
+    }
+
+
+def as_object(answers: Iterable["Answer"], path: Path | None) -> dict[str, object]:
+    """The answer as JSON has it."""
+    from .wording import full
+
+    *before, last = answers
+
+    def found(origin: "Origin") -> dict[str, object]:
+        return {"rank": origin.rank, "name": origin.name, "sentence": full(origin), **_fields(origin)}
+
+    return {
+        "is_clean": not last.first,
+        "step": last.step,
+        "clean_steps": [answer.step for answer in before],
+        "ranks": list(last.ranks),
+        "first": [found(origin) for origin in last.first],
+        "others": [found(origin) for origin in last.others],
+        "masks": last.masks,
+        "unjudged": [{"rank": rank, "why": why} for rank, why in last.unjudged],
+        "file": None if path is None else str(path),
+    }
+
+
+def _page(answers: Iterable["Answer"], path: Path | None) -> Iterable[str]:
+    from .wording import full
+
+    *before, last = answers
+    if before:
+        where = "" if last.step is None else f", step {last.step} is the first that does" * bool(last.first)
+        yield f"{len(before)} step{'s' * (len(before) != 1)} before hold nothing that is not finite{where}"
+    for rank, why in last.unjudged:
+        yield f"rank {rank} is not judged: {why}"
+    if last.masks:
+        yield f"{last.masks} calls with infinities of which only finite values are made (masks) are not reported"
+    for origin in last.first[1:]:
+        yield f"independent of the first, at the same place: {full(origin)}"
+    for origin in last.others[:_OTHERS]:
+        yield f"later: {full(origin)}"
+    if len(last.others) > _OTHERS:
+        yield f"later: {len(last.others) - _OTHERS} more"
+    if path is not None:
+        logger.info("written to %s", path)
+        yield f"written to {path}"
+    elif not last.first:
+        logger.info("nothing is written, for everything is finite")

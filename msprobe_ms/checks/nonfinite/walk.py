@@ -1,0 +1,280 @@
+"""Where non-finite values begin on one rank: one walk along its calls in the order of the dump.
+
+A call whose inputs are finite and one of whose outputs is not begins something by itself. One whose inputs are not
+finite passes on what came in, with these exceptions:
+
+| the input is not finite, and | then |
+|---|---|
+| nothing before it on this rank was non-finite | it begins here: a parameter, the batch, code that was not recorded |
+| it has -inf only, from a mask, and an output has NaN or inf | it begins here: a softmax over a row of -inf |
+| it is a buffer that is about to be overwritten | it says nothing |
+
+An infinity that is written on purpose (`masked_fill(x, mask, -inf)`) begins something only if more comes of it than
+finite values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from msprobe.base import names
+from msprobe.compare.core.tensor import Source
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
+from msprobe.compare.ranks.collectives import Exchange, exchanges_of, is_buffer, word_of
+from msprobe.store.reader import read
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
+from msprobe.store.stacks_and_construct import user_line
+
+from .absorbed import Absorption
+from .finding import Kind, Origin, RankWalk
+from .node import node_of
+from .values import Amount, Content, amount, nonfinite_rows, together
+
+_OF_ROWS = ("softmax", "logsumexp", "attention", "cross_entropy")
+"""In the names of operations that a mask of -inf is made for, in lower case."""
+
+_LISTED = 200
+"""Origins of one rank that are kept, with their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTask:
+    """A dump to walk along; `rank` is the number by which its folder is known."""
+
+    rank: int
+    path: str
+
+
+def walk_file(task: RankTask) -> RankWalk:
+    """The walk along a dump on disk."""
+    return walk(read(task.path), task.rank)
+
+
+def walk(dump: Dump, rank: int) -> RankWalk:
+    """Find the exchanges and the origins of one rank."""
+    if why := _without_values(dump):
+        return RankWalk(rank, _exchanges(dump), unjudged=why)
+    return _Walk(dump, rank).walked()
+
+
+def _without_values(dump: Dump) -> str:
+    """Why nothing can be said of a dump; empty where its records have statistics."""
+    columns = dump.columns
+    tensors = [row for row, kind in enumerate(columns.kind) if kind == TENSOR]
+    if not tensors:
+        return "its dump has no tensors"
+    if any(row not in columns.odd for row in tensors) or any(columns.odd[row] is not None for row in tensors):
+        return ""
+    return 'its records have digests and no statistics: collect with "summary_mode": "statistics"'
+
+
+def _exchanges(dump: Dump) -> tuple[Exchange, ...]:
+    communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
+    return tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The non-finite records of one call, by their rows."""
+
+    inputs: list[int]
+    outputs: list[int]
+
+
+class _Walk:
+    def __init__(self, dump: Dump, rank: int) -> None:
+        self._dump, self._rank, self._columns = dump, rank, dump.columns
+        self._graph = Graph(dump)
+        self._exchanges: list[Exchange] = []
+        self._origins: list[tuple[int, Origin]] = []  # with the place of the call
+        self._received: dict[int, Origin] = {}
+        self._unrecorded: set[int] = set()
+        self._known = Content.NOTHING  # what is not finite since an earlier call, and so may be in any input
+        self._is_tainted = False
+        self._uninitialised: set[int] = set()
+        self._last_unrecorded = ""
+        self._has_inputs = INPUT in self._columns.part
+
+    def walked(self) -> RankWalk:
+        bad = self._by_call(nonfinite_rows(self._columns))
+        words = {at: word for at, name in enumerate(self._columns.names) if (word := word_of(name))}
+        for at in sorted({*bad, *words}):
+            seen = bad.get(at, _Seen([], []))
+            if at in words:
+                self._exchange(at, words[at], seen)
+            else:
+                self._call(at, seen)
+        kept, masks = self._without_absorbed()
+        return RankWalk(
+            self._rank, tuple(self._exchanges), kept, self._received, frozenset(self._unrecorded), masks=masks
+        )
+
+    def _by_call(self, rows: Sequence[int]) -> dict[int, _Seen]:
+        columns, found = self._columns, dict[int, _Seen]()
+        for row in rows:
+            at, part = columns.call_of(row), columns.part[row]
+            place = ".".join((PARTS[part], *columns.path_of(row)[:1]))
+            if says_nothing(columns.names[at], place):
+                if part == OUTPUT and self._last_word(at) in UNINITIALISED:
+                    self._uninitialised.add(row)
+                continue
+            seen = found.setdefault(at, _Seen([], []))
+            (seen.inputs if part in (INPUT, PARAMETERS) else seen.outputs).append(row)
+        return found
+
+    def _last_word(self, at: int) -> str:
+        return self._dump.names[at].stem.rsplit(".", 1)[-1]
+
+    # One call.
+
+    def _call(self, at: int, seen: _Seen) -> None:
+        if not seen.outputs:
+            return
+        inputs = seen.inputs
+        if self._columns.part[seen.outputs[0]] == PARAMETERS_GRAD:
+            inputs = self._incoming(at)
+        before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
+        given, made = together(before), together(after)
+        if not given:
+            kind = Kind.MADE if self._has_inputs else Kind.INPUTS_UNKNOWN
+            self._add(at, kind, before, after)
+            return
+        if all(self._columns.kind[row] != TENSOR for row in inputs):
+            self._add(at, Kind.ARGUMENT, before, after)
+        elif given == Content.MINUS and made != Content.MINUS and not self._is_tainted:
+            self._add(at, Kind.OF_INFINITIES, before, after)
+        elif not self._is_tainted and given & ~self._known:
+            self._add_input(at, inputs, before, after)
+
+    def _add_input(self, at: int, inputs: Sequence[int], before: tuple[Amount, ...], after: tuple[Amount, ...]) -> None:
+        """What comes in is not finite, and nothing before was."""
+        row = next(row for row in inputs if amount(self._columns, row).content & ~self._known)
+        source = self._graph.source(row)
+        if self._columns.part[row] == PARAMETERS or source.origin == "parameter":
+            name = source.text or self._dump.parameter_name(row)
+            self._add(at, Kind.PARAMETER, before, after, name)
+        elif memory := self._memory(row, source):
+            self._add(at, Kind.UNINITIALISED, before, after, memory)
+        elif source.origin == "leaf":
+            self._add(at, Kind.LEAF, before, after)
+        else:
+            self._add(at, Kind.UNRECORDED, before, after, self._last_unrecorded)
+
+    def _memory(self, row: int, source: Source) -> str:
+        """The call that gave the uninitialised memory that an input is; where nothing tells what an input is, one of
+        its shape and dtype before it. Empty for none."""
+        if source.origin == "call":
+            made = self._graph.row_of(source.call, source.part, source.path)
+            return source.call if made in self._uninitialised else ""
+        if source.origin != "unknown":
+            return ""
+        look = self._columns.look
+        alike = [made for made in sorted(self._uninitialised) if made < row and look[made] == look[row]]
+        return self._columns.names[self._columns.call_of(alike[-1])] if alike else ""
+
+    def _incoming(self, at: int) -> list[int]:
+        """The incoming gradients that are not finite of the backward calls that gradients of parameters come from."""
+        rows = (row for call in self._backward.get(self._dump.names[at].stem, ()) for row in self._graph.inputs(call))
+        return [row for row in rows if amount(self._columns, row).content]
+
+    @cached_property
+    def _backward(self) -> dict[str, list[int]]:
+        """By stem of a cell: its backward calls."""
+        found: dict[str, list[int]] = {}
+        for at, name in enumerate(self._dump.names):
+            if name.kind == "cell" and name.direction == "backward":
+                found.setdefault(name.stem, []).append(at)
+        return found
+
+    # Calls that communicate.
+
+    def _exchange(self, at: int, word: str, seen: _Seen) -> None:
+        call = self._dump.calls[at]
+        inputs = [row for row in seen.inputs if not is_buffer(word, self._columns.path_of(row), call.records)]
+        before, after = self._amounts(inputs), self._amounts(seen.outputs)
+        is_recorded = any(record.part == "output" and record.kind == "tensor" for record in call.records)
+        for exchange in exchanges_of(call, word):
+            place = len(self._exchanges)
+            gives, takes = (before if exchange.gives(self._rank) else ()), exchange.takes(self._rank)
+            if gives and not self._is_tainted and together(gives) & ~self._known:
+                self._add_input(at, inputs, before, after)
+            self._exchanges.append(replace(exchange, input_differs=bool(gives), result_differs=bool(after) and takes))
+            if takes and after:
+                self._received[place] = self._origin(at, Kind.EXCHANGE, (), after)
+                self._is_tainted = True
+                self._known |= together(after)
+            if takes and not is_recorded:
+                self._unrecorded.add(place)
+                self._last_unrecorded = call.name
+
+    # Origins.
+
+    def _amounts(self, rows: Sequence[int]) -> tuple[Amount, ...]:
+        return tuple(amount(self._columns, row) for row in rows)
+
+    def _add(
+        self, at: int, kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...], source: str = ""
+    ) -> None:
+        content = together((*before, *after)) if kind is not Kind.OF_INFINITIES else together(after)
+        self._known |= content
+        if not self._is_mask(kind, before, after):
+            self._is_tainted = True
+        if len(self._origins) < _LISTED:
+            self._origins.append((at, self._origin(at, kind, before, after, source)))
+
+    @staticmethod
+    def _is_mask(kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...]) -> bool:
+        """Whether infinities are there on purpose: what comes out is what was written, or -inf of a buffer."""
+        if kind is Kind.ARGUMENT:
+            return not together(after) & ~together(before)
+        return kind in (Kind.LEAF, Kind.PARAMETER) and together((*before, *after)) == Content.MINUS
+
+    def _origin(
+        self, at: int, kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...], source: str = ""
+    ) -> Origin:
+        name = self._columns.names[at]
+        parent = self._dump.parent(at)
+        cell = (names.parse(parent).path or parent) if parent else "the root"
+        stack = self._dump.calls.stack(at) or self._dump.calls.stack(self._dump.forward(at))
+        if not stack and at in self._owners:
+            stack = self._dump.calls.stack(self._owners[at])
+        file, line = user_line(stack) or ("", None)
+        return Origin(
+            self._rank, name, cell, kind, before, after, source, file=file, line=line, exchanges=len(self._exchanges),
+            node=node_of(self._dump, at, stack),
+        )  # fmt: skip
+
+    @cached_property
+    def _owners(self) -> dict[int, int]:
+        """The forward call of the cell that gradients of parameters belong to."""
+        found = {}
+        for at, name in enumerate(self._dump.names):
+            if name.kind == "parameters_grad":
+                back = self._backward.get(name.stem, [])
+                found[at] = self._dump.forward(back[0]) if back else self._dump.place.get(f"{name.stem}.forward.0", at)
+        return found
+
+    def _without_absorbed(self) -> tuple[tuple[Origin, ...], int]:
+        """The origins, marked where nothing but finite values comes of them; masks are left out then, and counted."""
+        if not self._origins:
+            return (), 0
+        absorption = Absorption(self._graph, self._is_of_rows)
+        kept: list[Origin] = []
+        for at, origin in self._origins:
+            is_absorbed, is_unknown = absorption.of(at)
+            is_mask = self._is_mask(origin.kind, origin.inputs, origin.outputs)
+            is_low = together(origin.outputs) == Content.MINUS
+            if not ((is_absorbed and (is_mask or is_low)) or (is_mask and is_unknown and self._has_masks_only)):
+                kept.append(replace(origin, is_absorbed=is_absorbed))
+        return tuple(kept), len(self._origins) - len(kept)
+
+    @cached_property
+    def _has_masks_only(self) -> bool:
+        """Whether nothing on this rank is NaN or above all numbers."""
+        return together(self._amounts(nonfinite_rows(self._columns))) == Content.MINUS
+
+    def _is_of_rows(self, at: int) -> bool:
+        """Whether a call turns a row of -inf into NaN by its definition; it is then named itself."""
+        word = self._dump.names[at].stem.lower()
+        return any(part in word for part in _OF_ROWS)

@@ -1,0 +1,50 @@
+"""NaN and infinities planted in real trainings are named exactly: the call, its cell, the rank, how they came in."""
+
+import planted_mindspore
+import planted_pytorch
+import pytest
+
+RANKS = (1, 2, 4)
+
+
+def cases(planted, ranks):
+    return [case for case in planted.CASES if case not in ("collective", "handle") or ranks > 1]
+
+
+def check(found, expected, ranks, last):
+    if expected is None:
+        assert not found.first
+        return
+    name, cell, kind = expected
+    first = found.first[0]
+    assert (first.name, first.cell, first.kind.value) == (name.format(last=last), cell, kind)
+    everyone = tuple(range(ranks))
+    assert tuple(one.rank for one in found.first) == (everyone if kind == "exchange" else everyone[-1:])
+    assert first.file.endswith((planted_mindspore.__name__ + ".py", planted_pytorch.__name__ + ".py"))
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize(("ranks", "case"), [(n, case) for n in RANKS for case in cases(planted_pytorch, n)])
+def test_pytorch(ranks, case, with_pytorch, last_answer):
+    folder = with_pytorch(ranks) / case.replace(" ", "_")
+    expected = planted_pytorch.CASES[case]
+    if case == "unrecorded in a cell" and ranks == 4:  # the cell itself takes the value to the group
+        expected = ("Tensor.detach.0.forward", "first", "unrecorded")
+    # Four gradients are reduced before, and of two groups two activations.
+    check(last_answer(folder), expected, ranks, last=4 + 2 * (ranks == 4))
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize(("ranks", "case"), [(n, case) for n in RANKS for case in cases(planted_mindspore, n)])
+def test_mindspore(ranks, case, with_mindspore, last_answer):
+    folder = with_mindspore(ranks) / case.replace(" ", "_")
+    expected = planted_mindspore.CASES[case]
+    if case == "unrecorded in a cell" and ranks == 4:
+        expected = ("Functional.stop_gradient.0.forward", "first", "unrecorded")
+    check(last_answer(folder), expected, ranks, last=4 + 2 * (ranks == 4))
+
+
+@pytest.mark.parametrize("case", ["optimizer", "loaded weight"])
+def test_a_weight_is_charged_to_the_update_only_after_a_finite_step(case, with_mindspore, last_answer):
+    (first,) = last_answer(with_mindspore(1) / case.replace(" ", "_")).first
+    assert (first.source, first.previous) == ("second.fc.weight", 0 if case == "optimizer" else None)
