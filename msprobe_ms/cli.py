@@ -32,14 +32,20 @@ class Verb:
 
 
 VERBS = {
+    "check": Verb("msprobe.checks.invariants.verb", "check a run without a golden one: what always holds"),
     "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
-    "config_check": Verb("msprobe.compare.checkpoint.verb", "compare two checkpoints, parameter by parameter"),
+    "config_check": Verb("msprobe.config_check.verb", "pack and compare configurations; compare two checkpoints"),
+    "data2db": Verb("msprobe.monitor_convert.verb", "write what a monitor collected into a database"),
     "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
     "mapping": Verb("msprobe.compare.suggest.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
+    "monitor anomalies": Verb("msprobe.monitor.anomaly_verb", "list the earliest of what a training's alerts noticed"),
+    "monitor compare": Verb("msprobe.compare.monitor.verb", "find out where two monitored trainings part"),
+    "nan_analyze": Verb("msprobe.checks.nonfinite.verb", "the same as overflow_check, by its older name"),
+    "overflow_check": Verb("msprobe.checks.nonfinite.verb", "name the first call that made NaN or infinities"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "verify-collection": Verb(
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", runs_script=True
@@ -186,6 +192,13 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
         parser.print_help()
         return "", []
     parser.parse_args(head)
+    if f"{verb} {rest[0] if rest else ''}" in VERBS:
+        verb, rest = f"{verb} {rest[0]}", rest[1:]
+    elif inner := [name for name in VERBS if name.startswith(f"{verb} ")]:
+        if not {"-h", "--help"} & set(rest):
+            raise UsageError(f"a word is missing behind {verb!r}, or not known; write one of: {', '.join(inner)}")
+        print("\n".join(f"msprobe {name}: {VERBS[name].summary}" for name in inner))
+        return "", []
     if verb not in VERBS:
         raise UsageError(_unknown(verb))
     return verb, rest if VERBS[verb].runs_script else _without_framework(parser, rest)

@@ -277,3 +277,14 @@ def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
     done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path, MSPROBE_LOG_LEVEL="4")
     assert done.stderr == ""
     assert len(output_of(done)) == 3
+
+
+def test_a_verb_of_two_words_needs_both():
+    for words in (["monitor"], ["monitor", "zzz"]):
+        assert "write one of: monitor anomalies, monitor compare" in complaint(msprobe(*words))
+    listed = msprobe("monitor", "-h")
+    assert listed.returncode == 0
+    assert [line.partition(":")[0] for line in output_of(listed)] == [
+        "msprobe monitor anomalies",
+        "msprobe monitor compare",
+    ]

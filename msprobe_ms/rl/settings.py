@@ -65,7 +65,7 @@ class FlowSettings:
     """What of a flow is collected, and where it goes. `dump_path` is absolute; ranges have both ends inside."""
 
     msprobe: bool = setting(flag, False)
-    dump_path: Path = setting(folder, Path("./msprobe_dump"))  # noqa: RUF009  # makes a field
+    dump_path: Path = setting(folder, Path("./msprobe_dump"))  # makes a field
     key_data_dump: bool = setting(flag, False)
     configurations_dump: bool = setting(flag, False)
     actor_infer_dump: bool = setting(flag, False)

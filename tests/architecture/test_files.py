@@ -4,8 +4,8 @@ import ast
 import re
 
 FORBIDDEN = re.compile(r"(^|_)(utils?|common|helpers?|const(ants)?|misc|manager2|v2)($|_)")
-OF_THE_OTHER_TOOL = ("msprobe_ms/mindspore/common/", "msprobe_ms/pytorch/common/")
-"""Places whose names are imported by code that was written for msprobe 8.1."""
+OF_THE_OTHER_TOOL = ("msprobe_ms/mindspore/common/", "msprobe_ms/pytorch/common/", "msprobe_ms/core/monitor_v2/")
+"""Places whose names are imported by code that was written for msprobe."""
 
 LONGEST = 600
 """A file that is longer has a reason: it stands here."""

@@ -9,6 +9,7 @@ from collections import Counter
 OPENS = {
     "msprobe.base.files": {"os.open": 3, "open": 1},  # where all others open, and temporary files
     "msprobe.store.npy": {"os.open": 2},  # written
+    "msprobe.store.monitor.writer": {"os.open": 1},  # appended to, behind a look at its header
     "msprobe.store.lock": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
     "msprobe.base.memory": {"read_text": 1},  # of the kernel, which says how much memory is left
     "msprobe.compare.workers.run": {"read_text": 2},  # of the kernel, which says how many cores are ours
@@ -18,6 +19,7 @@ OPENS = {
         "ZipFile": 1,
         "torch.load": 2,
     },  # of an open file; by path behind the look at it, to map it
+    "msprobe.store.config_pack": {"ZipFile": 1},  # of an open file
     "msprobe.compare.tables.sheet": {"ZipFile": 1},  # of bytes in memory
     "msprobe.compare.merge.tables": {"ZipFile": 1, "load_workbook": 1},  # of an open file
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file

@@ -13,8 +13,8 @@ import pytest
 from msprobe.base.not_built import COMMANDS, TASKS, WITHOUT_EFFECT
 from msprobe.base.sections import PRECHECK
 from msprobe.cli import VERBS
-from msprobe.compare.checkpoint.verb import REFUSED
 from msprobe.compare.verb import NOT_BUILT
+from msprobe.config_check.verb import REFUSED
 
 QUOTED = re.compile(
     r"`{1,2}((?:python -m )?msprobe [^`\n]+?)`{1,2}|'(msprobe [^'\n]+?)'|(?:with|run|write): (msprobe .+)"
@@ -81,6 +81,8 @@ def test_every_command_that_is_named_is_one(modules, root, options):
         if not words or words[0].startswith(("-", "VERB", "{")):
             continue
         verb = words[0].rstrip(".,;:)")
+        if len(words) > 1 and f"{verb} {words[1]}" in VERBS:
+            verb, words = f"{verb} {words[1]}", words[1:]
         checked += 1
         if verb not in VERBS:
             wrong.append(f"{where}: {command}")

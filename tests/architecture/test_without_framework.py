@@ -22,7 +22,7 @@ for name in packages:
         importlib.import_module(module.name)
         loaded += 1
 for name in (
-    *("cli", "__main__", "msprobe", "doctor", "core", "pytorch"),
+    *("cli", "__main__", "msprobe", "doctor", "core", "pytorch", "core.config_check", "config_check.verb"),
     *("core.single_save.single_saver", "core.single_save.single_comparator"),
     *("mindspore.compare.ms_compare", "mindspore.compare.distributed_compare"),
 ):
