@@ -1,8 +1,8 @@
 """Measures a training step by step: hooks come and go together, a step ends with the optimizer's update.
 
-The step of every row is the number of the update that it leads to. What a step has measured is given to the
-monitor that owns the engine, which writes, alerts and counts; all of it runs behind a guard, so that a failure is logged
-and the training goes on.
+The step of every row is the number of the update that it leads to. The monitor that owns the engine receives what a
+step has measured, and writes, alerts and counts; all of it runs behind a guard, so that a failure is logged and the
+training goes on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
