@@ -17,7 +17,9 @@ from msprobe.cli import main
 from msprobe.store.saves.single_saves import Place, write
 from msprobe.store.writer import Writer
 
-SECONDS = 5
+SECONDS, WAITING = 5, 60
+"""Of the processor, which does not depend on what else runs, and of the clock: a pipe that nobody writes is waited for."""
+
 NAME = "Functional.relu.0.forward"
 TENSOR = f"{NAME}.input.0.npy"
 RULES = {
@@ -285,12 +287,17 @@ for place in (
 @pytest.fixture
 def in_time():
     def ring(*_):
-        raise Late(f"no answer in {SECONDS} s")
+        raise Late(f"no answer in {SECONDS} s of work, or in {WAITING} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    yield lambda: signal.alarm(SECONDS)
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    def limit(work, clock):
+        signal.setitimer(signal.ITIMER_PROF, work)
+        signal.alarm(clock)
+
+    before = {number: signal.signal(number, ring) for number in (signal.SIGALRM, signal.SIGPROF)}
+    yield limit
+    limit(0, 0)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("place", CASES, ids=lambda place: f"{CASES[place][0].split()[0]}-{place}")
@@ -310,14 +317,14 @@ def test_an_odd_file_is_no_end_of_the_world(place, world, tmp_path, monkeypatch,
         spoiled(path, odd, whole)
         out = tmp_path / str(number)
         out.mkdir()
-        in_time()
+        in_time(SECONDS, WAITING)
         try:
             code = main([word.replace("OUT", str(out)) for word in command.split()])
         except SystemExit as end:
             code = end.code
         except (Exception, Late) as end:
             code = repr(end)
-        signal.alarm(0)
+        in_time(0, 0)
         captured = capsys.readouterr()
         is_no_file = odd in NO_FILES
         problem = complaint(command.split()[0], code, captured, path, is_named and is_no_file, is_whole(path, odd))
