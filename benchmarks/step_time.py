@@ -83,7 +83,7 @@ class Contest:
             stack.callback(self.alone[tool].end)
 
     def run(self, rounds):
-        """All rounds; what every side told stands in the rows then."""
+        """All rounds; the rows then hold what every side measured."""
         for _row, side, _tool, process in self.sides:
             for _ in range(3):
                 process.ask("bare")

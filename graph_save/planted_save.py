@@ -58,7 +58,7 @@ class Keeper(Protocol):
         """What stands before `step{n}` in the paths, for a device that writes the files itself."""
 
     def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
-        """Save an array that a running graph handed over; it is the framework's memory, and read now."""
+        """Save an array that a running graph passed; it is the framework's memory, and read now."""
 
     def note_unknown_shape(self, name: str) -> bool:
         """Say, at compile time, that the shape of a tensor is not known; whether it is saved by Python then."""

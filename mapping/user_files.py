@@ -307,7 +307,7 @@ def _transform(text: object, where: str) -> str:
     """The text of a transform; UsageError where it is none."""
     if not isinstance(text, str):
         raise UsageError(f'{where}: {shown(text)} is no transform; write one such as "transpose(1, 0)"')
-    from .transform import parse  # here: whoever gives no transform needs no numpy
+    from .transform import parse  # here: without a transform numpy is not needed
 
     try:
         parse(text)

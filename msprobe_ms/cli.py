@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(err, MsprobeError):
                 return _complain(prog, str(err), 2)
             if isinstance(err, BrokenPipeError):
-                # Whoever read our answer has seen enough; nothing may be written at exit either.
+                # The reader of our answer has closed the pipe; nothing may be written at exit either.
                 _silence(sys.stdout)
                 return 1
             if isinstance(err, FileNotFoundError) and not _has_working_directory():

@@ -14,7 +14,7 @@ MB = 1e6
 
 @dataclass
 class Side:
-    """What one tool's process of one kind told, a value a round. `refused` says why there is nothing."""
+    """What one tool's process of one kind measured, a value a round. `refused` says why there is nothing."""
 
     refused: str = ""
     bare: list[float] = field(default_factory=list)

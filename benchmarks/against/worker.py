@@ -1,4 +1,4 @@
-"""One process of the step benchmark: it runs a step when it is told to, and tells how long that took.
+"""One process of the step benchmark: it runs a step on request, and reports how long that took.
 
     python worker.py --tool none|ours|other --net NET [--config FILE --level LEVEL --folder DIR] [--asynchronous]
 
@@ -140,7 +140,7 @@ def main():
                 training, found = Training(args), {}
             else:
                 found = getattr(training, command)()
-        except Exception as cause:  # is told to the driver, which prints it in place of this kind's numbers
+        except Exception as cause:  # is sent to the driver, which prints it in place of this kind's numbers
             found = {"failed": f"{type(cause).__name__}: {cause}"}
         print(json.dumps(found), file=answers, flush=True)
         command = sys.stdin.readline().strip()

@@ -59,7 +59,7 @@ class Case:
         return f"{self.regime}/{self.task}/{self.name}"
 
     def job(self, side: Side, out: str, fault: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What the training process is told to collect this side."""
+        """The job of the training process that collects this side."""
         same = {"net": self.net, "seed": self.seed, "size": self.size, "level": self.level}
         more = {"task": self.task, "steps": self.steps, "fault": fault}
         return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside}

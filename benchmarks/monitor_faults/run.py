@@ -199,8 +199,8 @@ def main():
                 row = count.setdefault((case.fault.name if case.fault else "clean", how), [0, 0])
                 row[0] += good
                 row[1] += 1
-                told = "" if found is None else f"{found.stage.value} of {found.target} at {found.step} {found.ranks}"
-                print(f"{'right' if good else 'WRONG'}  {case.name}  {result.basis.name}  {told}", flush=True)
+                answer = "" if found is None else f"{found.stage.value} of {found.target} at {found.step} {found.ranks}"
+                print(f"{'right' if good else 'WRONG'}  {case.name}  {result.basis.name}  {answer}", flush=True)
     for (name, how), (good, of) in count.items():
         print(f"| {name} | {how} | {good} of {of} |")
 

@@ -28,7 +28,7 @@ class Model:
     """False where a training draws random numbers that no setting turns off."""
     steps: int = 1
     port_config: dict = field(default_factory=dict)
-    """What the port's constructor is told instead or besides, where it has other names."""
+    """Arguments of the port's constructor that replace or join the original's, where names differ."""
     weights: str = "same"
     """How names of parameters correspond: a key of weights.RULES."""
 

@@ -66,7 +66,7 @@ class ParameterPair:
     """A target and a golden parameter, one of which may be missing.
 
     `of_target` brings the target into the golden's layout, `of_golden` the golden into the target's; one of the two
-    does nothing. `found_by` says what told of the pair where it was not the names, or the user.
+    does nothing. `found_by` says how the pair was found, where not by its names or by the user.
     """
 
     target: Parameter | None

@@ -6,7 +6,7 @@
 ```
 
 The second number is there if there is more than one pipeline stage, the third if experts are shared out. How many
-there are is told by `args`, an object of the program that wrote them, of which the attributes alone are read.
+there are is read from `args`, an object of the program that wrote them, of which the attributes alone are read.
 """
 
 import re

@@ -139,7 +139,7 @@ EXACT = Limits(LimitSource.EXACT)
 
 
 def write_noise(path: Path, limits: Limits) -> None:
-    """Write the limits; whoever reads the file meanwhile sees the old one or the new one. OSError where the disk
+    """Write the limits; a concurrent reader sees the old file or the new one. OSError where the disk
     refuses."""
     with replacing(path) as file:
         file.write("\n".join(_lines(limits)).encode("utf-8", "replace") + b"\n")

@@ -115,7 +115,7 @@ class Why(Enum):
     LAST_GRADIENTS = auto()
     CANDIDATES = auto()  # names: the calls that it could be
     # A rollout.
-    TEXT = auto()  # name: what is told
+    TEXT = auto()  # name: what it says
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ takes, whichever weight it holds.
 
 Where no module says to which layer a call belongs, a layer more on one side misleads too: the first steps of the layer
 behind it have the inputs, and so the results, that the first steps of the new layer have elsewhere. Which layer they
-belong to is told by the weights further on. The last steps of the layer before are no such calls: they bring together
+belong to follows from the weights further on. The last steps of the layer before are no such calls: they bring together
 (add) what several layers gave, or feed what does.
 
 Functions that are no kin may still give the same result: what one side does in several steps ends in one value. A

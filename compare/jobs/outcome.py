@@ -149,7 +149,7 @@ _LISTED = 10  # rules without a match that are said one by one
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job with everything that whoever does it must know; `table` is where the answer goes, with its suffix.
+    """A job with everything that its worker needs; `table` is where the answer goes, with its suffix.
 
     `workers` and `scheduler` are for what can be shared within this job. One of many also tells what the search over
     ranks needs. `before` and `after` are the jobs of the same place in the steps around it.

@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reasons in sentences, for whoever prints them."""
+        """The reasons in sentences, for printing."""
         return wording.sentences(self.reasons)
 
     def __bool__(self) -> bool:

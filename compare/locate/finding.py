@@ -79,7 +79,7 @@ class UpdateDifference:
 
     `agreeing` is how many of the parameters that could show it do not differ in it. `target` and `golden` are the
     values as fitted to updates and recorded gradients: where a loss was scaled, or gradients averaged after they were
-    recorded, a learning rate is told divided by that. None: not known. `factor` is target / golden. `possible` are
+    recorded, a learning rate is given divided by that. None: not known. `factor` is target / golden. `possible` are
     causes that the steps at hand cannot tell from this one.
     """
 

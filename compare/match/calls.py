@@ -295,7 +295,7 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
 
 
 class _Above:
-    """The pair around a call: the nearest enclosing cell that has a partner, told by the golden's index."""
+    """The pair around a call: the nearest enclosing cell that has a partner, by the golden's index."""
 
     def __init__(self, side: Side, pair_of: list[int]) -> None:
         self._side, self._pair_of = side, pair_of

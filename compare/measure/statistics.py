@@ -38,7 +38,7 @@ def excess(
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
     statistic that only one side has, is an infinite excess. So is another count of true elements, or of those that are
-    not finite (told first, because NaN hides every statistic), where both sides tell one. Booleans and None are
+    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are
     compared for equality. A one-element tensor's norm is compared without its sign, which some writers keep.
     `same_rounding`: whether both sides round alike.
     """

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
     else:
-        told = list(lines(result))
-        for line in told[:-1]:
+        answer = list(lines(result))
+        for line in answer[:-1]:
             print(visible(line))
         if written:
             print(visible(f"written: {', '.join(map(str, written))}"))
-        print(visible(told[-1]))
+        print(visible(answer[-1]))
     return 0 if result.is_clean or args.exit_zero else 1

@@ -77,8 +77,8 @@ class Stage:
     """What came of one stage: the answer of its dumps, or in a sentence why there is none.
 
     `held` are the (step, rank) that each side has a dump of, `order` is its place in a step, and `placed_by`
-    what told it: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the one side that
-    has it.
+    where it was found: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the one side
+    that has it.
     """
 
     name: str

@@ -42,7 +42,7 @@ class Rounding:
 
 
 CLEAN = Rounding(1e-5, 1e-3, 1e-8)
-"""float32 in another order: no difference at all for whoever trains."""
+"""float32 in another order: no difference at all for a training."""
 
 NUMERIC = Rounding(0.02, 1.0, 1e-3)
 """Rounding to 16 bits somewhere on the way, or another eps: a warning. The mean is ten steps of bfloat16 at 1."""
@@ -282,7 +282,7 @@ class Case:
     def two_kinds(self) -> Array | None:
         """Of each sample whether it is of those that differ; None where all are of one kind. Tiny ones do not count.
 
-        The kinds are told by the greatest ratio between two neighbours, when mean absolute gaps are sorted.
+        The kinds are separated at the greatest ratio between two neighbours, when mean absolute gaps are sorted.
         """
         size = np.where(self.whole.lengths >= LEAST, self.samples.mean_absolute, np.nan)
         recorded = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))

@@ -91,7 +91,7 @@ _MEASURES = (
 _OURS = (
     Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
     Column("Reason", "why, in a sentence; empty for a plain pass", 60),
-    Column("Begins", "`begins` where a difference begins, `received` where it was handed on, else empty", 10),
+    Column("Begins", "`begins` where a difference begins, `received` where it was propagated, else empty", 10),
     Column(
         "Matched by",
         "`name`, `renumbered` (numbers had shifted), `structure` (another name at the same place), "

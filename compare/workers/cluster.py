@@ -39,7 +39,7 @@ NO_WORKERS = 60.0
 def on_cluster(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], scheduler: str
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """The results of `tasks` in the order of completion; the scheduler at that address hands them out in `order`.
+    """The results of `tasks` in the order of completion; the scheduler at that address distributes them in `order`.
 
     Dask gives the task of a lost worker to another one, as often as the scheduler's setting `allowed-failures` says
     (3); what then has no result is `Lost`. UsageError: Dask is not installed, nobody answers at the address, the
@@ -109,7 +109,7 @@ def _check_scheduler(scheduler: str) -> None:
         except Exception as err:  # raised below, in the thread that waits
             failed[:] = [err]
 
-    # A thread of its own, because whoever calls us may be in an event loop; one that is not waited for at exit.
+    # A thread of its own, because the caller may be in an event loop; one that is not waited for at exit.
     thread = threading.Thread(target=request, daemon=True)
     thread.start()
     thread.join(PATIENCE + 1)

@@ -1,7 +1,7 @@
 """An interrupted comparison goes on where it was: results are kept in a journal beside the report until that is done.
 
 The journal is `.compare-<digest>.jsonl`: a first line that says what it belongs to, then one line for each result,
-written at once and never changed. Whoever is killed loses the line that was being written. A comparison never fails
+written at once and never changed. A killed process loses the line that was being written. A comparison never fails
 because of its journal: where it cannot be kept, there is nothing to resume from, and a warning says so.
 """
 

@@ -1,6 +1,7 @@
 """Frameworks, tensors and models as seen from code that imports no framework.
 
-Whoever made a tensor has imported its framework, so `sys.modules` has it; a framework that is not there made nothing.
+The code that made a tensor has imported its framework, so `sys.modules` has it; a framework that is
+not there made nothing.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Write a pack while a training runs: every entry is a file beside the zip first, and the zip is made of these files.
 
 All ranks of a run write into one folder of entries, `PACK.zip.parts`, which `store.run_folder` tells from those of
-other runs. Whoever has written an entry makes the zip anew, one rank at a time, under a temporary name that then
-replaces it: whenever a process is killed there is a whole zip. In a long training it is made when it grew by an eighth,
+other runs. The process that has written an entry makes the zip anew, one rank at a time, under a temporary name that
+then replaces it: whenever a process is killed there is a whole zip. In a long training it is made when it grew by an eighth,
 so that its cost stays in proportion; every rank makes it once more at its end, and the last one removes the folder.
 """
 

@@ -40,7 +40,7 @@ class Destination:
     rank: Callable[[], int]
     first_step: Callable[[], int]
     counted: Callable[[int, bool], None]
-    """Told the step of each update, and whether its table was written."""
+    """Called with the step of each update, and whether its table was written."""
 
 
 class Watch:

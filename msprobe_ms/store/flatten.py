@@ -32,7 +32,7 @@ from .record import (
     row_name,
 )
 
-# Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of whoever walks it.
+# Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of the code that walks it.
 _DEEPEST = 100
 
 # No array has more; a product of lengths that are made up could not even become a float.

@@ -196,7 +196,7 @@ def _new_claim(output: Path, digest: bytes, named: Callable[[str], Iterable[Path
             continue
         with suppress(OSError):  # a file system without locks: the name alone is the claim
             fcntl.flock(number, fcntl.LOCK_EX)
-        # Whoever had this second may have ended between our look and our claim.
+        # The process that had this second may have ended between our look and our claim.
         if not any(map(os.path.lexists, named(second))):
             os.write(number, digest)
             return second, number

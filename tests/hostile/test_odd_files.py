@@ -18,7 +18,7 @@ from msprobe.store.saves.single_saves import Place, write
 from msprobe.store.writer import Writer
 
 SECONDS, WAITING = 5, 60
-"""Of the processor, which does not depend on what else runs, and of the clock: a pipe that nobody writes is waited for."""
+"""Of the processor, which does not depend on what else runs, and of the clock, for a pipe that nobody writes to."""
 
 NAME = "Functional.relu.0.forward"
 TENSOR = f"{NAME}.input.0.npy"

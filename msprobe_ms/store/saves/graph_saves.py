@@ -70,7 +70,7 @@ def calls_of(saves: Iterable[Saved], folder: Path) -> Calls:
 def _with_header(record: Record, folder: Path) -> Record:
     """The record with dtype and shape of its file's header, where it has neither.
 
-    One whose file cannot be read stays as it is: whoever compares it opens it again, and says what is wrong.
+    One whose file cannot be read stays as it is: the comparison opens it again, and says what is wrong.
     """
     if record.dtype or record.shape is not None or not record.file:
         return record
