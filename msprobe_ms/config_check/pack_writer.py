@@ -2,8 +2,9 @@
 
 All ranks of a run write into one folder of entries, `PACK.zip.parts`, which `store.run_folder` tells from those of
 other runs. The process that has written an entry makes the zip anew, one rank at a time, under a temporary name that
-then replaces it: whenever a process is killed there is a whole zip. In a long training it is made when it grew by an eighth,
-so that its cost stays in proportion; every rank makes it once more at its end, and the last one removes the folder.
+then replaces it: whenever a process is killed there is a whole zip. In a long training it is made when it grew by an
+eighth, so that its cost stays in proportion; every rank makes it once more at its end, and the last one removes the
+folder.
 """
 
 import atexit
