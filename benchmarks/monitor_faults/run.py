@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,7 +25,7 @@ from train import STATISTICS, Fault, Run, Variant
 from msprobe.compare.monitor.band import plain
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Finding
-from msprobe.store.monitor.layout import Stage
+from msprobe.store.monitor.layout import OWN_STATISTICS, Stage
 from msprobe.store.monitor.reader import read_output
 
 ALONE = ("rate", "decay", "backward", "moments", "eps", "batch", "loss_scale")
@@ -40,6 +40,7 @@ STAGES = {
 }
 OWN_PROCESS = "MONITOR_FAULTS_CASE"  # names the one case that a process of its own trains
 NEAR = 2  # steps
+AFTER = 40  # steps of a training with a fault after it began: an answer so late is wrong in any case
 ANOTHER_ORDER = 3  # seed of the permutations on the side that has the fault
 
 
@@ -92,7 +93,11 @@ class Trainings:
     """Trainings as files of TrainerMon, run once."""
 
     def __init__(self, work, steps):
-        self.work, self.steps, self._compiled = work, steps, {}
+        self.work, self.steps, self._compiled, self._bases = work, steps, {}, {}
+
+    def forget(self):
+        """Another net or seed: the trainings without faults are not gone on with."""
+        self._bases.clear()
 
     def folder(self, case):
         folder = self.work / case.name
@@ -104,8 +109,17 @@ class Trainings:
             key = (case.net, case.ranks, case.variant.half)
             if key not in self._compiled:
                 self._compiled[key] = Run(*key)
-            found = self._compiled[key].seeded(case.seed).train(self.steps, case.fault, case.variant)
-            for rank, kinds in enumerate(found):
+            run = self._compiled[key].seeded(case.seed)
+            base = replace(case, fault=None)
+            if base not in self._bases:
+                cases = faults(case.net, case.seed, self.steps)
+                kept = {each.fault.step for each in cases if replace(each, fault=None) == base}
+                self._bases[base] = run.train(self.steps, None, case.variant, kept=kept)
+            trained = self._bases[base]
+            if case.fault is not None:
+                last = min(self.steps, case.fault.step + AFTER)
+                trained = run.train(last, case.fault, case.variant, trained)
+            for rank, kinds in enumerate(trained.found):
                 write(kinds, folder / f"Jan01_00-00-00-rank{rank}-0000000{rank}")
             (folder / "done").touch()
         return folder
@@ -121,14 +135,15 @@ class Trainings:
 def write(kinds, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for kind, (names, values) in kinds.items():
-        columns = ("value",) if kind == "local" else (*STATISTICS, "shape", "dtype")
+        own = OWN_STATISTICS.get(kind)
+        columns = own or (*STATISTICS, "shape", "dtype")
         micro = ["micro_step"] if kind in ("actv", "actv_grad", "local") else []
         with (folder / f"{kind}_0-{len(values) - 1}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["vpp_stage", "name", "step", *micro, *columns])
             for step, rows in enumerate(values):
                 for name, row in zip(names, rows, strict=True):
-                    texts = [] if kind == "local" else ["()", "Float32"]
+                    texts = [] if own else ["()", "Float32"]
                     writer.writerow([0, name, step, *(0 for _ in micro), *map(digits, row), *texts])
 
 
@@ -188,6 +203,7 @@ def main():
     count = {}
     for seed in map(int, args.seeds.split(",")):
         for net in args.nets.split(","):
+            trainings.forget()
             of_faults = faults(net, seed, args.steps) if args.only != "clean" else ()
             for case in (*of_faults, *(clean(net, seed) if args.only != "faults" else ())):
                 a, b = (read_output(trainings.folder(each)) for each in (case, case.golden))
@@ -200,7 +216,8 @@ def main():
                 row[0] += good
                 row[1] += 1
                 answer = "" if found is None else f"{found.stage.value} of {found.target} at {found.step} {found.ranks}"
-                print(f"{'right' if good else 'WRONG'}  {case.name}  {result.basis.name}  {answer}", flush=True)
+                passed = f"  passed {result.passed}" if result.passed else ""
+                print(f"{'right' if good else 'WRONG'}  {case.name}  {result.basis.name}  {answer}{passed}", flush=True)
     for (name, how), (good, of) in count.items():
         print(f"| {name} | {how} | {good} of {of} |")
 

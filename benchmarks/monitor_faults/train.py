@@ -3,6 +3,7 @@
 Two ranks are two replicas that train in one process: each computes its own shard, and gradients are averaged between.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import mindspore as ms
@@ -15,7 +16,7 @@ STATISTICS = ("norm", "min", "max", "mean")
 RATE, DECAY, EPS, BETAS = 2e-3, 0.05, 1e-8, (0.9, 0.98)
 KINDS = (
     *("actv", "local", "actv_grad", "grad_unreduced", "grad_reduced"),
-    *("exp_avg", "exp_avg_sq", "param_origin", "param_updated"),
+    *("exp_avg", "exp_avg_sq", "param_origin", "param_updated", "update_ratio"),
 )
 
 
@@ -38,6 +39,14 @@ class Variant:
     half: bool = False
     threads: int = 0
     process: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What was found in a training, and its state before some steps."""
+
+    found: list
+    states: dict
 
 
 class Run:
@@ -84,12 +93,25 @@ class Run:
             chosen = np.random.default_rng([variant.permuted, step]).permutation(chosen)
         return Tensor(self.data[chosen]), Tensor(self.labels[chosen])
 
-    def train(self, steps, fault=None, variant=Variant()):
-        """Rank -> kind -> (names, array of steps x names x statistics)."""
+    def train(self, steps, fault=None, variant=Variant(), base=None, kept=()):
+        """Rank -> kind -> (names, array of steps x names x statistics).
+
+        A training with a fault goes on from `base`, the one without it, at the fault's step; `kept` are the steps whose
+        state such a base keeps.
+        """
         kind = self.kind
         optimizers = [self._begin(at) for at in range(self.ranks)]
         found = [{k: [] for k in KINDS} for _ in range(self.ranks)]
-        for step in range(steps):
+        first, states = 0, {}
+        if base is not None:
+            first = fault.step
+            found = [{k: list(rows[:first]) for k, (_, rows) in of_rank.items()} for of_rank in base.found]
+            for optimizer, state in zip(optimizers, base.states[first], strict=True):
+                optimizer.set(*state)
+                optimizer.number = first
+        for step in range(first, steps):
+            if step in kept:
+                states[step] = [deepcopy(each.state) for each in optimizers]
             is_on = fault is not None and step >= fault.step
             is_at = fault is not None and step == fault.step
             gradients = []
@@ -113,7 +135,8 @@ class Run:
             reduced = self._reduce(gradients, fault if is_on else None)
             for rank in range(self.ranks):
                 self._update(optimizers[rank], rank, reduced[rank], fault, is_at, is_on, found[rank])
-        return [{k: (self._names(k), np.array(rows)) for k, rows in note.items() if len(rows)} for note in found]
+        found = [{k: (self._names(k), np.array(rows)) for k, rows in note.items() if len(rows)} for note in found]
+        return Trained(found, states)
 
     def _names(self, kind):
         layers = self.kind.layers
@@ -165,8 +188,10 @@ class Run:
             note[kind].append([statistics(moment) for moment in each])
         note["grad_reduced"].append([statistics(g) for g in reduced])
         note["param_origin"].append([statistics(p) for p in values])
+        before = optimizer.state[0]
         optimizer.step(reduced)
         note["param_updated"].append([statistics(p) for p in optimizer.state[0]])
+        note["update_ratio"].append([change(*each) for each in zip(before, optimizer.state[0], strict=True)])
 
 
 def part_of(name):
@@ -264,6 +289,13 @@ def _places(parameters):
     """Where each parameter lies in a flat tensor: begin, end, shape."""
     ends = np.cumsum([int(np.prod(p.shape)) for p in parameters]).tolist()
     return tuple((begin, end, p.shape) for begin, end, p in zip([0, *ends[:-1]], ends, parameters, strict=True))
+
+
+def change(before, after):
+    """Norm of the change, and that beside the norm of the weight before."""
+    before, after = before.astype(np.float64), after.astype(np.float64)
+    size, weight = float(np.sqrt(np.square(after - before).sum())), float(np.sqrt(np.square(before).sum()))
+    return [size, size / weight if weight else float("nan")]
 
 
 def statistics(array):

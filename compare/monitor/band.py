@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .deviations import Deviations
+from .deviations import OF_UPDATES, SHARES, Deviations
 
 Array = np.ndarray[Any, Any]
 
@@ -133,11 +133,11 @@ def bands(measured: Sequence[Deviations], calibrated: Sequence[Deviations] | Non
 
 
 def _unsteady(measured: Sequence[Deviations]) -> frozenset[Series]:
-    """Extremes, where a kind has steadier statistics too: an extreme passes from one element to another, which deviates
-    otherwise, so that the steps before tell little."""
+    """Extremes and shares of elements, where a kind has steadier statistics too: an extreme passes from one element to
+    another, which deviates otherwise, and a share jumps by whole elements, so that the steps before tell little."""
     steady = {(d.rank, d.kind) for d in measured if d.statistic in _STEADY}
     series = {(d.rank, d.kind, d.statistic) for d in measured}
-    return frozenset((*of, name) for *of, name in series if name in _EXTREMES and tuple(of) in steady)  # type: ignore[misc]
+    return frozenset((*of, name) for *of, name in series if name in (*_EXTREMES, *SHARES) and tuple(of) in steady)  # type: ignore[misc]
 
 
 def first_difference(measured: Sequence[Deviations]) -> int | None:
@@ -156,16 +156,17 @@ def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
     steps = len({int(step) for d in measured for step in d.step[d.step < first]})
     if steps < LIMITS.few_equal_steps:
         return False
-    at = [(d, d.value[:, d.step == first]) for d in measured]
-    greatest = max(float(_size(value).max(initial=0)) for d, value in at if d.kind != "update")
+    continuous = [d for d in measured if d.kind not in OF_UPDATES and d.statistic not in SHARES]
+    at = [d.value[:, d.step == first] for d in continuous]
+    greatest = max((float(_size(value).max(initial=0)) for value in at), default=0.0)
     if greatest > LIMITS.large:
         return True
     if steps < LIMITS.equal_steps:
         return False
     # Rounding at a rate that left everything before equal would hardly make as many differ at once.
-    different = sum(int(differs(value).sum()) for d, value in at if d.kind != "update")
-    compared = sum(value.size for d, value in at if d.kind != "update")
-    before = sum(d.value[:, d.step < first].size for d in measured if d.kind != "update")
+    different = sum(int(differs(value).sum()) for value in at)
+    compared = sum(value.size for value in at)
+    before = sum(d.value[:, d.step < first].size for d in continuous)
     return different >= 5 + 3 * (3 * compared / max(before, 1))
 
 
@@ -225,7 +226,7 @@ def is_passing(measured: Sequence[Deviations], how: Bands, step: int, factor: fl
         if at == len(d.step) or d.step[at] != step or d.statistic != "norm":
             continue
         out = how.leaves(d, at, at + 1, factor)[:, 0]
-        if not out.any() or d.kind in ("param_updated", "update"):
+        if not out.any() or d.kind in ("param_updated", *OF_UPDATES):
             continue
         now, after = d.value[out, at], d.value[out, at + 1 : at + 1 + LIMITS.passing_steps]
         is_of_gradients = d.kind in ("actv_grad", "grad_unreduced", "grad_reduced")
@@ -240,7 +241,7 @@ def is_large(measured: Sequence[Deviations], how: Bands, step: int) -> bool:
     """Whether a norm leaves further than a kink explains."""
     for d in measured:
         at = int(np.searchsorted(d.step, step))
-        if d.statistic == "norm" and d.kind != "update" and at < len(d.step) and d.step[at] == step:
+        if d.statistic == "norm" and d.kind not in OF_UPDATES and at < len(d.step) and d.step[at] == step:
             out = how.leaves(d, at, at + 1)[:, 0]
             if (_size(d.value[out, at]) > LIMITS.passing_size).any():
                 return True

@@ -8,7 +8,7 @@ from msprobe.base.errors import UsageError
 from msprobe.store.monitor.table import Output
 
 from .band import LIMITS, Bands, Basis, bands, is_large, is_passing, steps_left
-from .deviations import Deviations, deviations
+from .deviations import UPDATE, Deviations, deviations
 from .finding import Curve, Finding, Result
 from .locate import Locator
 from .pairing import pair_outputs
@@ -48,7 +48,7 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None) -> Result
         steps=tuple(int(step) for step in steps),
         judged_from=judged_from,
         passed=passed,
-        compared=sum(d.value.size for d in measured if d.kind != "update"),
+        compared=sum(d.value.size for d in measured if d.kind != UPDATE),
         ranks=len(paired.ranks),
         unmatched=paired.unmatched,
         uncommon=paired.uncommon,

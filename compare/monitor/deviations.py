@@ -2,7 +2,7 @@
 
 | statistic | deviation |
 |---|---|
-| `norm`, and what cannot be negative | ln(A / B) |
+| `norm`, and the norm and ratio of an update | ln(A / B) |
 | `min`, `max` | (A - B) / the greater of their magnitudes in B |
 | `mean` | (A - B) / norm of B: a mean near 0 says nothing of its own scale |
 | `zeros`, `nans` | A - B |
@@ -25,7 +25,14 @@ Array = np.ndarray[Any, Any]
 UPDATE = "update"
 """The derived kind: what an update changed, `param_updated` minus `param_origin`."""
 
+OF_UPDATES = (UPDATE, "update_ratio")
+"""Kinds that say what an update changed. Elements whose gradients are noise make rounding large in them."""
+
+SHARES = ("zeros", "same_sign")
+"""Shares of elements: one element more is a jump, which rounding makes as well."""
+
 _PLAIN = ("zeros", "nans")
+_NORMS = ("norm", "update_norm", "ratio")
 _SAMPLE = 4096
 _FLOAT32 = 1.2e-7  # 2**-23: two roundings of float32
 
@@ -88,6 +95,8 @@ def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
                 value = np.log(np.maximum(np.abs(a[name]), unit) / np.maximum(np.abs(b[name]), unit))
                 resolution = unit / np.maximum(np.abs(b[name]), unit)
             else:
+                if name in SHARES:
+                    unit = np.maximum(unit, _quantum(a[name], b[name]))
                 value, resolution = (a[name] - b[name]) / scale, unit / scale
         value = _settled(a[name], b[name], value, there)
         yield (
@@ -151,7 +160,7 @@ class _Places:
 
 def _scale(name: str, b: Mapping[str, Array]) -> Array | float | None:
     """What a difference is divided by; None for the logarithm of the ratio."""
-    if name == "norm":
+    if name in _NORMS:
         return None
     if name in _PLAIN:
         return 1.0
@@ -161,6 +170,14 @@ def _scale(name: str, b: Mapping[str, Array]) -> Array | float | None:
     if name == "mean" and "norm" in b:
         return np.maximum(b["norm"], tiny)
     return _own_scale(b[name])
+
+
+def _quantum(a: Array, b: Array) -> Array:
+    """The smallest distance of two values of a target on both sides: one element, or a few."""
+    both = np.sort(np.concatenate([a, b], axis=1), axis=1)
+    steps = np.diff(both, axis=1)
+    smallest = np.min(np.where(steps > 0, steps, np.inf), axis=1, initial=np.inf)
+    return np.asarray(np.where(np.isfinite(smallest), smallest, 0.0)[:, None])
 
 
 def _own_scale(values: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from msprobe.store.monitor.layout import KINDS, Stage
 
 from .band import LIMITS, Bands, Basis, first_step_apart, plain
-from .deviations import UPDATE, Deviations
+from .deviations import OF_UPDATES, UPDATE, Deviations
 from .finding import Cause, Finding, OfStage
 
 _BACKWARD = (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED)
@@ -212,7 +212,7 @@ class Locator:
 
     def _answer(self, step: int, first: _Out, chosen: list[_Out], out: list[_Out], basis: Basis) -> Finding:
         d = first.of
-        of_kind = [o for o in chosen if o.kind == first.kind or {o.kind, first.kind} <= {UPDATE, "param_updated"}]
+        of_kind = [o for o in chosen if o.kind == first.kind or {o.kind, first.kind} <= {*OF_UPDATES, "param_updated"}]
         same = [o for o in of_kind if o.name == first.name]
         ranks = tuple(sorted({o.of.rank for o in same}))
         names = {o.name for o in of_kind if o.of.rank == d.rank}

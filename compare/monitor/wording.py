@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msprobe.base.log import few
 
 from .band import Basis
+from .deviations import OF_UPDATES
 from .finding import Cause, Finding, OfStage, Result
 
 _SIDES = {"A": "A", "B": "B"}
@@ -80,7 +81,7 @@ def answer(result: Result) -> str:
 
 def how_far(finding: Finding) -> str:
     """By how much, and how wide the band is."""
-    change = "change of the " if finding.kind == "update" else ""
+    change = "change of the " if finding.kind in OF_UPDATES else ""
     if finding.basis is Basis.EQUAL:
         band = "equal before"
     elif finding.statistic == "norm" and finding.kind != "update":

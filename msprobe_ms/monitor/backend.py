@@ -2,15 +2,21 @@
 device. How modules and tensors are hooked is the collector's (`cell_dump/framework.py`).
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from msprobe.cell_dump.framework import Framework
+from msprobe.store.monitor.layout import STATISTICS
 
 Numbers = np.ndarray[Any, Any]
 """Float64, a row for each tensor, a column for each of `layout.STATISTICS`."""
+
+
+OF_NOTHING = tuple(0.0 if name == "nans" else math.nan for name in STATISTICS)
+"""The statistics of a tensor without elements."""
 
 
 class Handle(Protocol):
@@ -108,6 +114,15 @@ class Backend(Protocol):
 
     def statistics(self, tensor: Any, eps: float) -> Any:
         """The statistics of a tensor as a small tensor that stays on the device."""
+
+    def copied(self, tensor: Any) -> Any:
+        """A copy of a tensor, on the device."""
+
+    def difference(self, tensor: Any, copy: Any) -> Any:
+        """A tensor minus a copy, on the device, in float32."""
+
+    def same_sign(self, a: Any, b: Any) -> Any:
+        """1 where two tensors have the same sign, else 0, on the device."""
 
     def fetch(self, pending: list[Any]) -> Numbers:
         """The results of `statistics`, in one transfer."""

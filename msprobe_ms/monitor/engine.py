@@ -21,6 +21,7 @@ from msprobe.store.monitor.writer import Row
 from .activations import Activations
 from .backend import Backend, Handle
 from .collectives import CollectiveCalls
+from .features import ORDERS, Features
 from .guard import Guard
 from .names import Choice
 from .parameters import LOCAL, UNREDUCED, ParameterPoints, Parameters, Wanted
@@ -40,6 +41,10 @@ class Wishes:
     backward: bool = False
     points: Wanted = field(default=Wanted())
     collectives: Collectives = field(default=Collectives())
+    features: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Modules by the hook of `features`."""
+    axes: str = ORDERS[0]
+    """Of q and k."""
     eps: Mapping[str, float] = field(default_factory=dict)
     """The threshold of `zeros` by kind, where it is not the usual one."""
     short_names: bool = True
@@ -48,8 +53,7 @@ class Wishes:
     def any(self) -> bool:
         """Whether anything is measured."""
         points = self.points
-        of_parameters = points.gradients or points.moments or points.weights or points.own
-        return self.forward or self.backward or self.collectives.enable or of_parameters
+        return self.forward or self.backward or self.collectives.enable or bool(self.features) or points.any
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Engine:
 
     def _note_loss(self, parts: "_Parts", value: Any) -> None:
         array = np.asarray(value) if maker(value) is None else widen(self._backend.array(value))
-        parts.readings.value(LOCAL, Key(0, LOSS, self._loss), float(array.astype(np.float64).mean()))
+        parts.readings.values(LOCAL, Key(0, LOSS, self._loss), [float(array.astype(np.float64).mean())])
         self._loss += 1
 
     def end_step(self) -> None:
@@ -188,6 +192,7 @@ class _Parts:
         self.points = ParameterPoints(backend, self.readings, guard, wishes.points)
         self._activations: Activations | None = None
         self._collectives: CollectiveCalls | None = None
+        self._features: Features | None = None
         try:
             self._install(backend, guard, watched)
         except BaseException:
@@ -204,6 +209,9 @@ class _Parts:
                 backend, self.readings, guard, forward=wishes.forward, backward=wishes.backward
             )
             modules = self._activations.install(watched.models, wishes.choice)
+        if wishes.features:
+            self._features = Features(backend, self.readings, guard, wishes.axes)
+            modules += self._features.install(watched.models, wishes.features)
         if wishes.collectives.enable:
             self._collectives = CollectiveCalls(backend, self.readings, guard, wishes.collectives)
             self._collectives.install(watched.collective_modules, watched.collective_names)
@@ -217,7 +225,7 @@ class _Parts:
     def activate(self, active: bool) -> None:
         """Measure from now on, or not."""
         self.active = self.points.active = active
-        for part in (self._activations, self._collectives):
+        for part in (self._activations, self._collectives, self._features):
             if part is not None:
                 part.active = active
 
@@ -236,13 +244,13 @@ class _Parts:
     def end_step(self) -> None:
         """Begin anew."""
         self.readings.clear()
-        for part in (self.points, self._activations, self._collectives):
+        for part in (self.points, self._activations, self._collectives, self._features):
             if part is not None:
                 part.end_step()
 
     def remove(self) -> None:
         """Take every hook off."""
         self.activate(False)
-        for part in (self.points, self._activations, self._collectives):
+        for part in (self.points, self._activations, self._collectives, self._features):
             if part is not None:
                 part.remove()

@@ -23,19 +23,29 @@ from .readings import Key, Readings, pairs
 UNREDUCED, REDUCED, BEFORE, AFTER = "grad_unreduced", "grad_reduced", "param_origin", "param_updated"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 LOCAL = "local"
+DIRECTION = "mg_direction"
+CHANGE = "update_ratio"
 NORM = "grad_norm"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which points are measured; `own` is the norm of this process's own gradients."""
+    """Which points are measured; `own` is the norm of this process's own gradients, `direction` how many elements of
+    gradient and first moment have the same sign, `change` how large an update is beside the weight."""
 
     gradients: bool = False
     each_micro_step: bool = False
     moments: bool = False
     weights: bool = False
     own: bool = False
+    direction: bool = False
+    change: bool = False
     main_grad: bool = True
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is measured."""
+        return any((self.gradients, self.moments, self.weights, self.own, self.direction, self.change))
 
 
 class Parameters:
@@ -65,6 +75,7 @@ class ParameterPoints:
         self._parameters: Parameters | None = None
         self._micro: dict[int, int] = {}
         self._left_out: Callable[[Any], bool] = _never
+        self._copies: list[tuple[Any, Any]] = []
         self.active = False
 
     def install(self, parameters: Parameters, left_out: Callable[[Any], bool]) -> None:
@@ -109,11 +120,37 @@ class ParameterPoints:
         if wanted.moments:
             for kind, tensors in zip(MOMENTS, (update.exp_avg, update.exp_avg_sq), strict=True):
                 self._add(kind, tensors)
+        if wanted.direction:
+            self._guard.run("the direction of gradients", self._directions, update)
+        if wanted.change:
+            self._guard.run("the weights before the update", self._copy_weights)
 
     def after(self) -> None:
         """The optimizer has changed them."""
         if self._wanted.weights:
             self._add(AFTER, self._weights())
+        if self._wanted.change:
+            self._guard.run("the change by the update", self._changes)
+
+    def _directions(self, update: Update) -> None:
+        names = {} if self._parameters is None else self._parameters.names
+        moments = {id(parameter): moment for parameter, moment in update.exp_avg}
+        known = [(p, g) for p, g in update.gradients if id(p) in names and id(p) in moments and not self._left_out(p)]
+        signs = [self._readings.same_sign(gradient, moments[id(p)]) for p, gradient in known]
+        shares = self._readings.measure(signs, "mean")
+        for (parameter, _), share in zip(known, shares, strict=True):
+            self._readings.values(DIRECTION, names[id(parameter)], [share])
+
+    def _copy_weights(self) -> None:
+        self._copies = [(each, self._readings.copy(each)) for each in self.monitored]
+
+    def _changes(self) -> None:
+        copies, self._copies = self._copies, []
+        names = {} if self._parameters is None else self._parameters.names
+        sizes = self._readings.measure([before for _, before in copies], "norm")
+        changes = self._readings.measure([self._readings.difference(*each) for each in copies], "norm")
+        for (weight, _), change, size in zip(copies, changes, sizes, strict=True):
+            self._readings.values(CHANGE, names[id(weight)], [change, change / size if size else math.nan])
 
     def _add(self, kind: str, tensors: Iterable[tuple[Any, Any]]) -> None:
         """Measure the tensors of parameters together; where one cannot be measured, each by itself."""
@@ -133,11 +170,12 @@ class ParameterPoints:
         last = {(key.vpp_stage, key.name): at for at, (key, _) in enumerate(found)}
         if last:
             norms = numbers[list(last.values()), STATISTICS.index("norm")]
-            self._readings.value(LOCAL, Key(0, NORM, 0), math.sqrt(float(np.square(norms).sum())))
+            self._readings.values(LOCAL, Key(0, NORM, 0), [math.sqrt(float(np.square(norms).sum()))])
 
     def end_step(self) -> None:
         """The optimizer has run."""
         self._micro.clear()
+        self._copies.clear()
 
     def remove(self) -> None:
         """Take every hook off."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.base.brief import measure_all
+from msprobe.base.statistic import widen
 from msprobe.store.monitor.layout import STATISTICS
 from msprobe.store.monitor.writer import Row
 
@@ -50,7 +51,7 @@ class Readings:
         self._backend, self._eps = backend, eps
         self._rows: dict[str, dict[Key, Measured]] = {}
         self._several: dict[str, dict[Key, list[Measured]]] = {}
-        self._values: dict[str, dict[Key, float]] = {}
+        self._values: dict[str, dict[Key, list[float]]] = {}
 
     def add(self, kind: str, key: Key, tensor: Any, elements: Numbers | None = None) -> None:
         """Measure one tensor now; with `elements` those, in its place."""
@@ -74,9 +75,36 @@ class Readings:
         numbers = measure_all(arrays, eps, THREADS)
         return [Measured(*backend.text(tensor), numbers, row) for row, tensor in enumerate(tensors)]
 
-    def value(self, kind: str, key: Key, number: float) -> None:
-        """Note a number that is no tensor's."""
-        self._values.setdefault(kind, {})[key] = number
+    def values(self, kind: str, key: Key, numbers: list[float]) -> None:
+        """Note numbers of a kind that has statistics of its own."""
+        self._values.setdefault(kind, {})[key] = numbers
+
+    def copy(self, tensor: Any) -> Any:
+        """A tensor's elements as they are now: float64, or on a device a tensor."""
+        if self._backend.on_device:
+            return self._backend.copied(tensor)
+        return np.array(widen(self._backend.array(tensor)), np.float64)
+
+    def difference(self, tensor: Any, copy: Any) -> Any:
+        """What a tensor has become since its `copy`, of the same type."""
+        return self._backend.difference(tensor, copy) if self._backend.on_device else self.copy(tensor) - copy
+
+    def same_sign(self, a: Any, b: Any) -> Any:
+        """1 where elements of two tensors have the same sign, else 0; a NaN has none."""
+        if self._backend.on_device:
+            return self._backend.same_sign(a, b)
+        signs = (np.sign(widen(self._backend.array(each))) for each in (a, b))
+        return np.equal(*signs).astype(np.float32)
+
+    def measure(self, values: Sequence[Any], statistic: str) -> list[float]:
+        """One statistic of each of these copies, differences or signs."""
+        if not values:
+            return []
+        if self._backend.on_device:
+            numbers = self._backend.fetch([self._backend.statistics(each, EPS) for each in values])
+        else:
+            numbers = measure_all(values, EPS, THREADS)
+        return [float(row[STATISTICS.index(statistic)]) for row in numbers]
 
     def numbers(self, kind: str) -> tuple[list[tuple[Key, Measured]], Numbers]:
         """The rows of a kind in order of time, and their statistics."""
@@ -107,7 +135,7 @@ class Readings:
         for kind, joined in self._several.items():
             written[kind] = [self._together(key, several, operations[kind]) for key, several in joined.items()]
         for kind, known in self._values.items():
-            written[kind] = [Row(*key, [number], "", "") for key, number in known.items()]
+            written[kind] = [Row(*key, numbers, "", "") for key, numbers in known.items()]
         return written
 
     def _together(self, key: Key, several: list[Measured], operations: Sequence[str]) -> Row:

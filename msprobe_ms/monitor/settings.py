@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import flag, one_of, shown, texts, unread, whole
+from msprobe.base.checks import flag, one_of, shown, texts, whole
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import few, logger
@@ -15,6 +15,7 @@ from msprobe.base.sections import checked, setting
 from msprobe.store.monitor.layout import STATISTICS, TEXTS, parse_time
 
 from .alerts import AlertSettings, alert_settings
+from .features import ORDERS, SUFFIX
 
 MOST_STEPS = 10**6
 """Steps of one file at most."""
@@ -126,7 +127,11 @@ def section(cls: type) -> Any:
     return check
 
 
-_PYTORCH_ONLY = "no statistics of directions or update ratios are written"
+def _modules_by_hook(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f'{shown(value)} is not an object; write one such as {{"linear_hook": ["0:layers.0.fc"]}}')
+    allowed = one_of(*SUFFIX)
+    return tuple((str(allowed(hook)), texts(names)) for hook, names in value.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +147,8 @@ class MonitorSettings:
     monitor_mbs_grad: bool = setting(_micro, False)
     mv_distribution: bool = setting(flag, False)
     param_distribution: bool = setting(flag, False)
-    mg_direction: bool = setting(flag, False, inert=_PYTORCH_ONLY)
-    ur_distribution: bool = setting(flag, False, inert=_PYTORCH_ONLY)
+    mg_direction: bool = setting(flag, False)
+    ur_distribution: bool = setting(flag, False)
     cc_distribution: Collectives = setting(section(Collectives), Collectives())
     stack_info: bool = setting(flag, False)
     print_struct: bool = setting(flag, False)
@@ -161,9 +166,9 @@ class MonitorSettings:
     append_output: tuple[str, str] | None = setting(_period, None)
     squash_name: bool = setting(flag, True)
     dynamic_on: bool = setting(flag, False)
-    l2_targets: object = setting(unread, None, inert="no L2 features are computed")
-    recording_l2_features: bool = setting(flag, False, inert="no L2 features are computed")
-    sa_order: str = setting(one_of("s,b,h,d", "b,s,h,d"), "s,b,h,d")
+    l2_targets: tuple[tuple[str, tuple[str, ...]], ...] = setting(_modules_by_hook, ())
+    recording_l2_features: bool = setting(flag, False)
+    sa_order: str = setting(one_of(*ORDERS), ORDERS[0])
     local: bool | None = setting(flag, None)
     """Ours: whether the norm of the rank's own gradients is written; None: where they are measured anyway."""
     contents: str = field(default="", compare=False)
@@ -196,14 +201,9 @@ def load(path: Path) -> MonitorSettings:
     settings = replace(MonitorSettings(**values), contents=text)
     if settings.forward_only and settings.backward_only:
         logger.warning("monitor: forward_only and backward_only are both true: no activation is measured")
-    for name in ("mg_direction", "ur_distribution", "recording_l2_features"):
-        if getattr(settings, name):
-            logger.warning("monitor: %s has no effect: %s", name, _inert(name))
+    if settings.recording_l2_features and not any(names for _, names in settings.l2_targets):
+        logger.warning("monitor: recording_l2_features: l2_targets names no module: no feature is measured")
     return settings
-
-
-def _inert(name: str) -> str:
-    return str(MonitorSettings.__dataclass_fields__[name].metadata["inert"])
 
 
 def read_object(path: Path) -> tuple[dict[str, object], str]:

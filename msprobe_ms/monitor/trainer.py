@@ -160,6 +160,8 @@ class TrainerMon:
             moments=settings.mv_distribution,
             weights=settings.param_distribution,
             own=own,
+            direction=settings.mg_direction,
+            change=settings.ur_distribution,
             main_grad=self._main_grad,
         )
         all_modules = settings.all_xy or not settings.targets
@@ -170,6 +172,8 @@ class TrainerMon:
             backward=settings.backward or settings.print_struct,
             points=points,
             collectives=settings.cc_distribution,
+            features=dict(settings.l2_targets) if settings.recording_l2_features else {},
+            axes=settings.sa_order,
             eps=dict.fromkeys(KINDS, settings.eps),
             short_names=settings.squash_name,
         )

@@ -44,13 +44,14 @@ for step in range(2):
 monitor.stop()
 
 
-def once(name, settings, **groups):
+def once(name, settings, pipeline=None, **groups):
     """One step of another training, with a parameter that is a part of a split one."""
     os.environ["MONITOR_OUTPUT_DIR"] = str(FOLDER / name)
     (FOLDER / f"{name}{RANK}.json").write_text(json.dumps({"wg_distribution": True, "ops": ops, **settings}))
     model = torch.nn.Linear(3, 1)
     model.weight.tensor_model_parallel = True
-    update, watching = torch.optim.SGD(model.parameters(), 0.1), TrainerMon(FOLDER / f"{name}{RANK}.json")
+    update = torch.optim.SGD(model.parameters(), 0.1)
+    watching = TrainerMon(FOLDER / f"{name}{RANK}.json", process_group=pipeline)
     watching.set_monitor(model, update, **groups)
     model(torch.ones(1, 3)).sum().backward()
     dist.all_reduce(torch.ones(2))
@@ -59,6 +60,20 @@ def once(name, settings, **groups):
     watching.stop()
 
 
+def averaged():
+    """One step of a training whose gradients DistributedDataParallel averages."""
+    os.environ["MONITOR_OUTPUT_DIR"] = str(FOLDER / "averaged")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+    update, watching = torch.optim.SGD(model.parameters(), 0.1), TrainerMon(FOLDER / f"{RANK}.json")
+    watching.set_monitor(model, update)
+    model(torch.full((1, 3), float(RANK + 1))).sum().backward()
+    update.step()
+    watching.stop()
+
+
+averaged()
+every = {"rule_name": "AnomalyNan", "args": {"threshold": 0}}
+once("pipeline", {"alert": {"rules": [every], "dump": True}}, pipeline=dist.new_group([1, 0]))
 once("split", {}, tp_group=dist.group.WORLD)
 once("plain", {"cc_distribution": {"enable": True}})
 once("elsewhere", {"cc_distribution": {"enable": True, "cc_codeline": [r"nowhere\.py"]}})

@@ -1,6 +1,7 @@
 """Collectives and ranks: two real processes, with PyTorch's gloo and MindSpore's msrun."""
 
 import csv
+import json
 import subprocess
 import sys
 from collections import defaultdict
@@ -96,6 +97,22 @@ def test_of_a_split_group_the_first_rank_alone_writes_what_all_have(two):
     assert {row["name"] for row in found[1]["grad_reduced"]} == {"weight"}
     assert {row["name"] for row in found[1]["grad_unreduced"]} == {"weight", "bias"}
     assert "other" not in found[0]
+
+
+def test_gradients_of_a_rank_are_its_own_before_they_are_averaged(two):
+    """DistributedDataParallel reduces while the backward goes on."""
+    for rank, rows in by_rank(two[0] / "averaged").items():
+        for kind, expected in (("grad_unreduced", rank + 1.0), ("grad_reduced", 1.5)):
+            (weight,) = [row for row in rows[kind] if row["name"] == "module.weight"]
+            assert (float(weight["min"]), float(weight["max"])) == (expected, expected)
+
+
+def test_the_stage_of_an_anomaly_is_the_rank_in_the_pipelines_group(two):
+    for rank in range(2):
+        path = two[0] / "pipeline" / "anomaly_detected" / f"rank{rank}" / "anomaly.json"
+        entries = json.loads(path.read_text()).values()
+        assert entries
+        assert {entry["pp_stage"] for entry in entries} == {rank}
 
 
 def test_without_pre_hook_the_results_alone_are_measured_of_what_was_waited_for(two):

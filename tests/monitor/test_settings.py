@@ -94,6 +94,8 @@ WRONG = [
     ),
     ({"append_output": "Dec03_21-34-40"}, "append_output", "write a list"),
     ({"sa_order": "b,h"}, "sa_order", "It may be one of"),
+    *(({"l2_targets": value}, "l2_targets", "write") for value in (["fc"], {"linear_hook": "fc"})),
+    ({"l2_targets": {"linear": ["fc"]}}, "l2_targets", "linear_hook"),
     ({"alert": []}, "alert", "is not an object"),
     ({"alert": {"rules": [{"rule_name": "Other"}]}}, "alert", "Other"),
     ({"alert": {"rulse": []}}, "alert", 'did you mean "rules"?'),
@@ -159,10 +161,9 @@ def test_both_directions_at_once_are_said_to_measure_nothing(loaded, capsys):
     assert "no activation is measured" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["mg_direction", "ur_distribution", "recording_l2_features"])
-def test_a_setting_without_effect_says_so(name, loaded, capsys):
-    loaded({name: True})
-    assert f"{name} has no effect" in capsys.readouterr().err
+def test_features_without_a_module_are_a_warning(loaded, capsys):
+    loaded({"recording_l2_features": True, "l2_targets": {"linear_hook": []}})
+    assert "l2_targets names no module" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,7 @@ def test_a_wrong_value_in_a_section_is_refused_with_its_place(contents, key, adv
 
 def test_every_setting_of_both_files_is_refused_somewhere_here():
     """A new setting comes with its wrong values."""
-    never_refused = {"monitor_mbs_grad", "l2_targets"}  # any value is accepted
+    never_refused = {"monitor_mbs_grad"}  # any value is accepted
     known = {each.name for each in fields(MonitorSettings) if "check" in each.metadata}
     assert known - {key.partition(":")[0] for _, key, _ in WRONG} == never_refused
     sections = {each.name for each in fields(SectionedSettings)} - {"ndigits"}

@@ -261,3 +261,24 @@ def test_no_finished_step_is_lost_in_a_kill(lines, configured, tmp_path, written
         assert steps(rows, kind)[: len(seen)] == seen
         for step in (seen[0], seen[-1]):
             assert sum(int(row["step"]) == step for row in rows[kind]) == 6
+
+
+@pytest.mark.parametrize(
+    ("squashes", "names"),
+    [
+        (True, {"layers.0.weight", "layers.0.bias", "head.weight", "head.bias"}),
+        (False, {"body.layers.0.weight", "body.layers.0.bias", "head.weight", "head.bias"}),
+    ],
+)
+def test_names_are_short_unless_that_is_turned_off(squashes, names, configured, written):
+    net = torch.nn.ModuleDict(
+        {
+            "body": torch.nn.ModuleDict({"layers": torch.nn.ModuleList([torch.nn.Linear(4, 4)])}),
+            "head": torch.nn.Linear(4, 1),
+        }
+    )
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    TrainerMon(configured(wg_distribution=True, squash_name=squashes)).set_monitor(net, optimizer)
+    net["head"](net["body"]["layers"][0](batch(0))).sum().backward()
+    optimizer.step()
+    assert {row["name"] for row in written()["grad_reduced"]} == names

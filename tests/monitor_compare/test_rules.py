@@ -105,6 +105,32 @@ def test_a_minimum_alone_is_noise_where_there_is_a_norm(other, golden):
     assert compare_outputs(changed, trusted).finding.step == 50
 
 
+def with_zeros(found, flips):
+    """A share of zeros of 64 elements in every table; at some steps more of them."""
+    changed = output(found)
+    for table in (table for rank in changed.ranks.values() for table in rank.tables.values()):
+        table.statistics["zeros"] = (8 + table.step % 3 + sum((table.step == at) * n for at, n in flips.items())) / 64
+    return changed
+
+
+def test_a_few_elements_more_that_are_zero_are_no_fault(other, golden):
+    """The steps before had equal shares: an element beside the threshold falls on either side by rounding."""
+    assert compare_outputs(with_zeros(other, {5: 2, 50: 2}), with_zeros(golden, {})).finding is None
+
+
+def test_shares_alone_are_judged_by_the_elements_that_they_count(golden):
+    def alone(flips):
+        changed = with_zeros(golden, flips)
+        for table in (table for rank in changed.ranks.values() for table in rank.tables.values()):
+            for name in ("norm", "mean", "min", "max"):
+                del table.statistics[name]
+        return changed
+
+    assert compare_outputs(alone({5: 1, 50: 2}), alone({})).finding is None
+    found = compare_outputs(alone({5: 1, 50: 40}), alone({})).finding
+    assert (found.step, found.statistic) == (50, "zeros")
+
+
 def test_what_another_update_did_is_found_though_weights_are_not_monitored(golden):
     def without(found):
         kinds = ("actv", "actv_grad", "grad_unreduced", "grad_reduced")

@@ -101,7 +101,7 @@ def collecting(args):
 
 EVERYTHING = {
     **dict.fromkeys(("xy_distribution", "all_xy", "wg_distribution", "monitor_mbs_grad"), True),
-    **dict.fromkeys(("mv_distribution", "param_distribution", "stack_info"), True),
+    **dict.fromkeys(("mv_distribution", "param_distribution", "mg_direction", "ur_distribution", "stack_info"), True),
     "ops": ["norm", "min", "max", "zeros", "nans", "mean"],
     "cc_distribution": {"enable": True, "cc_pre_hook": True},
     "alert": {"rules": [{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}}], "dump": True},

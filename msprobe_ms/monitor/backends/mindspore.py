@@ -13,7 +13,7 @@ from msprobe.base.framework import check_model
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.tensor import DEVICES, array_of, drain, settle
 from msprobe.executors import api
-from msprobe.monitor.backend import Handle, Numbers, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Update, hook_module
 
 _OF_CELLS = (("exp_avg", "exp_avg_sq"), ("moment1", "moment2"), ("moments1", "moments2"))
 """Where optimizers keep the two moments of their parameters, in the parameters' order."""
@@ -104,21 +104,37 @@ class MindSpore:
         with api._no_grad():
             wide = tensor.astype(_WIDE).reshape(-1)
             if not wide.size:
-                return ops.full((6,), float("nan"), dtype=_WIDE)
+                return Tensor(OF_NOTHING, _WIDE)
             size = float(wide.size)
+            nans = mint.sum((wide != wide).astype(_WIDE))
+            low, high = (  # kernels differ in whether an extreme passes NaN on
+                ops.where(nans > 0, float("nan"), each.reshape(())) for each in (mint.min(wide), mint.max(wide))
+            )
             numbers = (
                 mint.sqrt(mint.sum(mint.square(wide))),
-                mint.min(wide),
-                mint.max(wide),
+                low,
+                high,
                 mint.sum((mint.abs(wide) < eps).astype(_WIDE)) / size,
-                mint.sum((wide != wide).astype(_WIDE)),
+                nans,
                 mint.mean(wide),
             )
-            return mint.stack([each.reshape(()) for each in numbers])
+            return ops.stack([each.reshape(()) for each in numbers])
+
+    def copied(self, tensor: Any) -> Any:
+        with api._no_grad():
+            return tensor.astype(_WIDE).copy()
+
+    def difference(self, tensor: Any, copy: Any) -> Any:
+        with api._no_grad():
+            return tensor.astype(_WIDE) - copy
+
+    def same_sign(self, a: Any, b: Any) -> Any:
+        with api._no_grad():
+            return (mint.sign(a.astype(_WIDE)) == mint.sign(b.astype(_WIDE))).astype(_WIDE)
 
     def fetch(self, pending: list[Any]) -> Numbers:
         with api._no_grad():
-            return np.asarray(mint.stack(pending).asnumpy(), np.float64)
+            return np.asarray(ops.stack(pending).asnumpy(), np.float64)
 
     def text(self, tensor: Any) -> tuple[str, str]:
         return str(tuple(tensor.shape)), str(tensor.dtype)

@@ -10,7 +10,7 @@ from msprobe.base.framework import array_of, check_model
 from msprobe.base.framework import rank as known_rank
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.framework import Framework
-from msprobe.monitor.backend import Handle, Numbers, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Update, hook_module
 
 from .torch_api import check_optimizer, hook_update, updated, wrap_update
 
@@ -67,6 +67,15 @@ class PyTorch:
     def statistics(self, tensor: Any, eps: float) -> Any:
         return apart(_statistics, tensor.detach(), eps)
 
+    def copied(self, tensor: Any) -> Any:
+        return apart(torch.clone, tensor.detach())
+
+    def difference(self, tensor: Any, copy: Any) -> Any:
+        return apart(_difference, tensor.detach(), copy)
+
+    def same_sign(self, a: Any, b: Any) -> Any:
+        return apart(_same_sign, a.detach(), b.detach())
+
     def fetch(self, pending: list[Any]) -> Numbers:
         return np.asarray(apart(torch.stack, pending).cpu().numpy(), np.float64)
 
@@ -83,10 +92,20 @@ def _array(tensor: Any) -> Numbers:
     return array_of(tensor if tensor.layout is torch.strided else tensor.detach().to_dense())
 
 
+def _difference(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return tensor.float() - copy.float()
+
+
+def _same_sign(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return (a.float().sign() == b.float().sign()).float()
+
+
 def _statistics(tensor: torch.Tensor, eps: float) -> torch.Tensor:
     """The six statistics in float32, where the tensor is; the norm and the sum of many elements in float32 as well."""
     if not tensor.numel():
-        return torch.full((6,), float("nan"), device=tensor.device)
+        return torch.tensor(OF_NOTHING, device=tensor.device)
     with torch.no_grad():
         wide = tensor.float()
         numbers = (

@@ -56,10 +56,12 @@ KINDS = {
         Kind("exp_avg_sq", Stage.MOMENT, "optimizer", "exp_avg_sq"),
         Kind("other", Stage.COLLECTIVE, "cc", "comm"),
         Kind("local", Stage.LOSS, "local", "local", has_micro_step=True),
+        Kind("mg_direction", Stage.MOMENT, "optimizer", "mg_direction"),
+        Kind("update_ratio", Stage.AFTER_UPDATE, "param", "update_ratio"),
         Kind("attention_hook", Stage.ACTIVATION, "attention_hook", "forward", has_micro_step=True),
         Kind("linear_hook", Stage.BEFORE_UPDATE, "linear_hook", "forward"),
         Kind("moe_router_weight_hook", Stage.BEFORE_UPDATE, "moe_router_weight_hook", "forward"),
-        Kind("moe_router_logit_hook", Stage.ACTIVATION, "moe_router_logit_hook", "forward"),
+        Kind("moe_router_logit_hook", Stage.ACTIVATION, "moe_router_logit_hook", "forward", has_micro_step=True),
     )
 }
 """By the stem of the file. `local` is ours alone: the loss and the gradient norm of one device, statistic `value`. The
@@ -70,7 +72,9 @@ STATISTICS = ("norm", "min", "max", "zeros", "nans", "mean")
 
 OWN_STATISTICS = {
     "local": ("value",),
-    "attention_hook": ("entropy", "softmax"),
+    "mg_direction": ("same_sign",),
+    "update_ratio": ("update_norm", "ratio"),
+    "attention_hook": ("entropy", "softmax_max"),
     "linear_hook": ("sr", "kernel_norm"),
     "moe_router_weight_hook": ("router_weight_similarity",),
     "moe_router_logit_hook": ("per_token_expert_entropy",),
