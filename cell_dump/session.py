@@ -16,7 +16,7 @@ from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions, Settings
 from msprobe.store.watching.front import Front
-from msprobe.store.writer import Writer
+from msprobe.store.writer import Raised, Writer
 
 from .backward import Backward, skeletons
 from .collective import Exchanges
@@ -340,7 +340,8 @@ class Session:
         if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
         if not isinstance(cause, self._early_stop):  # by which a recomputation ends when it has what it needs
-            self.guard(self.writer.raised, call.name, call.parent_name, cause, self.position.running)
+            raised = Raised(call.name, call.parent_name, call.stack, cause, self.position.running)
+            self.guard(self.writer.raised, raised)
             self.guard(self.writer.missing, call.name, "output", f"the call raised {reason(cause)}")
         self.guard(call.name_lost)
         self.guard(self.writer.call, call.name, call.parent_name, call.stack, entry)

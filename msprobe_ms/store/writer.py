@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,6 +43,16 @@ class Budget:
                 return False
             self._left -= size
             return True
+
+
+class Raised(NamedTuple):
+    """A call that raised: its name, the call around it, its stack, the exception, and the calls that run, outermost first."""
+
+    name: str
+    parent: str | None
+    stack: int | None
+    cause: BaseException
+    running: Sequence[str]
 
 
 class Watching(Protocol):
@@ -99,6 +109,9 @@ class Writer:
     Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
     or the journal cannot be made, UsageError where another process writes the same dump.
     """
+
+    holder = None
+    """Nothing holds values back: they are described at once."""
 
     def __init__(
         self,
@@ -180,7 +193,7 @@ class Writer:
     def abandon(self, name: str) -> None:
         """A call that began is not recorded after all; nothing of it was written."""
 
-    def raised(self, name: str, parent: str | None, cause: BaseException, running: Sequence[str]) -> None:
+    def raised(self, call: Raised) -> None:
         """A call raised; its entry comes next, and says so itself."""
 
     def order(self, names: Sequence[str]) -> None:

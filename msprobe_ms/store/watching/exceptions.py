@@ -7,13 +7,12 @@ are written as it leaves them, each with what it received.
 import os
 import sys
 import traceback
-from collections.abc import Sequence
 from types import FrameType
 
 from msprobe.base.errors import reason
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
-from msprobe.store.writer import StepFolder
+from msprobe.store.writer import Raised, StepFolder
 
 from .findings import Finding, Kind
 from .front import Watch
@@ -49,23 +48,26 @@ class ExceptionFront(LastCalls):
     def _is_over(self) -> bool:
         return len(self._findings) > _MOST
 
-    def raised(self, name: str, parent: str | None, cause: BaseException, running: Sequence[str]) -> None:
+    def raised(self, call: Raised) -> None:
         with self._lock:
-            is_new = self._passing != (id(cause), name)
-            self._passing = (id(cause), parent)
-            self._written = name
+            is_new = self._passing != (id(call.cause), call.name)
+            self._passing = (id(call.cause), call.parent)
+            self._written = call.name
+            if call.stack is not None:
+                self._stacks[call.name] = call.stack
             if is_new:
-                self._begin(name, cause, running)
+                self._begin(call)
 
-    def _begin(self, name: str, cause: BaseException, running: Sequence[str]) -> None:
+    def _begin(self, call: Raised) -> None:
         last = tuple(self._last)
         self._last.clear()
         if self._is_over:
             return
-        file, line = self._line(name)
+        file, line = self._line(call.name)
+        running = tuple(one for one in call.running if one != call.name)
         finding = Finding(
-            Kind.EXCEPTION, name, written=tuple(one.name for one in last), exception=reason(cause), file=file, line=line,
-            running=tuple(one for one in running if one != name), traceback=_text(cause, sys._getframe(1)),
+            Kind.EXCEPTION, call.name, written=tuple(one.name for one in last), exception=reason(call.cause), file=file,
+            line=line, running=running, traceback=_text(call.cause, sys._getframe(1)),
         )  # fmt: skip
         self._findings.append(finding)
         self._write(last)
@@ -85,14 +87,19 @@ class ExceptionFront(LastCalls):
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return os.path.abspath(frame.filename).startswith(_OURS)
+
+
 def _text(cause: BaseException, frame: FrameType | None) -> str:
     """The traceback from the outermost call of the program to where it raised, without our own frames."""
     try:
         outer = traceback.extract_stack(frame)
         inner = traceback.TracebackException.from_exception(cause)
-        inner.stack = traceback.StackSummary.from_list(
-            [one for one in (*outer, *inner.stack) if not os.path.abspath(one.filename).startswith(_OURS)]
-        )
+        # Where the pipeline is asynchronous, our waiting for a result is what the framework raises from.
+        waits = next((at for at, one in enumerate(inner.stack) if one.name == "drain" and _is_ours(one)), None)
+        frames = [one for one in (*outer, *inner.stack[:waits]) if not _is_ours(one)]
+        inner.stack = traceback.StackSummary.from_list(frames)
         return "".join(inner.format())
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
         return f"the traceback could not be made: {reason(err)}"

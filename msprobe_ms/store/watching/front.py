@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from msprobe.store.writer import StepFolder, Writer
+from msprobe.store.writer import Raised, StepFolder, Writer
 
 from .findings import Finding, write_findings
 
@@ -64,8 +64,8 @@ class Front(ABC):
     def abandon(self, name: str) -> None:
         """A call that began is not recorded after all."""
 
-    def raised(self, name: str, parent: str | None, cause: BaseException, running: Sequence[str]) -> None:
-        """The call `name` raised; its entry comes next. `running` are the calls around it, the outermost first."""
+    def raised(self, call: Raised) -> None:
+        """As `Writer.raised`."""
 
     @abstractmethod
     def assemble(self) -> None:

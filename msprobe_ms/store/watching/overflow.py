@@ -186,7 +186,7 @@ class OverflowFront(Front):
                 entry, finding = (entry if is_exchange(name) else None), None
             self._writer.call(name, parent, stack, entry)
             if finding is not None:
-                self._count(finding)
+                self._count(finding, parent)
 
     def assemble(self) -> None:
         self._writer.assemble()
@@ -269,7 +269,7 @@ class OverflowFront(Front):
         line = user_line(self._frames.get(number, ()))
         return Finding(kind, name, place, file=line.file if line else "", line=line.number if line else None)
 
-    def _count(self, finding: Finding) -> None:
+    def _count(self, finding: Finding, parent: str | None) -> None:
         self._findings.append(finding)
         self._watch.count()
         logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
@@ -277,6 +277,8 @@ class OverflowFront(Front):
             self._note(self._findings, self._watch.is_over)
             if self._watch.is_over:
                 logger.warning("overflow_check: overflow_nums is reached; nothing more is collected in this run")
+                if parent is not None:  # it runs, and nothing will be heard of its end
+                    self._writer.call(parent, None, None, None)
                 self._writer.assemble()
         finally:
             if self._watch.is_over:
