@@ -100,9 +100,10 @@ class _Walk:
         self._uninitialised: set[int] = set()
         self._last_unrecorded = ""
         self._has_inputs = INPUT in self._columns.part
+        self._bad: dict[int, _Seen] = {}
 
     def walked(self) -> RankWalk:
-        bad = self._by_call(nonfinite_rows(self._columns))
+        bad = self._bad = self._by_call(nonfinite_rows(self._columns))
         words = {at: word for at, name in enumerate(self._columns.names) if (word := word_of(name))}
         for at in sorted({*bad, *words}):
             seen = bad.get(at, _Seen([], []))
@@ -164,8 +165,14 @@ class _Walk:
             self._add(at, Kind.UNINITIALISED, before, after, memory)
         elif source.origin == "leaf":
             self._add(at, Kind.LEAF, before, after)
-        else:
+        elif not self._is_made_around(at):
             self._add(at, Kind.UNRECORDED, before, after, self._last_unrecorded)
+
+    def _is_made_around(self, at: int) -> bool:
+        """Whether a cell received what the cell around it made of finite inputs: at level L0, where nothing between cells is
+        recorded. Then the cell around is named."""
+        around = self._bad.get(self._dump.parents[at]) if self._dump.level == "L0" else None
+        return around is not None and not around.inputs and bool(around.outputs)
 
     def _memory(self, row: int, source: Source) -> str:
         """The call that gave the uninitialised memory that an input is; where nothing tells what an input is, one of

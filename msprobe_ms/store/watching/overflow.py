@@ -181,7 +181,7 @@ class OverflowFront(Front):
             if stack is not None:
                 self._stacks[name] = stack
             if entry is not None and held:
-                entry, finding = self._judged(name, entry, held)
+                entry, finding = self._judged(name, parent, entry, held)
             else:
                 entry, finding = (entry if is_exchange(name) else None), None
             self._writer.call(name, parent, stack, entry)
@@ -198,7 +198,9 @@ class OverflowFront(Front):
 
     # ---- which call is written -------------------------------------------------------------------------------------
 
-    def _judged(self, name: str, entry: str, held: list[Held]) -> tuple[str | None, Finding | None]:
+    def _judged(
+        self, name: str, parent: str | None, entry: str, held: list[Held]
+    ) -> tuple[str | None, Finding | None]:
         """The entry to write, None for none; and a finding where the call is one."""
         manner, exchanges, is_gradient = self._manner(name), is_exchange(name), name.find(".parameters_grad") > 0
         inputs = [] if is_gradient else [one for one in held if one.part[:6] != "output"]
@@ -212,6 +214,8 @@ class OverflowFront(Front):
         given = [one for one in inputs if not self._was_finite(one, name)]
         kind = self._kind(name, entry, given, bad) if bad else None
         self._has_bad_gradient |= bool(bad) and manner.is_backward
+        if kind is Kind.RECEIVED and given and not given[0].part.startswith("parameters.") and self._is_of(parent):
+            kind = None
         if kind is None:
             if not exchanges:
                 return None, None
@@ -219,6 +223,13 @@ class OverflowFront(Front):
         self._is_tainted = True
         place = given[0].part if kind is Kind.RECEIVED and given else bad[0].part
         return filled(entry, [self._record(one, name) for one in held]), self._finding(kind, name, place)
+
+    def _is_of(self, parent: str | None) -> bool:
+        """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0, where
+        nothing between cells is seen, and the cell around is written when it ends.
+        """
+        held = [] if self._trusts or parent is None else self._held.get(parent, [])
+        return bool(held) and all(one.was_finite for one in held if not one.part.startswith("parameters."))
 
     def _moved(self, inputs: Sequence[Held], results: Sequence[Held]) -> bool:
         """Whether a call that moves elements moved those of tensors that are known to be finite."""
