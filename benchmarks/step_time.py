@@ -1,7 +1,8 @@
 """What collecting costs: the time of a training step with the debugger, beside the other tool's, level by level.
 
     python benchmarks/step_time.py [--nets transformer conv tiny] [--levels L0 L1 mix debug]
-        [--tasks idle statistics md5 tensor structure overflow_check trigger exception_dump] [--rounds N] [--only-ours] [--asynchronous]
+        [--tasks idle statistics md5 tensor structure overflow_check trigger exception_dump]
+        [--rounds N] [--only-ours] [--asynchronous]
     python benchmarks/step_time.py --profile --nets tiny --levels mix --tasks statistics
 
 Each kind (level and task) of each tool has a process of its own. Every round runs, in turn and never two at once, for

@@ -115,7 +115,7 @@ class Describer(ArrayDescriber):
         return "null"
 
     def tensor(self, tensor: Any, call: str, part: str) -> str:
-        """The record of a tensor; what stands for it where values are held back until their call is known to be written."""
+        """The record of a tensor; what stands for it where values are held until their call is known to be written."""
         if self._holder is not None:
             return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
         return self.described(tensor, call, part)

@@ -59,8 +59,8 @@ class GraphCollector:
             )
         if self._settings.task == "exception_dump":
             raise UsageError(
-                'start(): task "exception_dump" sees exceptions that pass through calls of Python, and in graph mode there '
-                'are none; use mindspore.set_context(mode=mindspore.PYNATIVE_MODE), or on Ascend level "L2"'
+                'start(): task "exception_dump" sees exceptions that pass through calls of Python, and in graph mode '
+                'there are none; use mindspore.set_context(mode=mindspore.PYNATIVE_MODE), or on Ascend level "L2"'
             )
         device = ms.get_context("device_target")
         if device not in ("CPU", "Ascend"):

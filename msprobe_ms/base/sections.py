@@ -203,7 +203,7 @@ class StatisticsSettings(CollectSettings):
     tensor_list: tuple[str, ...] = setting(texts, ())
     device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY, read_at=_KERNELS)
     precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY, read_at=_KERNELS)
-    trigger: TriggerSettings | None = setting(trigger, None)
+    trigger: TriggerSettings | None = setting(trigger, None)  # noqa: RUF009  # makes a field
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         yield from super().contradictions(level, async_dump)

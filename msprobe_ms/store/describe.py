@@ -37,7 +37,7 @@ class ArrayDescriber:
         self._holder: Any = writer.holder
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array; what stands for it where values are held back until their call is known to be written.
+        """The record of an array; what stands for it where values are held until their call is known to be written.
 
         The array is not changed. It is read now, or, where it is held and not borrowed, later.
         """

@@ -46,7 +46,7 @@ class Budget:
 
 
 class Raised(NamedTuple):
-    """A call that raised: its name, the call around it, its stack, the exception, and the calls that run, outermost first."""
+    """A call that raised: name, the call around it, its stack, the exception, the calls that run, outermost first."""
 
     name: str
     parent: str | None
@@ -76,8 +76,9 @@ class StepFolder:
     watch: "Watching | None" = None
 
     def open(self) -> Any:
-        """Begin the dump: its writer, or what stands before it and decides what is written. OSError and UsageError as of
-        the writer.
+        """Begin the dump: its writer, or what stands before it and decides what is written.
+
+        OSError and UsageError as of the writer.
         """
         return self.writer() if self.watch is None else self.watch.front(self)
 

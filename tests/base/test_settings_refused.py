@@ -71,7 +71,12 @@ REFUSED = [
         *("exception_dump.memory", "512 is too little to hold tensors", 'write at least "1MiB"'),
     ),
     ({"statistics": {"trigger": ["nan"]}}, "statistics.trigger", '["nan"] is not an object', 'such as {"on": ["nan"]}'),
-    ({"statistics": {"trigger": {"onn": []}}}, "statistics.trigger", 'onn: unknown setting "onn"', 'did you mean "on"?'),
+    (
+        {"statistics": {"trigger": {"onn": []}}},
+        "statistics.trigger",
+        'onn: unknown setting "onn"',
+        'did you mean "on"?',
+    ),
     ({"statistics": {"trigger": {"on": []}}}, "statistics.trigger", "on: the list is empty", 'one of "nan", "inf"'),
     ({"statistics": {"trigger": {"on": "nan"}}}, "statistics.trigger", 'on: "nan" is a single text', '["nan"]'),
     ({"statistics": {"trigger": {"on": ["nann"]}}}, "statistics.trigger", '"nann" is not known', 'did you mean "nan"?'),

@@ -191,7 +191,9 @@ def test_cells_of_graphs_overflow_too(configured, dumped):
     train(debugger, nn.SequentialCell([Scale(1.0), Divide(), Scale(2.0)]))
     dump = dumped(debugger)
     assert dump.names == ["Cell.1.Divide.forward.0"]
-    arrays = [np.load(dump.folder / "dump_tensor_data" / f"{dump.names[0]}.{part}.0.npy") for part in ("input", "output")]
+    arrays = [
+        np.load(dump.folder / "dump_tensor_data" / f"{dump.names[0]}.{part}.0.npy") for part in ("input", "output")
+    ]
     np.testing.assert_array_equal(arrays[0], X)
     assert np.isnan(arrays[1]).all()
 

@@ -1,6 +1,7 @@
 """One rank of trainings in which one call makes NaN or infinities: `planted_mindspore.py FOLDER`, by `msrun` or alone.
 
-Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name. `CASES` says what is named; the wrong rank is the last.
+Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
+`CASES` says what is named; the wrong rank is the last.
 """
 
 import os

@@ -1,6 +1,7 @@
 """One rank of trainings in which one call makes NaN or infinities: `planted_pytorch.py RANK RANKS FOLDER`, by gloo.
 
-Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name. `CASES` says what is named, on which rank `WRONG` is meant: the last.
+Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
+`CASES` says what is named, on which rank `WRONG` is meant: the last.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What a collection that watches writes, and what it leaves out: without a framework, calls are described as collectors do."""
+"""What a collection that watches writes, and what it leaves out: calls are described as collectors do it."""
 
 import json
 
@@ -72,7 +72,9 @@ class Run:
 
 @pytest.fixture
 def overflow(tmp_path):
-    return lambda level="mix", nums=-1: Run(tmp_path, "overflow_check", OverflowCheckSettings(overflow_nums=nums), level)
+    return lambda level="mix", nums=-1: Run(
+        tmp_path, "overflow_check", OverflowCheckSettings(overflow_nums=nums), level
+    )
 
 
 @pytest.fixture
@@ -125,7 +127,10 @@ def test_the_call_that_makes_nan_is_written_and_those_that_pass_it_on_are_not(ov
     assert np.load(run.step / "dump_tensor_data" / "Mint.exp.0.forward.output.0.npy").tolist() == [1, 1, 1, 1]
     names = [name for group, _ in json.loads((run.step / "stack.json").read_text()).values() for name in group]
     assert len(names) == len(json.loads((run.step / "construct.json").read_text())) == 4, "of every call that ran"
-    assert [(f["kind"], f["place"], f["line"]) for f in run.findings] == [("made", "output.0", 3), ("made", "output.1", 3)]
+    assert [(f["kind"], f["place"], f["line"]) for f in run.findings] == [
+        ("made", "output.0", 3),
+        ("made", "output.1", 3),
+    ]
 
 
 def test_after_so_many_calls_nothing_more_is_collected(overflow):
@@ -181,7 +186,10 @@ def test_gradients_of_parameters_are_charged_to_the_cell_that_received_finite_on
         record = run.describer.array(NAN, name, "w", "mindspore.Tensor", "Float32")
         run.front.call(name, None, None, f'{{"w":[{record}]}}')
     run.end()
-    assert [name for name in run.written if "parameters_grad" in name] in (wanted, ["Cell.a.B.parameters_grad", *wanted])
+    assert [name for name in run.written if "parameters_grad" in name] in (
+        wanted,
+        ["Cell.a.B.parameters_grad", *wanted],
+    )
 
 
 # ---- the last calls

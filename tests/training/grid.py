@@ -44,9 +44,9 @@ the losses, the returned gradients, the parameters, the states of the optimizer,
 of Python, numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by
 hand (`tests/training/calls.py`).
 
-In the rows `watching`, at level mix, the three tasks are in this order `overflow_check`, `statistics` with a `trigger` that
-fires at nearly every call, and `exception_dump`: of the first the names of all calls are counted, of the last that there is
-a dump where something was raised, and only there.
+In the rows `watching`, at level mix, the three tasks are in this order `overflow_check`, `statistics` with a `trigger`
+that fires at nearly every call, and `exception_dump`: of the first the names of all calls are counted, of the last that
+there is a dump where something was raised, and only there.
 
 In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
 each step must have left rows of activations, gradients, weights and the loss.

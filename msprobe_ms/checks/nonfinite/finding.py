@@ -83,7 +83,7 @@ class RankWalk:
     masks: int = 0
     unjudged: str = ""
     has_ended: bool = False
-    """Whether the collection ended at an overflow (task `overflow_check`): later exchanges of this rank are not in its dump."""
+    """Whether the collection ended at an overflow (task `overflow_check`): later exchanges are not in the dump."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,8 @@ class _Walk:
             self._add(at, Kind.UNRECORDED, before, after, self._last_unrecorded)
 
     def _is_made_around(self, at: int) -> bool:
-        """Whether a cell received what the cell around it made of finite inputs: at level L0, where nothing between cells is
-        recorded. Then the cell around is named."""
+        """Whether a cell received what the cell around it made of finite inputs: at level L0, where nothing between
+        cells is recorded. Then the cell around is named."""
         around = self._bad.get(self._dump.parents[at]) if self._dump.level == "L0" else None
         return around is not None and not around.inputs and bool(around.outputs)
 

@@ -39,8 +39,8 @@ def content_of_numbers(entry: str) -> Content:
         return found
     entry_of = json.loads(entry)
     for value in _numbers([entry_of.get("input_args"), entry_of.get("input_kwargs")]):
-        found |= Content.NAN if math.isnan(value) else Content.PLUS if value == math.inf else Content.NOTHING
-        found |= Content.MINUS if value == -math.inf else Content.NOTHING
+        if not math.isfinite(value):
+            found |= Content.NAN if math.isnan(value) else Content.PLUS if value > 0 else Content.MINUS
     return found
 
 
@@ -53,7 +53,7 @@ def _numbers(node: Any) -> Iterator[float]:
 
 
 def judged(tensors: Content, numbers: Content, results: Content, known: Content, is_tainted: bool) -> Kind | None:
-    """How non-finite `results` come about, from the tensors and the numbers that went in; None where they passed through.
+    """How non-finite `results` come about, from the tensors and numbers that went in; None where they passed through.
 
     `known` is what of the step's values is not finite since an earlier call; `is_tainted`, that a call was written. An
     infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing.
@@ -61,10 +61,10 @@ def judged(tensors: Content, numbers: Content, results: Content, known: Content,
     if not tensors and not numbers:
         return Kind.MADE
     if not tensors:
-        return Kind.ARGUMENT if numbers & Content.NAN or results & ~numbers else None
-    given = tensors | numbers
+        return Kind.ARGUMENT if Content.NAN in numbers or results & ~numbers else None
+    given: Content = tensors | numbers
     if given == Content.MINUS:
         if results != Content.MINUS and not is_tainted:
             return Kind.OF_INFINITIES
         return None
-    return Kind.RECEIVED if not is_tainted and given & ~known else None
+    return Kind.RECEIVED if not is_tainted and given not in known else None

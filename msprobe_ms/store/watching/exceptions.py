@@ -1,7 +1,7 @@
-"""Task `exception_dump`: when a call raises, the calls that run, the last ones before, and Python's traceback are written.
+"""Task `exception_dump`: when a call raises, the calls that run, the last ones before, and the traceback are written.
 
-The exception itself is neither kept nor changed. Its call is written first; it then passes through the calls around it, which
-are written as it leaves them, each with what it received.
+The exception itself is neither kept nor changed. Its call is written first; it then passes through the calls around it,
+which are written as it leaves them, each with what it received.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a collection that watches has found, as data; and `findings.json`, which holds it (`reference/format.md`, page 11)."""
+"""What a collection that watches has found, as data; and `findings.json`, which holds it (`format.md`, page 11)."""
 
 import json
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ class Kind(Enum):
 class Finding:
     """One call that was written, and why.
 
-    `place` is the record that shows it, `output.0`. `value` and `golden` are what was compared: norms for a jump, digests.
-    `written` are the calls that were written with it, in their order; `running` those that had begun and not ended, the
-    outermost first. `file` and `line` are the user's; `traceback` is Python's.
+    `place` is the record that shows it, `output.0`. `value` and `golden` are what was compared: norms for a jump,
+    digests. `written` are the calls that were written with it, in their order; `running` those that had begun and not
+    ended, the outermost first. `file` and `line` are the user's; `traceback` is Python's.
     """
 
     kind: Kind

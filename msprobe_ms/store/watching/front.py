@@ -58,13 +58,13 @@ class Front(ABC):
     def missing(self, name: str, part: str, cause: str) -> None:
         """As `Writer.missing`."""
 
-    def order(self, names: Sequence[str]) -> None:
+    def order(self, names: Sequence[str]) -> None:  # noqa: B027  # only what passes names on has an order
         """As `Writer.order`."""
 
-    def abandon(self, name: str) -> None:
+    def abandon(self, name: str) -> None:  # noqa: B027  # only what holds values by call lets go of them
         """A call that began is not recorded after all."""
 
-    def raised(self, call: Raised) -> None:
+    def raised(self, call: Raised) -> None:  # noqa: B027  # only who waits for exceptions looks at one
         """As `Writer.raised`."""
 
     @abstractmethod

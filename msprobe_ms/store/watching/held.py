@@ -41,7 +41,7 @@ class Held:
     @property
     def array(self) -> Array:
         """The elements, to be read at once."""
-        return self.value if self.dtype else self.source.elements(self.value)  # type: ignore[no-any-return]
+        return self.value if self.dtype else self.source.elements(self.value)
 
     def is_finite(self) -> bool:
         """Whether all elements are finite now."""

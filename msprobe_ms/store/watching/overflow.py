@@ -198,9 +198,7 @@ class OverflowFront(Front):
 
     # ---- which call is written -------------------------------------------------------------------------------------
 
-    def _judged(
-        self, name: str, parent: str | None, entry: str, held: list[Held]
-    ) -> tuple[str | None, Finding | None]:
+    def _judged(self, name: str, parent: str | None, entry: str, held: list[Held]) -> tuple[str | None, Finding | None]:
         """The entry to write, None for none; and a finding where the call is one."""
         manner, exchanges, is_gradient = self._manner(name), is_exchange(name), name.find(".parameters_grad") > 0
         inputs = [] if is_gradient else [one for one in held if one.part[:6] != "output"]
@@ -225,8 +223,8 @@ class OverflowFront(Front):
         return filled(entry, [self._record(one, name) for one in held]), self._finding(kind, name, place)
 
     def _is_of(self, parent: str | None) -> bool:
-        """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0, where
-        nothing between cells is seen, and the cell around is written when it ends.
+        """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0,
+        where nothing between cells is seen, and the cell around is written when it ends.
         """
         held = [] if self._trusts or parent is None else self._held.get(parent, [])
         return bool(held) and all(one.was_finite for one in held if not one.part.startswith("parameters."))
@@ -248,8 +246,8 @@ class OverflowFront(Front):
         return kind
 
     def _of_gradient(self, stem: str) -> Kind | None:
-        """The gradient of a cell's parameter begins something if the gradients that came to the cell were finite, and at
-        level mix, where the call that made it is recorded too, if no gradient before it was not."""
+        """The gradient of a cell's parameter begins something if the gradients that came to the cell were finite, and
+        at level mix, where the call that made it is recorded too, if no gradient before it was not."""
         is_own = stem not in self._cells_with_bad_gradient
         if self._step.settings.level != "L0":
             is_own = not self._has_bad_gradient
@@ -315,7 +313,7 @@ class OverflowFront(Front):
         return found
 
     def _was_finite(self, one: Held, name: str) -> bool:
-        """Whether an input was finite when the call began; asked where a result is not, so nothing is taken as known."""
+        """Whether an input was finite when the call began; asked where a result is not: nothing is taken as known."""
         return self._is_finite(one, name, False) if one.was_finite is None else one.was_finite
 
     def _knows(self, tensor: Any) -> bool:

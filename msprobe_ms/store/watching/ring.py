@@ -1,7 +1,7 @@
 """The last tensors of a training, copied into one piece of memory that is used again and again.
 
-A copy, because the training may change a tensor in place, or free it, before it is known whether it is to be written. The
-memory is taken from the system page by page as it is first used, never more than the limit.
+A copy, because the training may change a tensor in place, or free it, before it is known whether it is to be written.
+The memory is taken from the system page by page as it is first used, never more than the limit.
 """
 
 from collections import deque

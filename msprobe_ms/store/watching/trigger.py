@@ -1,6 +1,7 @@
 """A trigger: a call in which something shows, and the calls before it, are written in full; nothing else is.
 
-What is looked at are the records of a call as they would stand in dump.json: counts of NaN and infinities, norms, digests.
+What is looked at are the records of a call as they would stand in dump.json: counts of NaN and infinities, norms,
+digests.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ Norms = dict[str, dict[str, float]]
 """Of each call, by name, the norm of each record, by place."""
 
 Digests = dict[str, dict[str, str]]
+
+Shown = tuple[Kind, str, float | str | None, float | str | None]
+"""What a record shows: why, its place, and the two numbers or digests that were compared."""
 
 
 class Triggers(Watch):
@@ -78,8 +82,8 @@ class TriggerFront(LastCalls):
             self._files.clear()
             self.when_over()
 
-    def _found(self, kept: Kept) -> "tuple[Kind, str, float | str | None, float | str | None] | None":
-        found = None
+    def _found(self, kept: Kept) -> Shown | None:
+        found: Shown | None = None
         for place, record in records(kept.members):
             found = found or self._nonfinite(place, record) or self._digest(kept.name, place, record)
             if "jump" in self._on and isinstance(norm := record.get("Norm"), float):
@@ -87,7 +91,7 @@ class TriggerFront(LastCalls):
                 self._norms.setdefault(kept.name, {})[place] = norm
         return found
 
-    def _nonfinite(self, place: str, record: dict[str, Any]) -> "tuple[Kind, str, None, None] | None":
+    def _nonfinite(self, place: str, record: dict[str, Any]) -> Shown | None:
         if "nan" in self._on and (record.get("nan_count") or _is_nan(record.get("Norm"))):
             return Kind.NAN, place, None, None
         infinite = record.get("positive_inf_count") or record.get("negative_inf_count")
@@ -95,13 +99,13 @@ class TriggerFront(LastCalls):
             return Kind.INFINITY, place, None, None
         return None
 
-    def _jumps(self, name: str, place: str, now: float) -> "tuple[Kind, str, float, float] | None":
+    def _jumps(self, name: str, place: str, now: float) -> Shown | None:
         before = self._before.get(name, {}).get(place)
         if not before or not now or _is_nan(now) or _is_nan(before):
             return None
         return (Kind.JUMP, place, now, before) if not before / self._jump <= now <= before * self._jump else None
 
-    def _digest(self, name: str, place: str, record: dict[str, Any]) -> "tuple[Kind, str, str, str] | None":
+    def _digest(self, name: str, place: str, record: dict[str, Any]) -> Shown | None:
         now, golden = record.get("md5"), self._golden.get(name, {}).get(place)
         return (Kind.DIGEST, place, str(now), golden) if golden and now and golden != now else None
 

@@ -38,11 +38,14 @@ def _nonfinite(finding: Finding) -> str:
 
 
 def _jump(finding: Finding) -> str:
-    return f"the norm of {finding.place} is {finding.value:.6g}, in the step before {finding.golden:.6g}{_predecessors(finding)}"
+    norms = f"the norm of {finding.place} is {finding.value:.6g}, in the step before {finding.golden:.6g}"
+    return norms + _predecessors(finding)
 
 
 def _digest(finding: Finding) -> str:
-    return f"the digest of {finding.place} is {finding.value}, in the golden dump {finding.golden}{_predecessors(finding)}"
+    return (
+        f"the digest of {finding.place} is {finding.value}, in the golden dump {finding.golden}{_predecessors(finding)}"
+    )
 
 
 def _exception(finding: Finding) -> str:
