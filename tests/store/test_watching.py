@@ -37,7 +37,7 @@ class Run:
         self.front = StepFolder(self.step, header, self.settings, watch=self.watch).open()
         digests = self.settings.task == "statistics"
         self.describer = ArrayDescriber(self.front, saves=True, digests=digests)
-        self.stack = self.front.stack(["File /home/a/net.py, line 3, in construct, \n y = f(x)"])
+        self.stack = self.front.stack(["File /train/net.py, line 3, in construct, \n y = f(x)"])
 
     def records(self, name, part, values):
         listed = [
