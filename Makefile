@@ -34,7 +34,7 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
     tests/monitor/test_alerts.py tests/monitor/test_anomalies.py tests/monitor/test_names.py tests/monitor/test_settings.py
 # Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules. Where
 # noise is judged, one place has torch and the other does without.
-BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
+BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base/test_finite.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
     tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
 # Everything else: each test runs once.
 SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/gather tests/mindtorch tests/monitor tests/replay tests/conftest.py, \

@@ -29,6 +29,7 @@ setup(
                 "msprobe_ms/base/_statistic_block.h",
                 "msprobe_ms/base/_brief.h",
                 "msprobe_ms/base/_brief_block.h",
+                "msprobe_ms/base/_finite.h",
             ],
             extra_compile_args=["-O3", "-pthread"],
             extra_link_args=["-pthread"],

@@ -1,7 +1,8 @@
 """What collecting costs: the time of a training step with the debugger, beside the other tool's, level by level.
 
     python benchmarks/step_time.py [--nets transformer conv tiny] [--levels L0 L1 mix debug]
-        [--tasks idle statistics md5 tensor structure] [--rounds N] [--only-ours] [--asynchronous]
+        [--tasks idle statistics md5 tensor structure overflow_check trigger exception_dump]
+        [--rounds N] [--only-ours] [--asynchronous]
     python benchmarks/step_time.py --profile --nets tiny --levels mix --tasks statistics
 
 Each kind (level and task) of each tool has a process of its own. Every round runs, in turn and never two at once, for
@@ -31,7 +32,8 @@ from msprobe.base.statistic import statistic
 
 NETS = ("transformer", "conv", "tiny")
 LEVELS = ("L0", "L1", "mix", "debug")
-TASKS = ("idle", "statistics", "md5", "tensor", "structure")
+TASKS = ("idle", "statistics", "md5", "tensor", "structure", "overflow_check", "trigger", "exception_dump")
+WATCHING = TASKS[-3:]
 WARM_UP = 2
 VERSION = "26.2.0"
 NEEDS = ("mindspore", "numpy<2")  # MindSpore 2.10 trains with numpy 1 only
@@ -125,7 +127,7 @@ class Contest:
 def kinds_of(levels, tasks):
     """The combinations that make sense: structure is of cells, and level debug has no start that could be idle."""
     kinds = [Kind(level, task) for level in levels for task in tasks]
-    senseless = {Kind("L1", "structure"), Kind("debug", "structure"), Kind("debug", "idle")}
+    senseless = {Kind("L1", "structure"), *(Kind("debug", task) for task in ("structure", "idle", *WATCHING))}
     return [kind for kind in kinds if kind not in senseless]
 
 

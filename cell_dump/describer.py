@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from msprobe.base.errors import reason
+from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
@@ -46,8 +47,10 @@ class _Head(NamedTuple):
 class Describer(ArrayDescriber):
     """Makes records of any value, and writes the npy files where tensors are saved."""
 
-    kind: ClassVar[str]
+    kind = ""
     """The type of tensors as records say it: `mindspore.Tensor`."""
+
+    is_borrowed = False
 
     dtypes: ClassVar[tuple[tuple[type, str], ...]] = ()
     """Classes of values that a record holds as their text, with the type that it says; the first is that of dtypes."""
@@ -112,7 +115,13 @@ class Describer(ArrayDescriber):
         return "null"
 
     def tensor(self, tensor: Any, call: str, part: str) -> str:
-        """The record of a tensor; null, with a line in `missing`, where it could not be read."""
+        """The record of a tensor; what stands for it where values are held until their call is known to be written."""
+        if self._holder is not None:
+            return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
+        return self.described(tensor, call, part)
+
+    def described(self, tensor: Any, call: str, part: str) -> str:
+        """The record of a tensor, read now; null, with a line in `missing`, where it could not be read."""
         try:
             return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
@@ -132,6 +141,18 @@ class Describer(ArrayDescriber):
             self.lost(call, part, cause)
             return "null"
         return self._finished(text or head.text, self.elements(tensor), call, part, described=text is not None)
+
+    def is_finite(self, tensor: Any) -> bool:
+        """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
+        dtype, shape = tensor.dtype, tensor.shape
+        head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
+        if head.letter and head.letter not in FLOATING:
+            return True
+        if head.letter and self.reads_in_place(tensor):
+            found = kernel.finite(tensor.data_ptr(), head.size, head.letter)
+            if found is not None:
+                return found  # type: ignore[no-any-return]  # the extension's
+        return bool(self.without_data(tensor)) or is_finite(self.elements(tensor))
 
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
         if not isinstance(dtype, self.dtypes[0][0]):

@@ -163,6 +163,11 @@ class Position:
         return self._open[-1] if self._open else None
 
     @property
+    def running(self) -> list[str]:
+        """The names of the cells' calls that run now, the outermost first."""
+        return [call.name for call in self._open]
+
+    @property
     def tail(self) -> str:
         """Members for the entry of a call made now; empty at the usual place."""
         return f"{_SECOND}{self._tail}" if self._recomputed else self._tail

@@ -15,7 +15,8 @@ from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions, Settings
-from msprobe.store.writer import Writer
+from msprobe.store.watching.front import Front
+from msprobe.store.writer import Raised, Writer
 
 from .backward import Backward, skeletons
 from .collective import Exchanges
@@ -65,14 +66,17 @@ class Session:
         framework: Framework,
         settings: Settings,
         wishes: CollectOptions,
-        writer: Writer,
+        writer: "Writer | Front",
         scope: Scope,
         names: Names,
     ) -> None:
         """`names` are those of parameters by their ids, where the framework's tensors do not know them themselves."""
         mode = wishes.data_mode
         self.on = self.open = self.busy = self.closed = self.gave_way = False
-        writer = framework.writer(writer)
+        if isinstance(writer, Front):
+            writer.when_over = self.cease
+        else:
+            writer = framework.writer(writer)
         self.describer = framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
         self.collects_backward_input = mode.backward and mode.input
         self.collects_backward_output = mode.backward and mode.output
@@ -139,6 +143,13 @@ class Session:
         self._gradients.forget()
         self._backwards.clear()
         self.closed = True
+
+    def cease(self) -> None:
+        """Nothing more is to be collected in this run; what is open is let go."""
+        self.on = self.open = False
+        _recording.discard(self)
+        self._gradients.forget()
+        self._backwards.clear()
 
     def _stop(self) -> None:
         self.guard(self._exchanges.give_up)
@@ -329,6 +340,8 @@ class Session:
         if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
         if not isinstance(cause, self._early_stop):  # by which a recomputation ends when it has what it needs
+            raised = Raised(call.name, call.parent_name, call.stack, cause, self.position.running)
+            self.guard(self.writer.raised, raised)
             self.guard(self.writer.missing, call.name, "output", f"the call raised {reason(cause)}")
         self.guard(call.name_lost)
         self.guard(self.writer.call, call.name, call.parent_name, call.stack, entry)
@@ -352,6 +365,7 @@ class Session:
         try:
             if not tensors and call.cell is None and not call.stem.startswith(("Primitive.", "Jit.")):
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
+                self.writer.abandon(call.name)
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
                 call.describe_outputs(results, lost)

@@ -57,6 +57,11 @@ class GraphCollector:
                 f'start(): level "{level}" sees the calls that Python makes, and in graph mode it makes none; use '
                 'level "L0" for cells, "L2" for kernels, or mindspore.set_context(mode=mindspore.PYNATIVE_MODE)'
             )
+        if self._settings.task == "exception_dump":
+            raise UsageError(
+                'start(): task "exception_dump" sees exceptions that pass through calls of Python, and in graph mode '
+                'there are none; use mindspore.set_context(mode=mindspore.PYNATIVE_MODE), or on Ascend level "L2"'
+            )
         device = ms.get_context("device_target")
         if device not in ("CPU", "Ascend"):
             raise UsageError(

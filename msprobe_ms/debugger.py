@@ -30,6 +30,8 @@ from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_eit
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder, tool
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
+from msprobe.store.watching.front import Watch
+from msprobe.store.watching.watches import watch_of
 from msprobe.store.writer import Budget, StepFolder, Writer
 
 PLACES = 32
@@ -101,6 +103,8 @@ class Debugger:
         cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
         if debugger._is_over:
             message = f"has collected its last step, {settings.last_step}; set_init_step(0) counts its steps anew"
+            if debugger._has_found_all:
+                message = "has found as many calls as were asked for, and collects nothing more in this run"
             once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {message}", logging.INFO)
         return debugger
 
@@ -116,6 +120,7 @@ class Debugger:
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
             debugger._budget = above._budget
+        debugger._watch = watch_of(settings)
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
@@ -127,6 +132,7 @@ class Debugger:
     _settings: Settings
     _collectors: Collecting
     _saves: Saves
+    _watch: Watch | None
     _budget: Budget | None
     _clock: Clock
     _above: "Debugger | None"
@@ -246,7 +252,7 @@ class Debugger:
             self._known.pop(self._places.pop(root)._requested, None)
         if not self._has_logged_end and all(each._is_over for each in self._family()):
             self._has_logged_end = True
-            if self._log_nothing_collected():
+            if self._log_nothing_collected() or all(each._has_found_all for each in self._family()):
                 return
             last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
@@ -433,9 +439,14 @@ class Debugger:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the last step to collect has passed."""
+        """Whether the last step to collect has passed, or as much was found as was asked for."""
         last = self._settings.last_step
-        return last is not None and self._clock.step > last
+        return (last is not None and self._clock.step > last) or self._has_found_all
+
+    @property
+    def _has_found_all(self) -> bool:
+        """Whether a collection that watches has found as many calls as were asked for."""
+        return self._watch is not None and self._watch.is_over
 
     def _collects(self, rank: int | None) -> bool:
         return self._settings.collects_step(self._step) and self._settings.collects_rank(rank or 0)
@@ -457,7 +468,8 @@ class Debugger:
             # this process itself wrote it, and numbers its steps anew
             leave(self._settings.dump_path, self._run_root)
             return self._step_folder(rank, part)
-        return StepFolder(folder, self._header(folder, rank, own.run), self._settings, self._budget, self._tally)
+        header = self._header(folder, rank, own.run)
+        return StepFolder(folder, header, self._settings, self._budget, self._tally, self._watch)
 
     def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
         """How a step's dump was made: what it says above its data (`reference/format.md`, page 2).

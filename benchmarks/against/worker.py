@@ -94,7 +94,8 @@ class Training:
     def empty(self):
         """Delete what was written."""
         for each in self.folder.iterdir():
-            shutil.rmtree(each)
+            if each.is_dir():  # run.jsonl stays: it says whose folder this is
+                shutil.rmtree(each)
         return {}
 
     def peak(self):

@@ -68,6 +68,10 @@ struct passes {
     struct {
         brief_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64;
     } brief;
+    struct {
+        int (*float16)(const void *, size_t), (*bfloat16)(const void *, size_t), (*float32)(const void *, size_t),
+            (*float64)(const void *, size_t);
+    } finite;
 };
 
 /* Below which a magnitude counts as zero: rounded to the type, as a comparison with a scalar does, but never to zero. */
@@ -491,6 +495,35 @@ static PyObject *text(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return PyUnicode_FromFormat("%U%s", args[0], made.letters);
 }
 
+PyDoc_STRVAR(finite_doc, "finite(address, size, letter)\n--\n\n"
+                         "Whether `size` contiguous floats at `address` are finite; `letter` is numpy's for the dtype, 'E' for\n"
+                         "bfloat16, and the caller holds the memory. None where the passes do not know the dtype.");
+
+static PyObject *is_finite(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "finite() takes 3 arguments, not %zd", count);
+    void *address = PyLong_AsVoidPtr(args[0]);
+    size_t n = PyLong_AsSize_t(args[1]);
+    const char *letter = PyUnicode_AsUTF8(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    int (*pass)(const void *, size_t) = NULL;
+    struct array a = {.itemsize = 2};
+    switch (*letter) {
+    case 'e': pass = chosen->finite.float16; break;
+    case 'E': pass = chosen->finite.bfloat16; break;
+    case 'f': pass = chosen->finite.float32, a.itemsize = 4; break;
+    case 'd': pass = chosen->finite.float64, a.itemsize = 8; break;
+    }
+    if (!pass || !address || (uintptr_t)address % (size_t)a.itemsize)
+        Py_RETURN_NONE;
+    PyThreadState *thread = release(&a, n);
+    int found = pass(address, n);
+    take_back(thread);
+    return PyBool_FromLong(found);
+}
+
 PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
                          "Use the passes compiled for an instruction set, 'avx2' or 'plain', from now on.\n\n"
                          "False if this processor has none. For tests: the best is chosen at import.");
@@ -511,6 +544,7 @@ static PyMethodDef METHODS[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
     {"text", (PyCFunction)(void (*)(void))text, METH_FASTCALL, text_doc},
     {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
+    {"finite", (PyCFunction)(void (*)(void))is_finite, METH_FASTCALL, finite_doc},
     {"choose", choose, METH_O, choose_doc},
     {NULL, NULL, 0, NULL},
 };

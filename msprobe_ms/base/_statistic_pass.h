@@ -171,12 +171,15 @@ TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
     }
 }
 
+#include "_finite.h"
+
 static const struct passes NAME(passes) = {
     NAME(float16), NAME(bfloat16), NAME(float32), NAME(float64), NAME(int8),  NAME(uint8),
     NAME(int16),   NAME(uint16),   NAME(int32),   NAME(uint32),  NAME(int64),
     {NAME(brief_float16), NAME(brief_bfloat16), NAME(brief_float32), NAME(brief_float64), NAME(brief_int8),
      NAME(brief_uint8), NAME(brief_int16), NAME(brief_uint16), NAME(brief_int32), NAME(brief_uint32),
      NAME(brief_int64), NAME(brief_uint64)},
+    {NAME(finite_float16), NAME(finite_bfloat16), NAME(finite_float32), NAME(finite_float64)},
 };
 
 #undef NAME

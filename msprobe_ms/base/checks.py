@@ -112,6 +112,29 @@ def whole(low: int, *, also: tuple[int, ...] = ()) -> Check:
     return check
 
 
+def above(low: float) -> Check:
+    """A check for a finite number greater than `low`."""
+
+    def check(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and low < value < float("inf"):
+            return float(value)
+        raise SettingsError(f"{shown(value)} does not fit; write a number greater than {low:g}")
+
+    return check
+
+
+def some_of(*allowed: str) -> Check:
+    """A check for a list of at least one of these words."""
+
+    def check(value: object) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(map(one_of(*allowed), texts(value))))
+        if not words:
+            raise SettingsError(f"the list is empty; write at least one of {listed(allowed)}")
+        return words
+
+    return check
+
+
 def ascending(value: object) -> tuple[int | float, ...]:
     """A list of different numbers in rising order, each within the range of int64."""
     if not isinstance(value, list | tuple) or not value:

@@ -24,13 +24,8 @@ COMMANDS = {
 """Commands of msprobe 8.1 and 26 by name, and what to do instead."""
 
 
-_TASKS = 'the tasks "statistics", "tensor" and "structure"'
-
-TASKS = {
-    "free_benchmark": _TASKS,
-    "overflow_check": f'level "L2" (MindSpore alone), or {_TASKS}, which count NaN and infinities',
-}
-"""Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""
+TASKS = {"free_benchmark": 'the tasks "statistics", "tensor" and "structure"'}
+"""Tasks that are known and not served, and what can be had instead."""
 
 _MSPROBE = "in msprobe its tool for PyTorch alone reads it"
 

@@ -9,7 +9,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
-from .checks import Check, ascending, flag, listed, nearest, one_of, shown, texts, unread, whole
+from .checks import (
+    Check,
+    above,
+    ascending,
+    existing,
+    flag,
+    listed,
+    nearest,
+    one_of,
+    shown,
+    size,
+    some_of,
+    texts,
+    unread,
+    whole,
+)
 from .errors import SettingsError
 from .names import wrong_kernel
 from .not_built import WITHOUT_EFFECT
@@ -144,6 +159,40 @@ def summary(value: object) -> str | tuple[str, ...]:
     return tuple(one_of(*_STATISTICS)(element) for element in value)
 
 
+MEBIBYTE = 1 << 20
+
+
+def memory(value: object) -> int:
+    """Bytes for copies of tensors; less than a mebibyte would hold next to nothing."""
+    found = size(value)
+    if found < MEBIBYTE:
+        raise SettingsError(f'{shown(value)} is too little to hold tensors; write at least "1MiB"')
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSettings:
+    """What makes a call be written, with the calls before it, and how much of them is kept."""
+
+    on: tuple[str, ...] = setting(some_of("nan", "inf", "jump", "digest"), ("nan", "inf"))
+    calls: int = setting(whole(0), 8)
+    memory: int = setting(memory, 256 * MEBIBYTE)
+    jump: float = setting(above(1), 100.0)
+    golden: str = setting(existing, "")
+    times: int = setting(whole(1, also=(-1,)), 1)
+
+
+def trigger(value: object) -> TriggerSettings:
+    """The settings of a trigger, an object of its own."""
+    if not isinstance(value, Mapping):
+        raise SettingsError(f'{shown(value)} is not an object; write {{}} or one such as {{"on": ["nan"]}}')
+    made = TriggerSettings(**checked(TriggerSettings, value, lambda key: key, {}))
+    if ("digest" in made.on) != bool(made.golden):
+        what = '"digest" compares with a golden dump, and "golden" names it: write both, or neither'
+        raise SettingsError(f"golden: {what}")
+    return made
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatisticsSettings(CollectSettings):
     """Task `statistics`: numbers about every tensor."""
@@ -154,6 +203,16 @@ class StatisticsSettings(CollectSettings):
     tensor_list: tuple[str, ...] = setting(texts, ())
     device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY, read_at=_KERNELS)
     precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY, read_at=_KERNELS)
+    trigger: TriggerSettings | None = setting(trigger, None)  # noqa: RUF009  # makes a field
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions(level, async_dump)
+        if self.trigger is None:
+            return
+        if level in ("L2", "debug"):
+            yield "trigger", f'level {shown(level)} has no trigger; use "L0", "L1" or "mix", or leave it out'
+        if self.tensor_list:
+            yield "tensor_list", "a trigger writes the tensors of the calls that it finds; leave tensor_list out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +244,10 @@ class StructureSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionDumpSettings(Section):
-    """Task `exception_dump`: kernels that end in an exception. No settings."""
+    """Task `exception_dump`: what there is when a call raises; at level L2, kernels that end in an exception."""
+
+    calls: int = setting(whole(0), 8)
+    memory: int = setting(memory, 256 * MEBIBYTE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,10 +25,13 @@ from .sections import (
     PRECHECK,
     SECTIONS,
     CollectSettings,
+    ExceptionDumpSettings,
     GradProbeSettings,
+    OverflowCheckSettings,
     Section,
     StatisticsSettings,
     StructureSettings,
+    TriggerSettings,
     Where,
     checked,
     inert,
@@ -138,12 +141,15 @@ def collect_options(settings: "Settings") -> CollectOptions:
         # kernels are collected by the framework, gradients at the optimizer
         if isinstance(section, StructureSettings | GradProbeSettings) or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
+        if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings):
+            return CollectOptions(DataMode(), saves=True)
         raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
+    fires = section.trigger if isinstance(section, StatisticsSettings) else None
     return CollectOptions(
         data_mode=section.data_mode,
-        saves=settings.task == "tensor",
+        saves=settings.task == "tensor" or fires is not None,
         saved=section.tensor_list,
-        digests=section.summary_mode == "md5",
+        digests=section.summary_mode == "md5" or (fires is not None and "digest" in fires.on),
     )
 
 
@@ -214,7 +220,7 @@ def load(
 
 def supported(settings: Settings, origin: "Origin") -> Settings:
     """The same settings; SettingsError where this version does not have the task. What has no effect is logged once."""
-    if settings.task in TASKS and not (settings.task == "overflow_check" and settings.level == "L2"):
+    if settings.task in TASKS:
         what = f"{shown(settings.task)} is known, but this version does not have it yet"
         raise SettingsError(f"{origin.common('task')}: {what}; use what it has: {TASKS[settings.task]}")
     if settings.async_dump and settings.level != "L2":
@@ -274,9 +280,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
         settings = replace(settings, level="mix")
     if settings.task == "grad_probe":  # collects at optimizers, and reads no level
         settings = replace(settings, level=Settings.level)
-    if settings.task == "exception_dump" and settings.level != "L2":
-        what = 'task "exception_dump" is of kernels, with MindSpore alone; write "L2"'
-        raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+    if settings.task in ("overflow_check", "exception_dump") and settings.level == "debug":
+        what = f'task "{settings.task}" looks at calls, and level "debug" saves what you name'
+        raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings
@@ -297,6 +303,8 @@ def _plain(key: str, value: Any) -> object:
         return value.described()
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, TriggerSettings):
+        return {inner: _plain(inner, getattr(value, inner)) for inner in settings_of(TriggerSettings)}
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -27,11 +27,26 @@ class ArrayDescriber:
     `saves`: each tensor goes to an npy file too. `digests`: records have the CRC-32 of the tensor's bytes.
     """
 
+    kind = "mindspore.Tensor"
+    is_borrowed = True
+    """Whether the arrays are memory of the framework that is used again once the call of `array` has returned."""
+
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         self._writer = writer
         self.saves, self.digests = saves, digests
+        self._holder: Any = writer.holder
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
+        """The record of an array; what stands for it where values are held until their call is known to be written.
+
+        The array is not changed. It is read now, or, where it is held and not borrowed, later.
+        """
+        if self._holder is not None:
+            held = array.copy() if self.is_borrowed else array
+            return self._holder.hold_array(self, held, call, part, kind, dtype)  # type: ignore[no-any-return]
+        return self.described_array(array, call, part, kind, dtype)
+
+    def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array that is read now; the array is neither kept nor changed."""
         return self._finished(beginning(kind, dtype, array.shape), array, call, part, described=False)
 

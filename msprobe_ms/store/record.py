@@ -395,6 +395,10 @@ class Calls(Sequence[Call]):
     def stack(self, at: int) -> tuple[str, ...]:
         return self._stacks.get(self.columns.names[at], ())
 
+    def stack_of(self, name: str) -> tuple[str, ...]:
+        """The stack of any call that ran, also of one that was not recorded."""
+        return self._stacks.get(name, ())
+
     def missing(self, at: int) -> tuple[str, ...]:
         return self._missing.get(at, ())
 

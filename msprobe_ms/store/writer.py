@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,6 +45,25 @@ class Budget:
             return True
 
 
+class Raised(NamedTuple):
+    """A call that raised: name, the call around it, its stack, the exception, the calls that run, outermost first."""
+
+    name: str
+    parent: str | None
+    stack: int | None
+    cause: BaseException
+    running: Sequence[str]
+
+
+class Watching(Protocol):
+    """What decides, over all steps, which calls are written."""
+
+    is_over: bool
+
+    def front(self, step: "StepFolder") -> Any:
+        """What has the methods of a writer."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepFolder:
     """The folder and the header of one step's dump, and what all steps share: settings, disk budget, tally."""
@@ -54,9 +73,17 @@ class StepFolder:
     settings: Settings
     budget: Budget | None = None
     tally: Tally | None = None
+    watch: "Watching | None" = None
 
-    def open(self) -> "Writer":
-        """Begin the dump; OSError and UsageError as of the writer."""
+    def open(self) -> Any:
+        """Begin the dump: its writer, or what stands before it and decides what is written.
+
+        OSError and UsageError as of the writer.
+        """
+        return self.writer() if self.watch is None else self.watch.front(self)
+
+    def writer(self) -> "Writer":
+        """The writer of the dump."""
         return Writer(
             self.folder,
             self.header,
@@ -83,6 +110,9 @@ class Writer:
     Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
     or the journal cannot be made, UsageError where another process writes the same dump.
     """
+
+    holder = None
+    """Nothing holds values back: they are described at once."""
 
     def __init__(
         self,
@@ -160,6 +190,12 @@ class Writer:
         """
         if self._is_own_process:
             self._append(call_line(name, parent, stack, entry))
+
+    def abandon(self, name: str) -> None:
+        """A call that began is not recorded after all; nothing of it was written."""
+
+    def raised(self, call: Raised) -> None:
+        """A call raised; its entry comes next, and says so itself."""
 
     def order(self, names: Sequence[str]) -> None:
         """Have calls stand in the order of `names`, whatever that of their lines. OSError when the disk refuses."""

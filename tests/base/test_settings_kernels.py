@@ -12,12 +12,10 @@ def test_kernels_are_collected_at_level_L2(task):
     assert load(task=task, level="L2").task == task
 
 
-def test_an_exception_dump_is_of_kernels(config, refusal):
-    path = config(task="exception_dump")
-    assert (
-        refusal(path)
-        == f'{path}, level: task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of "L1"'
-    )
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+@pytest.mark.parametrize("task", ["overflow_check", "exception_dump"])
+def test_these_tasks_are_of_calls_as_well(task, level):
+    assert load(task=task, level=level).level == level
 
 
 KERNELS_WRONG = [

@@ -54,6 +54,47 @@ REFUSED = [
     ({"statistics": {"summary_mode": ["maxx"]}}, "statistics.summary_mode", '"maxx" is not', 'did you mean "max"?'),
     ({"statistics": {"device": "npu"}}, "statistics.device", '"npu" is not known here', 'one of "host", "device"'),
     ({"statistics": {"precision": 1}}, "statistics.precision", "1 is not known here", 'one of "high", "low"'),
+    (
+        {"task": "overflow_check", "level": "debug"},
+        *("level", 'task "overflow_check" looks at calls', 'use "L0", "L1" or "mix"'),
+    ),
+    (
+        {"task": "exception_dump", "level": "debug"},
+        *("level", 'task "exception_dump" looks at calls', 'use "L0", "L1" or "mix"'),
+    ),
+    (
+        {"task": "exception_dump", "exception_dump": {"calls": -1}},
+        *("exception_dump.calls", "-1 does not fit", "write a whole number from 0 on"),
+    ),
+    (
+        {"task": "exception_dump", "exception_dump": {"memory": 512}},
+        *("exception_dump.memory", "512 is too little to hold tensors", 'write at least "1MiB"'),
+    ),
+    ({"statistics": {"trigger": ["nan"]}}, "statistics.trigger", '["nan"] is not an object', 'such as {"on": ["nan"]}'),
+    (
+        {"statistics": {"trigger": {"onn": []}}},
+        "statistics.trigger",
+        'onn: unknown setting "onn"',
+        'did you mean "on"?',
+    ),
+    ({"statistics": {"trigger": {"on": []}}}, "statistics.trigger", "on: the list is empty", 'one of "nan", "inf"'),
+    ({"statistics": {"trigger": {"on": "nan"}}}, "statistics.trigger", 'on: "nan" is a single text', '["nan"]'),
+    ({"statistics": {"trigger": {"on": ["nann"]}}}, "statistics.trigger", '"nann" is not known', 'did you mean "nan"?'),
+    ({"statistics": {"trigger": {"calls": True}}}, "statistics.trigger", "calls: true does not fit", "from 0 on"),
+    ({"statistics": {"trigger": {"memory": "1KB"}}}, "statistics.trigger", "too little to hold", 'at least "1MiB"'),
+    ({"statistics": {"trigger": {"memory": "many"}}}, "statistics.trigger", 'memory: "many" is no size', '"512MiB"'),
+    ({"statistics": {"trigger": {"jump": 1}}}, "statistics.trigger", "jump: 1 does not fit", "a number greater than 1"),
+    ({"statistics": {"trigger": {"jump": "2"}}}, "statistics.trigger", 'jump: "2" does not fit', "a number greater"),
+    ({"statistics": {"trigger": {"times": 0}}}, "statistics.trigger", "times: 0 does not fit", "from 1 on, or -1"),
+    ({"statistics": {"trigger": {"on": ["digest"]}}}, "statistics.trigger", 'golden: "digest"', "both, or neither"),
+    ({"statistics": {"trigger": {"golden": "/no/such"}}}, "statistics.trigger", "does not exist", "name a dump"),
+    ({"level": "debug", "statistics": {"trigger": {}}}, "statistics.trigger", 'level "debug" has no', "leave it out"),
+    ({"level": "L2", "statistics": {"trigger": {}}}, "statistics.trigger", 'level "L2" has no trigger', "leave it out"),
+    (
+        {"statistics": {"trigger": {}, "tensor_list": ["relu"]}},
+        *("statistics.tensor_list", "a trigger writes the tensors", "leave tensor_list out"),
+    ),
+    ({"task": "tensor", "tensor": {"trigger": {}}}, "tensor.trigger", '"trigger" has no place here', '"statistics"'),
     ({"statistics": {"scope": ["Functional.relu.0.forward"]}}, "statistics.scope", "1 name(s)", "write none, or two"),
     ({"task": "tensor", "tensor": {"tensor_list": ["a"]}}, "tensor.tensor_list", "has no place here", '"statistics"'),
     ({"task": "tensor", "tensor": {"file_format": "pt"}}, "tensor.file_format", '"pt" is not known', '"npy", "bin"'),
@@ -179,7 +220,6 @@ def test_a_yaml_file_is_no_configuration(configs, refusal):
 # Known, and not built yet
 
 LATER = [
-    ({"task": "overflow_check", "overflow_check": {"overflow_nums": -1}}, "task"),
     ({"task": "free_benchmark"}, "task"),
 ]
 
@@ -201,7 +241,7 @@ def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
 
 
 def test_a_mistake_is_told_before_what_is_not_built(config, refusal):
-    assert "0 does not fit" in refusal(config(task="overflow_check", overflow_check={"overflow_nums": 0}))
+    assert '"gpu" is not known here' in refusal(config(task="free_benchmark", free_benchmark={"fuzz_device": "gpu"}))
 
 
 def test_a_feature_comes_by_taking_its_row_away(config, monkeypatch):

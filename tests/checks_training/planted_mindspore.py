@@ -1,6 +1,7 @@
 """One rank of trainings in which one call makes NaN or infinities: `planted_mindspore.py FOLDER`, by `msrun` or alone.
 
-Each case is collected into a folder of its name. `CASES` says what is named; the wrong rank is the last.
+Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
+`CASES` says what is named; the wrong rank is the last.
 """
 
 import os
@@ -118,7 +119,7 @@ class Net(nn.Cell):
         return self.second(self.first(x))
 
 
-def train(case, rank, ranks, folder, group):
+def train(case, rank, ranks, folder, group, task="statistics"):
     is_wrong = rank == ranks - 1
     net = Net(case, is_wrong, group)
     weight = net.second.fc.weight
@@ -133,7 +134,7 @@ def train(case, rank, ranks, folder, group):
         return mint.mean(mint.square(found))
 
     gradient = ms.value_and_grad(loss, None, net.trainable_params())
-    debugger = PrecisionDebugger(dump_path=str(folder / case.replace(" ", "_")), level="mix")
+    debugger = PrecisionDebugger(dump_path=str(folder / case.replace(" ", "_")), task=task, level="mix")
     for step in range(2):
         batch = np.random.default_rng([step, rank]).standard_normal((3, 4)).astype(np.float32)
         if case == "batch" and is_wrong and step:
@@ -176,6 +177,7 @@ def main():
     for case in CASES:
         if case not in ("collective", "handle") or ranks > 1:
             train(case, rank, ranks, folder, group)
+            train(case, rank, ranks, folder / "overflow_check", group, "overflow_check")
 
 
 if __name__ == "__main__":

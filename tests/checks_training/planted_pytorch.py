@@ -1,6 +1,7 @@
 """One rank of trainings in which one call makes NaN or infinities: `planted_pytorch.py RANK RANKS FOLDER`, by gloo.
 
-Each case is collected into a folder of its name. `CASES` says what is named, on which rank `WRONG` is meant: the last.
+Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
+`CASES` says what is named, on which rank `WRONG` is meant: the last.
 """
 
 import sys
@@ -117,14 +118,14 @@ FAULTS = {
 }
 
 
-def train(case, rank, ranks, folder, group):
+def train(case, rank, ranks, folder, group, task="statistics"):
     torch.manual_seed(0)
     net = nn.Sequential()
     for place in ("first", "second"):
         net.add_module(place, Block(place, group))
         net.get_submodule(place).fault = case if rank == ranks - 1 else ""
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    debugger = PrecisionDebugger(dump_path=str(folder / case.replace(" ", "_")), level="mix")
+    debugger = PrecisionDebugger(dump_path=str(folder / case.replace(" ", "_")), task=task, level="mix")
     is_wrong = rank == ranks - 1
     if case == "loaded weight" and is_wrong:
         net.second.fc.weight.data[1, 1] = float("nan")
@@ -168,7 +169,9 @@ def main():
     groups = [dist.new_group([first, first + 1]) for first in range(0, ranks, 2)] if ranks == 4 else []
     for case in CASES:
         if case not in ("collective", "handle") or ranks > 1:
-            train(case, rank, ranks, folder, groups[rank // 2] if groups else None)
+            group = groups[rank // 2] if groups else None
+            train(case, rank, ranks, folder, group)
+            train(case, rank, ranks, folder / "overflow_check", group, "overflow_check")
     if ranks > 1:
         dist.barrier()  # a rank that is gone while another still talks ends it
         dist.destroy_process_group()

@@ -1,10 +1,18 @@
-"""NaN and infinities planted in real trainings are named exactly: the call, its cell, the rank, how they came in."""
+"""NaN and infinities planted in real trainings are named exactly: the call, its cell, the rank, how they came in.
+
+Each training is collected twice: every call by task statistics, and by task overflow_check the call alone.
+"""
 
 import planted_mindspore
 import planted_pytorch
 import pytest
 
 RANKS = (1, 2, 4)
+TASKS = ("statistics", "overflow_check")
+
+
+def folder_of(root, task, case):
+    return (root if task == "statistics" else root / task) / case.replace(" ", "_")
 
 
 def cases(planted, ranks):
@@ -23,10 +31,11 @@ def check(found, expected, ranks, last):
     assert first.file.endswith((planted_mindspore.__name__ + ".py", planted_pytorch.__name__ + ".py"))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("ranks", "case"), [(n, case) for n in RANKS for case in cases(planted_pytorch, n)])
-def test_pytorch(ranks, case, with_pytorch, last_answer):
-    folder = with_pytorch(ranks) / case.replace(" ", "_")
+def test_pytorch(ranks, case, task, with_pytorch, last_answer):
+    folder = folder_of(with_pytorch(ranks), task, case)
     expected = planted_pytorch.CASES[case]
     if case == "unrecorded in a cell" and ranks == 4:  # the cell itself takes the value to the group
         expected = ("Tensor.detach.0.forward", "first", "unrecorded")
@@ -34,10 +43,11 @@ def test_pytorch(ranks, case, with_pytorch, last_answer):
     check(last_answer(folder), expected, ranks, last=4 + 2 * (ranks == 4))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("ranks", "case"), [(n, case) for n in RANKS for case in cases(planted_mindspore, n)])
-def test_mindspore(ranks, case, with_mindspore, last_answer):
-    folder = with_mindspore(ranks) / case.replace(" ", "_")
+def test_mindspore(ranks, case, task, with_mindspore, last_answer):
+    folder = folder_of(with_mindspore(ranks), task, case)
     expected = planted_mindspore.CASES[case]
     if case == "unrecorded in a cell" and ranks == 4:
         expected = ("Functional.stop_gradient.0.forward", "first", "unrecorded")

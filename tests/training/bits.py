@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from time import perf_counter
 
-from calls import CALLS, recorded
+from calls import CALLS, Calls, named, recorded
 
 NETS = tuple(CALLS)
 LEVELS = ("L0", "L1", "mix", "debug")
@@ -28,6 +28,10 @@ MONITOR, EVERYTHING = "monitor", "everything"
 MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "local")
 """Kinds of rows that every step of a monitored training has."""
 
+WATCHING = "watching"
+"""The level, for it is that of no dump, of a training at mix in which only what shows something is written."""
+WATCHED = ("overflow_check", "trigger", "exception_dump")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -40,8 +44,9 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level, with every task, and with the monitor, in both modes of the pipeline."""
+    """Every network at every level, with every task, watching, and with the monitor, in both modes of the pipeline."""
     collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
+    collected += [Run(n, WATCHING, task, mode) for n in NETS for task in WATCHED for mode in MODES]
     return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
 
 
@@ -107,6 +112,8 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
 def _options(run: Run, folder: Path) -> tuple[str, ...]:
     if run.level == MONITOR:
         return ("--monitor", str(folder))
+    if run.level == WATCHING:
+        return ("--collect", str(folder), "--level", "mix", "--task", run.task)
     return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
 
 
@@ -114,7 +121,14 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
         return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
-    return [recorded(folder / f"step{step}" / "rank") for step in range(steps)], CALLS[run.net].at(run.level)
+    ranks = [folder / f"step{step}" / "rank" for step in range(steps)]
+    if run.task == "overflow_check":
+        return [(named(rank), recorded(rank)) for rank in ranks], (CALLS[run.net].at("mix"), Calls())
+    if run.task == "exception_dump":
+        return [rank.exists() for rank in ranks], run.net == "raising"
+    if run.task == "trigger":
+        return [recorded(rank) != Calls() for rank in ranks[1:]], True
+    return [recorded(rank) for rank in ranks], CALLS[run.net].at(run.level)
 
 
 def _kinds(folder: Path, step: int) -> set[str]:

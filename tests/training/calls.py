@@ -76,6 +76,15 @@ CALLS: Mapping[str, Calls] = {
 }
 
 
+def named(folder: Path) -> Calls:
+    """The calls that construct.json of one step names, also those that the dump does not hold."""
+    names = json.loads((folder / "construct.json").read_text())
+    found = {each.name: [0, 0] for each in fields(Calls)}
+    for name in names:
+        found[_kind(name)][".backward" in name] += 1
+    return Calls(**{kind: tuple(both) for kind, both in found.items()})
+
+
 def recorded(folder: Path) -> Calls:
     """The calls that the dump of one step holds, counted by their names."""
     found = {each.name: [0, 0] for each in fields(Calls)}

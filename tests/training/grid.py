@@ -17,7 +17,21 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from bits import EVERYTHING, LEVELS, MODES, MONITOR, NETS, TASKS, Outcome, Run, grid, judge_all, processes
+from bits import (
+    EVERYTHING,
+    LEVELS,
+    MODES,
+    MONITOR,
+    NETS,
+    TASKS,
+    WATCHED,
+    WATCHING,
+    Outcome,
+    Run,
+    grid,
+    judge_all,
+    processes,
+)
 
 NAMES = {False: "synchronous", True: "asynchronous"}
 
@@ -29,6 +43,10 @@ both modes of MindSpore's pipeline, which must agree, and with it for each level
 the losses, the returned gradients, the parameters, the states of the optimizer, and the states of the random generators
 of Python, numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by
 hand (`tests/training/calls.py`).
+
+In the rows `watching`, at level mix, the three tasks are in this order `overflow_check`, `statistics` with a `trigger`
+that fires at nearly every call, and `exception_dump`: of the first the names of all calls are counted, of the last that
+there is a dump where something was raised, and only there.
 
 In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
 each step must have left rows of activations, gradients, weights and the loss.
@@ -67,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
-    levels = (*LEVELS, MONITOR)
+    levels = (*LEVELS, WATCHING, MONITOR)
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
     )
@@ -138,6 +156,9 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
             words = [_shown(outcome) for outcome in outcomes]
             seconds = sum(outcome.seconds for outcome in outcomes if outcome)
             rows.append([net, level, *words, f"{seconds:.0f}"])
+        outcomes = [known.get(Run(net, WATCHING, task, mode)) for task in WATCHED for mode in MODES]
+        seconds = sum(outcome.seconds for outcome in outcomes if outcome)
+        rows.append([net, WATCHING, *map(_shown, outcomes), f"{seconds:.0f}"])
         watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
         seconds = sum(outcome.seconds for outcome in watched if outcome)
         rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])

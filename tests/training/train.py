@@ -90,6 +90,9 @@ def collecting(args):
     folder = Path(args.collect)
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"task": args.task, "dump_path": args.collect, "level": args.level}
+    if args.task == "trigger":  # fires at nearly every call of every step but the first
+        fires = {"on": ["jump", "nan"], "jump": 1.0000001, "times": -1, "calls": 2, "memory": "1MiB"}
+        settings |= {"task": "statistics", "statistics": {"trigger": fires}}
     if args.summary != "statistics":
         settings[args.task] = {"summary_mode": args.summary}
     (folder / "config.json").write_text(json.dumps(settings))

@@ -94,6 +94,7 @@ class Describer(describer.Describer):
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)
+        self._on_device = ms.get_context("device_target") in DEVICES
         self._direct = self._direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
 
     def without_data(self, tensor: Tensor) -> str:
@@ -103,6 +104,13 @@ class Describer(describer.Describer):
     def elements(self, tensor: Tensor) -> np.ndarray[Any, Any]:
         """The elements, in memory that may be the tensor's own."""
         return array_of(tensor)
+
+    def is_finite(self, tensor: Tensor) -> bool:
+        """As the base; on a device by an operation there, of which one element is fetched."""
+        if self._on_device and tensor.is_floating_point() and not self.without_data(tensor):
+            with api._no_grad():
+                return bool(ops.isfinite(tensor).all())
+        return super().is_finite(tensor)
 
     def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
         """A cell's own parameters; they may be initialised at the first call, as the framework does next."""
@@ -185,6 +193,7 @@ class HeldWriter:
         self._writer = writer
         self._held: list[tuple[str, str | None, int | None, str | None]] = []
         self.stack, self.missing, self.tensor = writer.stack, writer.missing, writer.tensor
+        self.abandon, self.raised, self.holder = writer.abandon, writer.raised, None
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
         """As `Writer.call`, sooner or later."""

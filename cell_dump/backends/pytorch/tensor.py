@@ -61,6 +61,13 @@ class Describer(describer.Describer):
         is_free = is_plain and tensor.untyped_storage().nbytes() == 0
         return "the tensor has no data now: its storage was set free" if is_free else ""
 
+    def is_finite(self, tensor: torch.Tensor) -> bool:
+        """As the base; on a device by an operation there, of which one element is fetched."""
+        if type(tensor) in _PLAIN and not tensor.is_cpu and tensor.is_floating_point() and tensor.numel():
+            with torch.no_grad():
+                return bool(tensor.isfinite().all())
+        return super().is_finite(tensor)
+
     def elements(self, tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         """The elements, in memory that may be the tensor's own; bfloat16 as float32."""
         return array_of(tensor)

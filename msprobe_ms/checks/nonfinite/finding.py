@@ -82,6 +82,8 @@ class RankWalk:
     unrecorded: frozenset[int] = frozenset()
     masks: int = 0
     unjudged: str = ""
+    has_ended: bool = False
+    """Whether the collection ended at an overflow (task `overflow_check`): later exchanges are not in the dump."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _first(
         if exchange.result_differs:
             if exchange.input_differs and exchange.gives(walk.rank):
                 return None  # of an absorbed origin, or of one that is not among those that are kept
-            if _is_received(walk.rank, n, connected):
+            if _is_received(walk.rank, n, connected) or _comes_from_ended(walk.rank, n, walks, connected):
                 return None
             assert walk.received is not None  # it has every exchange whose result is not finite
             return (layer, 0), _of_exchange(walk.received[n], n, walks, connected)
@@ -98,6 +98,24 @@ def _first(
 def _is_received(rank: int, n: int, connected: Connected) -> bool:
     """Whether what came out of an exchange was put in by another rank, on which it was not finite."""
     return any(connected.summaries[r].exchanges[m].input_differs for r, m in connected.sources(rank, n))
+
+
+def _comes_from_ended(rank: int, n: int, walks: Mapping[int, RankWalk], connected: Connected) -> bool:
+    """Whether a rank that takes part in an exchange had an overflow before it, at which its collection ended.
+
+    Of a group that is known by its name only, those take part that have used it before; where no partner is known at
+    all, any may.
+    """
+    exchange = walks[rank].exchanges[n]
+    there = {rank, *(r for r, _ in connected.partners.get((rank, n), ()))}
+    ended = [r for r, walk in walks.items() if walk.has_ended and r not in there]
+    if exchange.traffic in ("receive", "from_one") and exchange.peer >= 0:
+        return exchange.peer in ended
+    if isinstance(exchange.group, tuple):
+        return any(r in exchange.group for r in ended)
+    if exchange.group is None or len(there) == 1:
+        return bool(ended)
+    return any(other.group == exchange.group for r in ended for other in walks[r].exchanges)
 
 
 def _may_be_received(walk: RankWalk, before: int, connected: Connected) -> bool:

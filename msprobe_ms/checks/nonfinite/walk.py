@@ -16,15 +16,18 @@ finite values.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from msprobe.base import names
 from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
 from msprobe.compare.ranks.collectives import Exchange, exchanges_of, is_buffer, word_of
-from msprobe.store.reader import read
+from msprobe.store.reader import json_object_or_empty, read
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
+from msprobe.store.watching.findings import NAME as FINDINGS
+from msprobe.store.watching.findings import read_findings
 
 from .absorbed import Absorption
 from .finding import Kind, Origin, RankWalk
@@ -60,6 +63,8 @@ def walk(dump: Dump, rank: int) -> RankWalk:
 
 def _without_values(dump: Dump) -> str:
     """Why nothing can be said of a dump; empty where its records have statistics."""
+    if dump.task == "overflow_check":  # what it does not hold was finite
+        return ""
     columns = dump.columns
     tensors = [row for row, kind in enumerate(columns.kind) if kind == TENSOR]
     if not tensors:
@@ -95,9 +100,10 @@ class _Walk:
         self._uninitialised: set[int] = set()
         self._last_unrecorded = ""
         self._has_inputs = INPUT in self._columns.part
+        self._bad: dict[int, _Seen] = {}
 
     def walked(self) -> RankWalk:
-        bad = self._by_call(nonfinite_rows(self._columns))
+        bad = self._bad = self._by_call(nonfinite_rows(self._columns))
         words = {at: word for at, name in enumerate(self._columns.names) if (word := word_of(name))}
         for at in sorted({*bad, *words}):
             seen = bad.get(at, _Seen([], []))
@@ -107,8 +113,9 @@ class _Walk:
                 self._call(at, seen)
         kept, masks = self._without_absorbed()
         return RankWalk(
-            self._rank, tuple(self._exchanges), kept, self._received, frozenset(self._unrecorded), masks=masks
-        )
+            self._rank, tuple(self._exchanges), kept, self._received, frozenset(self._unrecorded), masks=masks,
+            has_ended=read_findings(json_object_or_empty(Path(self._dump.folder) / FINDINGS)).is_over,
+        )  # fmt: skip
 
     def _by_call(self, rows: Sequence[int]) -> dict[int, _Seen]:
         columns, found = self._columns, dict[int, _Seen]()
@@ -158,8 +165,14 @@ class _Walk:
             self._add(at, Kind.UNINITIALISED, before, after, memory)
         elif source.origin == "leaf":
             self._add(at, Kind.LEAF, before, after)
-        else:
+        elif not self._is_made_around(at):
             self._add(at, Kind.UNRECORDED, before, after, self._last_unrecorded)
+
+    def _is_made_around(self, at: int) -> bool:
+        """Whether a cell received what the cell around it made of finite inputs: at level L0, where nothing between
+        cells is recorded. Then the cell around is named."""
+        around = self._bad.get(self._dump.parents[at]) if self._dump.level == "L0" else None
+        return around is not None and not around.inputs and bool(around.outputs)
 
     def _memory(self, row: int, source: Source) -> str:
         """The call that gave the uninitialised memory that an input is; where nothing tells what an input is, one of
@@ -237,8 +250,12 @@ class _Walk:
         parent = self._dump.parent(at)
         cell = (names.parse(parent).path or parent) if parent else "the root"
         stack = self._dump.calls.stack(at) or self._dump.calls.stack(self._dump.forward(at))
+        if not stack:
+            stack = self._dump.calls.stack_of(names.counterpart(name, "forward"))
         if not stack and at in self._owners:
             stack = self._dump.calls.stack(self._owners[at])
+        if not stack:
+            stack = self._dump.calls.stack_of(f"{self._dump.names[at].stem}.forward.0")
         file, line = user_line(stack) or ("", None)
         return Origin(
             self._rank, name, cell, kind, before, after, source, file=file, line=line, exchanges=len(self._exchanges),

@@ -1,0 +1,70 @@
+"""What of a value is not finite, and by which of the rules of `msprobe overflow_check` a call begins something."""
+
+import json
+import math
+from collections.abc import Iterator
+from enum import Flag
+from typing import Any
+
+from msprobe.base.statistic import statistic
+
+from .findings import Kind
+from .front import Array
+
+
+class Content(Flag):
+    """What is not finite."""
+
+    NOTHING = 0
+    NAN = 1
+    PLUS = 2
+    MINUS = 4
+
+
+def content_of(array: Array) -> Content:
+    """What of an array is not finite."""
+    s = statistic(array)
+    found = Content.NAN if s.nan_count else Content.NOTHING
+    found |= Content.PLUS if s.positive_inf_count else Content.NOTHING
+    found |= Content.MINUS if s.negative_inf_count else Content.NOTHING
+    if found or array.dtype.kind != "c":
+        return found
+    return Content.PLUS if s.norm is not None and not math.isfinite(s.norm) else found
+
+
+def content_of_numbers(entry: str) -> Content:
+    """What of the numbers among the arguments in an entry is not finite: `x * float("nan")`."""
+    found = Content.NOTHING
+    if "NaN" not in entry and "Infinity" not in entry:
+        return found
+    entry_of = json.loads(entry)
+    for value in _numbers([entry_of.get("input_args"), entry_of.get("input_kwargs")]):
+        if not math.isfinite(value):
+            found |= Content.NAN if math.isnan(value) else Content.PLUS if value > 0 else Content.MINUS
+    return found
+
+
+def _numbers(node: Any) -> Iterator[float]:
+    if isinstance(node, float):
+        yield node
+    elif isinstance(node, (list, dict)):
+        for inner in node.values() if isinstance(node, dict) else node:
+            yield from _numbers(inner)
+
+
+def judged(tensors: Content, numbers: Content, results: Content, known: Content, is_tainted: bool) -> Kind | None:
+    """How non-finite `results` come about, from the tensors and numbers that went in; None where they passed through.
+
+    `known` is what of the step's values is not finite since an earlier call; `is_tainted`, that a call was written. An
+    infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing.
+    """
+    if not tensors and not numbers:
+        return Kind.MADE
+    if not tensors:
+        return Kind.ARGUMENT if Content.NAN in numbers or results & ~numbers else None
+    given: Content = tensors | numbers
+    if given == Content.MINUS:
+        if results != Content.MINUS and not is_tainted:
+            return Kind.OF_INFINITIES
+        return None
+    return Kind.RECEIVED if not is_tainted and given not in known else None

@@ -1,0 +1,122 @@
+"""What stands in the place of a step's writer and decides which of its calls are written."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from msprobe.store.writer import Raised, StepFolder, Writer
+
+from .findings import Finding, write_findings
+
+Array = np.ndarray[Any, Any]
+
+
+class Source(Protocol):
+    """Who reads the values that a front holds: a describer."""
+
+    kind: str
+
+    def is_finite(self, tensor: Any) -> bool:
+        """Whether all elements are finite now; True where it has none."""
+
+    def elements(self, tensor: Any) -> Array:
+        """The elements, to be read at once."""
+
+    def described(self, tensor: Any, call: str, part: str) -> str:
+        """The record of a tensor, read now."""
+
+    def described_array(self, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        """The record of an array."""
+
+
+class Front(ABC):
+    """The methods of `Writer` that a collection uses. Safe to use from several threads."""
+
+    holder: "Front | None" = None
+    """Itself where describers pass tensors on instead of describing them: see `hold`."""
+
+    def __init__(self, step: StepFolder) -> None:
+        self._step = step
+        self.when_over: Callable[[], None] = lambda: None
+        """Called when nothing more is to be collected in this run."""
+
+    @abstractmethod
+    def stack(self, frames: Sequence[str]) -> int:
+        """As `Writer.stack`."""
+
+    @abstractmethod
+    def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
+        """As `Writer.call`, where the call is to be written."""
+
+    @abstractmethod
+    def tensor(self, data_name: str, array: Array) -> str:
+        """As `Writer.tensor`."""
+
+    @abstractmethod
+    def missing(self, name: str, part: str, cause: str) -> None:
+        """As `Writer.missing`."""
+
+    def order(self, names: Sequence[str]) -> None:  # noqa: B027  # only what passes names on has an order
+        """As `Writer.order`."""
+
+    def abandon(self, name: str) -> None:  # noqa: B027  # only what holds values by call lets go of them
+        """A call that began is not recorded after all."""
+
+    def raised(self, call: Raised) -> None:  # noqa: B027  # only who waits for exceptions looks at one
+        """As `Writer.raised`."""
+
+    @abstractmethod
+    def assemble(self) -> None:
+        """As `Writer.assemble`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """As `Writer.close`."""
+
+    def _see(self) -> None:
+        """Calls are seen: a run that wrote nothing has collected all the same."""
+        if self._step.tally is not None:
+            self._step.tally.any = True
+
+    def _note(self, findings: Sequence[Finding], is_over: bool) -> None:
+        write_findings(self._step.folder, self._step.settings.task, findings, is_over)
+
+
+class Watch(ABC):
+    """What one debugger watches for, over all its steps."""
+
+    is_over = False
+    """Whether as much was found as was asked for."""
+
+    @abstractmethod
+    def front(self, step: StepFolder) -> Front:
+        """What stands before the writer of a step. OSError and UsageError as of the writer."""
+
+
+class Opened:
+    """A writer that is opened when something is written for the first time: steps that show nothing leave no folder."""
+
+    def __init__(self, step: StepFolder) -> None:
+        self._step = step
+        self._writer: Writer | None = None
+        self._stacks: dict[int, int] = {}
+
+    @property
+    def writer(self) -> Writer:
+        """The writer; OSError and UsageError as of its construction."""
+        if self._writer is None:
+            self._writer = self._step.writer()
+        return self._writer
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was written."""
+        return self._writer is not None
+
+    def stack(self, number: int, frames: Sequence[str]) -> int:
+        """The writer's number of a stack that is numbered otherwise here."""
+        if number not in self._stacks:
+            self._stacks[number] = self.writer.stack(frames)
+        return self._stacks[number]

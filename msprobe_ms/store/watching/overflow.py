@@ -1,0 +1,331 @@
+"""Task `overflow_check`: a call whose inputs are finite and one of whose results is not is written, nothing else.
+
+What a call received and returned is held until it ends. Its results are tested; only where one is not finite its inputs
+are too, as they are then. So a step without overflow costs one look at each result. Inputs that the call may change are
+looked at, or copied, before it runs: those of cells and of compiled code, those of functions that work in place, and
+the arguments of collectives, which are written into.
+
+Collectives are always written, without values where all is finite: by them `msprobe overflow_check` orders the ranks.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from msprobe.base.errors import reason
+from msprobe.base.log import logger
+from msprobe.base.names import counterpart, parse
+from msprobe.store.stacks_and_construct import user_line
+from msprobe.store.writer import StepFolder
+
+from .content import Content, content_of, content_of_numbers, judged
+from .findings import Finding, Kind
+from .front import Array, Front, Source, Watch
+from .held import Held, filled, hole
+from .wording import sentence
+
+_EXCHANGES = ("Distributed.", "MintDistributed.")
+_PRIMITIVE_EXCHANGES = ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "AlltoAllV")
+
+_PURE = ("Tensor", "Functional", "Mint", "MintFunctional", "Torch", "Primitive", "NPU", "Aten", "VF", "Dispatch")
+"""Prefixes of functions that change no input, but for those below."""
+
+_IN_PLACE = frozenset(("__setitem__", "assign", "assign_add", "assign_sub", "set_data"))
+_PRIMITIVES_IN_PLACE = ("Apply", "Assign", "Scatter", "SparseApply", "Adam", "Momentum")
+
+_MOVES = frozenset(
+    str.split("""
+    __getitem__ broadcast_to chunk clone concat cat contiguous detach expand expand_as expand_dims flatten flip gather
+    index_select movedim moveaxis narrow permute ravel repeat reshape reshape_as roll select split squeeze stack
+    stop_gradient swapaxes swapdims t tile transpose unbind unflatten unsqueeze unstack view view_as
+    """)
+)
+"""Functions that move elements and compute nothing: what they return is finite if what they received is."""
+
+
+def is_exchange(name: str) -> bool:
+    """Whether a call exchanges tensors between ranks."""
+    if name.startswith(_EXCHANGES):
+        return True
+    return name.startswith("Primitive.") and parse(name).stem.rsplit(".", 1)[-1] in _PRIMITIVE_EXCHANGES
+
+
+class _Manner:
+    """How a call may treat its inputs, by its stem: `copies`, they are written into; `looks`, they may be."""
+
+    __slots__ = ("copies", "is_backward", "looks", "moves")
+
+    def __init__(self, name: str) -> None:
+        parsed = parse(name)
+        prefix, _, rest = parsed.stem.partition(".")
+        word = rest.rsplit(".", 1)[-1]
+        in_place = word in _IN_PLACE or (word.startswith("__i") and word not in ("__invert__",))
+        in_place |= word.endswith("_") and not word.endswith("__")
+        in_place |= prefix == "Primitive" and word.startswith(_PRIMITIVES_IN_PLACE)
+        is_forward, self.is_backward = parsed.direction == "forward", parsed.direction == "backward"
+        self.copies = is_forward and (in_place or is_exchange(name))
+        self.looks = not self.copies and (parsed.kind == "cell" or (is_forward and prefix not in _PURE))
+        self.moves = is_forward and parsed.kind == "api" and word in _MOVES
+
+
+class Overflows(Watch):
+    """How many calls were written, over all steps and collectors of a debugger."""
+
+    def __init__(self, most: int) -> None:
+        """`most` calls are written before collecting ends; -1: it never does."""
+        self._most = most
+        self._count = 0
+
+    def front(self, step: StepFolder) -> "OverflowFront":
+        return OverflowFront(step, self)
+
+    def count(self) -> None:
+        """One more was written."""
+        self._count += 1
+        self.is_over = 0 < self._most <= self._count
+
+
+class OverflowFront(Front):
+    """Writes the names of all calls, and the entries of those that overflow."""
+
+    def __init__(self, step: StepFolder, watch: Overflows) -> None:
+        super().__init__(step)
+        self.holder = self
+        self._watch = watch
+        self._writer = step.writer()
+        self._lock = threading.RLock()
+        self._held: dict[str, list[Held]] = {}
+        self._manners: dict[str, _Manner] = {}
+        # At level L0 the functions that work in place are not seen, and what was finite need not be any more.
+        self._trusts = step.settings.level != "L0"
+        self._finite: dict[int, ref[Any]] = {}
+        self._stacks: dict[str, int] = {}
+        self._frames: dict[int, Sequence[str]] = {}
+        self._findings: list[Finding] = []
+        self._known = Content.NOTHING
+        self._is_tainted = self._is_seen = False
+        self._cells_with_bad_gradient: set[str] = set()
+        self._has_bad_gradient = False
+
+    # ---- what describers pass on -----------------------------------------------------------------------------------
+
+    def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
+        """Hold a tensor of a call; returns what stands for its record."""
+        with self._lock:
+            held = self._held.setdefault(call, [])
+            one = Held(source, tensor, part)
+            if part[:6] != "output":
+                manner = self._manner(call)
+                if manner.copies:
+                    one = self._copied(source, tensor, call, part)
+                elif manner.looks and (not part.startswith("parameters.") or not _is_trained(tensor)):
+                    one = Held(source, tensor, part, was_finite=self._is_finite(one, call, self._trusts))
+                    if not one.was_finite and manner.is_backward:
+                        self._has_bad_gradient = True
+                        self._cells_with_bad_gradient.add(parse(call).stem)
+            held.append(one)
+            return hole(len(held) - 1)
+
+    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        """Hold an array, which nobody changes."""
+        with self._lock:
+            held = self._held.setdefault(call, [])
+            held.append(Held(source, array, part, kind, dtype))
+            return hole(len(held) - 1)
+
+    def _copied(self, source: Source, tensor: Any, call: str, part: str) -> Held:
+        try:
+            return Held(source, source.elements(tensor).copy(), part, source.kind, str(tensor.dtype))
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.missing(call, part, reason(cause))
+            return Held(source, tensor, part, was_finite=True)
+
+    def _manner(self, call: str) -> _Manner:
+        """How a call may treat its inputs; names differ in their numbers only, of which there are many."""
+        stem, _, last = call.rpartition(".")
+        key = stem if last.isdigit() else f"{stem.rpartition('.')[0]}.{last}"
+        found = self._manners.get(key)
+        if found is None:
+            found = self._manners[key] = _Manner(call)
+        return found
+
+    def abandon(self, name: str) -> None:
+        self._held.pop(name, None)
+
+    # ---- what the writer would receive -----------------------------------------------------------------------------
+
+    def stack(self, frames: Sequence[str]) -> int:
+        number = self._writer.stack(frames)
+        self._frames[number] = frames
+        return number
+
+    def tensor(self, data_name: str, array: Array) -> str:
+        return self._writer.tensor(data_name, array)
+
+    def missing(self, name: str, part: str, cause: str) -> None:
+        if not self._watch.is_over:
+            self._writer.missing(name, part, cause)
+
+    def order(self, names: Sequence[str]) -> None:
+        self._writer.order(names)
+
+    def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
+        with self._lock:
+            held = self._held.pop(name, [])
+            if self._watch.is_over:
+                return
+            if not self._is_seen:
+                self._is_seen = True
+                self._see()
+            if stack is not None:
+                self._stacks[name] = stack
+            if entry is not None and held:
+                entry, finding = self._judged(name, parent, entry, held)
+            else:
+                entry, finding = (entry if is_exchange(name) else None), None
+            self._writer.call(name, parent, stack, entry)
+            if finding is not None:
+                self._count(finding, parent)
+
+    def assemble(self) -> None:
+        self._writer.assemble()
+
+    def close(self) -> None:
+        self._held.clear()
+        self._finite.clear()
+        self._writer.close()
+
+    # ---- which call is written -------------------------------------------------------------------------------------
+
+    def _judged(self, name: str, parent: str | None, entry: str, held: list[Held]) -> tuple[str | None, Finding | None]:
+        """The entry to write, None for none; and a finding where the call is one."""
+        manner, exchanges, is_gradient = self._manner(name), is_exchange(name), name.find(".parameters_grad") > 0
+        inputs = [] if is_gradient else [one for one in held if one.part[:6] != "output"]
+        results = held if is_gradient else [one for one in held if one.part[:6] == "output"]
+        if manner.moves and self._moved(inputs, results):
+            return None, None
+        trusts = self._trusts and not manner.copies
+        bad = [one for one in results if not self._is_finite(one, name, trusts)]
+        if not bad and not exchanges:
+            return None, None
+        given = [one for one in inputs if not self._was_finite(one, name)]
+        kind = self._kind(name, entry, given, bad) if bad else None
+        self._has_bad_gradient |= bool(bad) and manner.is_backward
+        if kind is Kind.RECEIVED and given and not given[0].part.startswith("parameters.") and self._is_of(parent):
+            kind = None
+        if kind is None:
+            if not exchanges:
+                return None, None
+            return filled(entry, [one.measured() if bad or given else one.bare() for one in held]), None
+        self._is_tainted = True
+        place = given[0].part if kind is Kind.RECEIVED and given else bad[0].part
+        return filled(entry, [self._record(one, name) for one in held]), self._finding(kind, name, place)
+
+    def _is_of(self, parent: str | None) -> bool:
+        """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0,
+        where nothing between cells is seen, and the cell around is written when it ends.
+        """
+        held = [] if self._trusts or parent is None else self._held.get(parent, [])
+        return bool(held) and all(one.was_finite for one in held if not one.part.startswith("parameters."))
+
+    def _moved(self, inputs: Sequence[Held], results: Sequence[Held]) -> bool:
+        """Whether a call that moves elements moved those of tensors that are known to be finite."""
+        if not inputs or any(one.dtype or not self._knows(one.value) for one in inputs):
+            return False
+        for one in results:
+            self._remember(one.value)
+        return True
+
+    def _kind(self, name: str, entry: str, given: Sequence[Held], bad: Sequence[Held]) -> Kind | None:
+        if name.find(".parameters_grad") > 0:
+            return self._of_gradient(parse(name).stem)
+        tensors, made = self._together(given, name), self._together(bad, name)
+        kind = judged(tensors, content_of_numbers(entry), made, self._known, self._is_tainted)
+        self._known |= tensors | made
+        return kind
+
+    def _of_gradient(self, stem: str) -> Kind | None:
+        """The gradient of a cell's parameter begins something if the gradients that came to the cell were finite, and
+        at level mix, where the call that made it is recorded too, if no gradient before it was not."""
+        is_own = stem not in self._cells_with_bad_gradient
+        if self._step.settings.level != "L0":
+            is_own = not self._has_bad_gradient
+        self._has_bad_gradient = True
+        return Kind.MADE if is_own else None
+
+    def _together(self, held: Sequence[Held], name: str) -> Content:
+        found = Content.NOTHING
+        for one in held:
+            try:
+                found |= content_of(one.array)
+            except Exception as cause:  # a debugger never stops the training because of itself
+                self.missing(name, one.part, reason(cause))
+        return found
+
+    def _record(self, one: Held, name: str) -> str:
+        if one.has_changed:
+            self.missing(name, one.part, "the call itself changed it, and what it was before was not kept")
+            return one.bare()
+        record = one.record(name)
+        return record if record != "null" else one.bare()
+
+    def _finding(self, kind: Kind, name: str, place: str) -> Finding:
+        number = self._stacks.get(name, self._stacks.get(counterpart(name, "forward"), -1))
+        parsed = parse(name)
+        if number < 0 and parsed.kind == "parameters_grad":
+            number = self._stacks.get(f"{parsed.stem}.forward.0", -1)
+        line = user_line(self._frames.get(number, ()))
+        return Finding(kind, name, place, file=line.file if line else "", line=line.number if line else None)
+
+    def _count(self, finding: Finding, parent: str | None) -> None:
+        self._findings.append(finding)
+        self._watch.count()
+        logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
+        try:
+            self._note(self._findings, self._watch.is_over)
+            if self._watch.is_over:
+                logger.warning("overflow_check: overflow_nums is reached; nothing more is collected in this run")
+                if parent is not None:  # it runs, and nothing will be heard of its end
+                    self._writer.call(parent, None, None, None)
+                self._writer.assemble()
+        finally:
+            if self._watch.is_over:
+                self._held.clear()
+                self.when_over()
+
+    # ---- what is known to be finite --------------------------------------------------------------------------------
+
+    def _is_finite(self, one: Held, name: str, trusts: bool) -> bool:
+        """Whether a value is finite now; with `trusts` what was found finite is not looked at again."""
+        if trusts and not one.dtype and self._knows(one.value):
+            return True
+        try:
+            found = one.is_finite()
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.missing(name, one.part, reason(cause))
+            return True
+        if not one.dtype:
+            if found:
+                self._remember(one.value)
+            else:
+                self._finite.pop(id(one.value), None)
+        return found
+
+    def _was_finite(self, one: Held, name: str) -> bool:
+        """Whether an input was finite when the call began; asked where a result is not: nothing is taken as known."""
+        return self._is_finite(one, name, False) if one.was_finite is None else one.was_finite
+
+    def _knows(self, tensor: Any) -> bool:
+        known = self._finite.get(id(tensor))
+        return known is not None and known() is tensor
+
+    def _remember(self, tensor: Any) -> None:
+        try:
+            self._finite[id(tensor)] = ref(tensor)
+        except TypeError:  # it cannot be referred to weakly
+            return
+
+
+def _is_trained(parameter: Any) -> bool:
+    return getattr(parameter, "requires_grad", True) is True

@@ -1,0 +1,148 @@
+"""Collecting that watches, in trainings with PyTorch: overflows, triggers, exceptions."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+class Layer(nn.Module):
+    """One layer, with a fault behind it."""
+
+    def __init__(self, fault=None):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.fault = nn.Linear(4, 4), fault
+
+    def forward(self, x):
+        x = torch.tanh(self.fc(x))
+        return x if self.fault is None else self.fault(x)
+
+
+def in_place(x):
+    """What the layer received from its own linear layer is overwritten."""
+    found = x.clone()
+    found.div_(0.0)
+    return found
+
+
+def own_input(x):
+    """What a module received is overwritten by itself."""
+    return x.detach().mul_(float("inf"))
+
+
+class Overwriting(nn.Module):
+    def forward(self, x):
+        return own_input(x)
+
+
+def root(x):
+    return torch.sqrt(x * 0.0)
+
+
+@pytest.fixture
+def configured(tmp_path, collecting):
+    """Makes a debugger of a task with its section."""
+
+    def make(task, level="mix", **section):
+        return collecting({"dump_path": str(tmp_path), "task": task, task: section}, level=level)
+
+    return make
+
+
+def train(debugger, net, steps=1):
+    for _ in range(steps):
+        debugger.start(net)
+        found = net(X)
+        if found.requires_grad:
+            found.square().mean().backward()
+        debugger.stop()
+        debugger.step()
+
+
+def layers(fault):
+    return nn.Sequential(Layer(), fault if isinstance(fault, nn.Module) else Layer(fault), Layer())
+
+
+@pytest.mark.parametrize(
+    ("fault", "level", "name"),
+    [
+        (lambda x: torch.log(x - 2), "mix", "Torch.log.0.forward"),
+        (lambda x: torch.log(x - 2), "L0", "Module.1.Layer.forward.0"),
+        (in_place, "mix", "Tensor.div_.0.forward"),
+        (in_place, "L0", "Module.1.Layer.forward.0"),
+        (root, "L1", "Torch.sqrt.0.backward"),
+        (root, "L0", "Module.1.Layer.backward.0"),
+    ],
+)
+def test_the_first_call_that_overflows_is_all_that_is_written(fault, level, name, configured, dumped):
+    debugger = configured("overflow_check", level)
+    train(debugger, layers(fault), steps=2)
+    dump = dumped(debugger)
+    assert dump.names == [name]
+    assert dump.missing == []
+    for part, is_finite in (("input", True), ("output", False)):
+        saved = np.load(dump.folder / "dump_tensor_data" / f"{name}.{part}.0.npy")
+        assert np.isfinite(saved).all() == is_finite
+
+
+def test_what_a_module_overwrote_itself_is_not_written_as_its_input(configured, dumped):
+    debugger = configured("overflow_check", "L0")
+    train(debugger, layers(Overwriting()))
+    dump = dumped(debugger)
+    assert dump.names == ["Module.1.Overwriting.forward.0"]
+    (given,) = dump.data[dump.names[0]]["input_args"]
+    assert "Max" not in given
+    assert given["shape"] == [3, 4]
+    assert [(each["name"], each["part"]) for each in dump.missing] == [(dump.names[0], "input.0")]
+
+
+def test_a_value_that_other_code_overwrites_is_looked_at_again(configured, dumped):
+    """What was found finite once, and is not any more: numpy writes into a tensor between two recorded calls."""
+    debugger = configured("overflow_check", "L1")
+    debugger.start()
+    with torch.no_grad():
+        x = torch.exp(X)
+        y = torch.reshape(x, (4, 3))
+        y.numpy()[:] = np.nan
+        torch.exp(torch.reshape(x, (2, 6)))
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    assert dump.names == ["Torch.exp.1.forward"]
+    assert json.loads((dump.folder / "findings.json").read_text())["findings"][0]["kind"] == "received"
+
+
+def test_a_trigger_holds_tensors_as_they_were(configured, dumped):
+    debugger = configured("statistics", "L1", trigger={"on": ["inf"], "calls": 5})
+    debugger.start()
+    with torch.no_grad():
+        x = torch.ones(3)
+        y = torch.exp(x)
+        y.fill_(7)
+        torch.div(x, 0)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    assert dump.names[-1] == "Torch.div.0.forward"
+    saved = np.load(dump.folder / "dump_tensor_data" / "Torch.exp.0.forward.output.0.npy")
+    np.testing.assert_allclose(saved, np.exp(np.ones(3)), rtol=1e-6)
+
+
+def test_an_exception_that_the_training_catches_is_written_and_the_training_goes_on(configured, dumped):
+    debugger, net = configured("exception_dump", calls=1), layers(lambda x: x @ torch.ones(7, 7))
+    debugger.start(net)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        net(X)
+    Layer()(X)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    assert dump.names == ["Torch.ones.0.forward", "Tensor.__matmul__.0.forward", "Module.1.Layer.forward.0"]
+    (finding,) = json.loads((dump.folder / "findings.json").read_text())["findings"]
+    assert finding["running"] == ["Module.1.Layer.forward.0"]
+    assert "in <lambda>" in finding["traceback"]
