@@ -27,7 +27,6 @@ COMMANDS = {
 _TASKS = 'the tasks "statistics", "tensor" and "structure"'
 
 TASKS = {
-    "free_benchmark": _TASKS,
     "overflow_check": f'level "L2" (MindSpore alone), or {_TASKS}, which count NaN and infinities',
 }
 """Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""

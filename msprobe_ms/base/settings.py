@@ -25,6 +25,7 @@ from .sections import (
     PRECHECK,
     SECTIONS,
     CollectSettings,
+    FreeBenchmarkSettings,
     GradProbeSettings,
     Section,
     StatisticsSettings,
@@ -135,8 +136,9 @@ def collect_options(settings: "Settings") -> CollectOptions:
     """What a task and its section record."""
     section = settings.section
     if not isinstance(section, CollectSettings):
-        # kernels are collected by the framework, gradients at the optimizer
-        if isinstance(section, StructureSettings | GradProbeSettings) or settings.level == "L2":
+        # kernels are collected by the framework, gradients at the optimizer; second runs are compared at once
+        is_elsewhere = isinstance(section, StructureSettings | GradProbeSettings | FreeBenchmarkSettings)
+        if is_elsewhere or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
         raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
     return CollectOptions(
@@ -276,6 +278,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
         settings = replace(settings, level=Settings.level)
     if settings.task == "exception_dump" and settings.level != "L2":
         what = 'task "exception_dump" is of kernels, with MindSpore alone; write "L2"'
+        raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+    if settings.task == "free_benchmark" and settings.level != "L1":
+        what = 'task "free_benchmark" runs single functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")

@@ -84,6 +84,10 @@ REFUSED = [
         *("free_benchmark.pert_mode", '"add_noise" cannot be fixed', 'use "improve_precision"'),
     ),
     (
+        {"task": "free_benchmark", "level": "mix"},
+        *("level", 'task "free_benchmark" runs single functions', 'write "L1" instead of "mix"'),
+    ),
+    (
         {"task": "free_benchmark", "free_benchmark": {"handler_type": "fix", "fuzz_stage": "backward"}},
         *("free_benchmark.fuzz_stage", '"backward" cannot be fixed', 'use "forward"'),
     ),
@@ -180,7 +184,6 @@ def test_a_yaml_file_is_no_configuration(configs, refusal):
 
 LATER = [
     ({"task": "overflow_check", "overflow_check": {"overflow_nums": -1}}, "task"),
-    ({"task": "free_benchmark"}, "task"),
 ]
 
 
@@ -193,10 +196,11 @@ def test_what_is_not_built_yet_says_so_and_what_there_is(config, contents, where
 
 
 def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
-    message = refusal(task="free_benchmark")
+    message = refusal(task="overflow_check")
     assert message == (
-        'argument "task" of PrecisionDebugger: "free_benchmark" is known, but this version does not have it yet; '
-        'use what it has: the tasks "statistics", "tensor" and "structure"'
+        'argument "task" of PrecisionDebugger: "overflow_check" is known, but this version does not have it yet; '
+        'use what it has: level "L2" (MindSpore alone), or the tasks "statistics", "tensor" and "structure", which '
+        "count NaN and infinities"
     )
 
 
