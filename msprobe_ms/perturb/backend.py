@@ -108,8 +108,10 @@ class Backend:
         """The state of the random generators that a call with these tensors may draw from."""
         raise NotImplementedError
 
-    def gradients(self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any]) -> list[Any]:
-        """The gradients, for all-ones output gradients, of the tensors that have a format; None where none arrives.
+    def gradients(
+        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
+    ) -> list[Any]:
+        """The gradients of some tensors, by their places, for all-ones output gradients; None where none arrives.
 
         `run` makes of tensors in the place of `tensors` the outputs of a call. Skipped where no gradient can be had.
         """

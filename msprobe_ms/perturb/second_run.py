@@ -86,13 +86,14 @@ class SecondRuns:
         backend.refuse(tensors)
         with backend.unnoticed(tensors), ExitStack() as inside:
             others, change = self._perturbed(run.arguments, tensors)
-            first: list[tuple[int | None, Any]] = []
+            first, wanted = list[tuple[int | None, Any]](), list[int]()
             if self._stage is Stage.BACKWARD:
-                first = self._gradients(run, list(map(backend.copy, tensors)))
+                wanted = self._wanted(tensors)
+                first = self._gradients(run, list(map(backend.copy, tensors)), wanted)
             if self._mode is Mode.IMPROVE_PRECISION:
                 inside.enter_context(backend.in_full_precision(tensors))
             if self._stage is Stage.BACKWARD:
-                return SecondRun(change, (), self._pairs(first, self._read(self._gradients(run, others))))
+                return SecondRun(change, (), self._pairs(first, self._read(self._gradients(run, others, wanted))))
             return SecondRun(change, self._read(run.outputs(others)))
 
     def after(self, second: SecondRun, result: Any) -> tuple[Compared, ...]:
@@ -136,10 +137,15 @@ class SecondRuns:
         ]
         return others, max(of.unit_roundoff for of in low)
 
-    def _gradients(self, run: _Run, tensors: list[Any]) -> list[tuple[int | None, Any]]:
+    def _wanted(self, tensors: Sequence[Any]) -> list[int]:
+        """The places of the inputs whose gradients are compared: those that the training needs, or else all."""
+        floating = [place for place, tensor in enumerate(tensors) if self._backend.format(tensor)]
+        return [place for place in floating if self._backend.needs_gradient(tensors[place])] or floating
+
+    def _gradients(self, run: _Run, tensors: list[Any], wanted: list[int]) -> list[tuple[int | None, Any]]:
         with self._backend.unnoticed(tensors):  # each of both runs draws the same random numbers
-            found = self._backend.gradients(lambda others: [tensor for _, tensor in run.outputs(others)], tensors)
-        arrived = [(place, gradient) for place, gradient in enumerate(found) if gradient is not None]
+            found = self._backend.gradients(lambda o: [tensor for _, tensor in run.outputs(o)], tensors, wanted)
+        arrived = [(place, gradient) for place, gradient in zip(wanted, found, strict=True) if gradient is not None]
         if not arrived:
             raise Skipped(Cause.NO_GRADIENT)
         return [(None, arrived[0][1])] if len(arrived) == 1 else list(arrived)

@@ -1,6 +1,7 @@
 """Trainings as processes of their own, with and without the debugger: which there are, and whether they are equal."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -28,6 +29,10 @@ MONITOR, EVERYTHING = "monitor", "everything"
 MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "local")
 """Kinds of rows that every step of a monitored training has."""
 
+SECOND_RUNS = "free_benchmark"
+"""The level of a training whose calls are run a second time; its task is the stage."""
+STAGES = {"forward": ("--perturb", "bit_noise", "forward"), "backward": ("--perturb", "change_value", "backward")}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -40,9 +45,12 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level, with every task, and with the monitor, in both modes of the pipeline."""
+    """Every network at every level, with every task, with the monitor and with second runs, in both modes."""
     collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
-    return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
+    monitored = [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
+    return (
+        collected + monitored + [Run(n, SECOND_RUNS, stage, mode) for n in NETS for stage in STAGES for mode in MODES]
+    )
 
 
 def covering() -> list[Run]:
@@ -107,6 +115,8 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
 def _options(run: Run, folder: Path) -> tuple[str, ...]:
     if run.level == MONITOR:
         return ("--monitor", str(folder))
+    if run.level == SECOND_RUNS:
+        return ("--collect", str(folder), "--level", "L1", "--task", SECOND_RUNS, *STAGES[run.task])
     return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
 
 
@@ -114,7 +124,16 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
         return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
+    if run.level == SECOND_RUNS:
+        return [_second_runs(folder, steps)], {"every step": True, "some compared": bool(CALLS[run.net].at("L1"))}
     return [recorded(folder / f"step{step}" / "rank") for step in range(steps)], CALLS[run.net].at(run.level)
+
+
+def _second_runs(folder: Path, steps: int) -> dict[str, bool]:
+    """Whether the summary has every step, and any call that was run a second time; and if one of these failed."""
+    found = json.loads((folder / "free_benchmark_summary.json").read_text())
+    failed = {"failed": True} if "failed" in found["skipped"] else {}
+    return {"every step": found["steps"] == list(range(steps)), "some compared": found["compared"] > 0, **failed}
 
 
 def _kinds(folder: Path, step: int) -> set[str]:

@@ -17,7 +17,21 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from bits import EVERYTHING, LEVELS, MODES, MONITOR, NETS, TASKS, Outcome, Run, grid, judge_all, processes
+from bits import (
+    EVERYTHING,
+    LEVELS,
+    MODES,
+    MONITOR,
+    NETS,
+    SECOND_RUNS,
+    STAGES,
+    TASKS,
+    Outcome,
+    Run,
+    grid,
+    judge_all,
+    processes,
+)
 
 NAMES = {False: "synchronous", True: "asynchronous"}
 
@@ -32,6 +46,10 @@ hand (`tests/training/calls.py`).
 
 In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
 each step must have left rows of activations, gradients, weights and the loss.
+
+In the rows `free_benchmark` every function is run a second time: in the first two columns with the lowest bit of an
+input flipped, and its outputs are compared; in the next two with two values of an input exchanged, and its gradients
+are compared. No second run may have failed.
 
 """
 
@@ -67,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
-    levels = (*LEVELS, MONITOR)
+    levels = (*LEVELS, MONITOR, SECOND_RUNS)
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
     )
@@ -141,6 +159,9 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
         watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
         seconds = sum(outcome.seconds for outcome in watched if outcome)
         rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])
+        twice = [known.get(Run(net, SECOND_RUNS, stage, mode)) for stage in STAGES for mode in MODES]
+        seconds = sum(outcome.seconds for outcome in twice if outcome)
+        rows.append([net, SECOND_RUNS, *map(_shown, twice), *[""] * (len(columns) - len(twice)), f"{seconds:.0f}"])
     trained = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     facts = [*((key, str(value)) for key, value in header.items()), ("date", trained)]
     facts += [("seconds", f"{sum(outcome.seconds for outcome in known.values()):.0f} in the collected trainings")]

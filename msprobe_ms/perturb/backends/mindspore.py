@@ -117,28 +117,24 @@ class MindSpore(Backend):
     def generators(self, tensors: Sequence[Any]) -> bytes:
         return bytes(ms.get_rng_state().asnumpy().tobytes())
 
-    def gradients(self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any]) -> list[Any]:
-        places = [place for place, tensor in enumerate(tensors) if self.format(tensor) is not None]
-
-        def function(*wanted: Any) -> Any:
+    def gradients(
+        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
+    ) -> list[Any]:
+        def function(*inputs: Any) -> Any:
             others = list(tensors)
-            for place, tensor in zip(places, wanted, strict=True):
+            for place, tensor in zip(wanted, inputs, strict=True):
                 others[place] = tensor
             return tuple(tensor for tensor in run(others) if self.format(tensor) is not None)
 
-        if not places:
+        if not wanted:
             raise Skipped(Cause.NO_GRADIENT)
         with _recording():
-            outputs, vjp = ops.vjp(function, *(tensors[place] for place in places))
+            outputs, vjp = ops.vjp(function, *(tensors[place] for place in wanted))
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
             if not outputs:
                 raise Skipped(Cause.NO_GRADIENT)
             found = vjp(*(Tensor(np.ones(tensor.shape, np.float32), tensor.dtype) for tensor in outputs))
-        found = found if isinstance(found, tuple) else (found,)
-        gradients: list[Any] = [None] * len(tensors)
-        for place, gradient in zip(places, found, strict=True):
-            gradients[place] = gradient
-        return gradients
+        return list(found) if isinstance(found, tuple) else [found]
 
 
 def _parameter_of(tensor: Any, like: Any) -> Any:

@@ -132,18 +132,18 @@ class PyTorch(Backend):
     def generators(self, tensors: Sequence[Any]) -> bytes:
         return b"".join(state.numpy().tobytes() for _, state in _states(tensors))
 
-    def gradients(self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any]) -> list[Any]:
+    def gradients(
+        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
+    ) -> list[Any]:
         with torch.enable_grad():
-            leaves = [t.requires_grad_() if self.format(t) is not None else t for t in tensors]
+            leaves = [tensors[place].requires_grad_() for place in wanted]
             # of each a further tensor, for a leaf cannot be changed in place
-            outputs = run([t.clone() if t.requires_grad else t for t in leaves])
+            outputs = run([t.clone() if place in wanted else t for place, t in enumerate(tensors)])
             outputs = [t for t in outputs if t.requires_grad and self.format(t) is not None]
-            wanted = [t for t in leaves if t.requires_grad]
-            if not outputs or not wanted:
+            if not outputs or not leaves:
                 raise Skipped(Cause.NO_GRADIENT)
             ones = [torch.ones_like(t) for t in outputs]
-            found = iter(torch.autograd.grad(outputs, wanted, ones, allow_unused=True))
-        return [next(found) if t.requires_grad else None for t in leaves]
+            return list(torch.autograd.grad(outputs, leaves, ones, allow_unused=True))
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
