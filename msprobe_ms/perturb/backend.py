@@ -13,11 +13,15 @@ from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.functions import COLLECTIVE
 
+from .finding import Stage
 from .formats import Format, format_of
 
 
 class Backend:
     """One framework, as second runs need it. Methods that get tensors may raise `Skipped`."""
+
+    stages: ClassVar[tuple[Stage, ...]] = (Stage.FORWARD, Stage.BACKWARD)
+    """What can be compared."""
 
     framework: ClassVar[Framework]
     """The same framework as the collector of calls sees it."""

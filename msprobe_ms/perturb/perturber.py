@@ -5,7 +5,7 @@ With `check` the training is not changed. With `fix` it is, as asked: calls are 
 
 from typing import Any
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import logger, once
 from msprobe.base.patches import Patches
@@ -24,16 +24,22 @@ from .session import Session, Where
 
 
 class Perturber:
-    """Runs calls a second time; the methods are those of `Collecting`. SettingsError for an API that is unknown."""
+    """Runs calls a second time; the methods are those of `Collecting`.
+
+    SettingsError for an API that is unknown, or a stage that the framework does not have.
+    """
 
     def __init__(self, settings: Settings, backend: type[Backend], framework: str) -> None:
         """`framework` is the name of the framework for the summary."""
         section = settings.section
         assert isinstance(section, FreeBenchmarkSettings)
-        self._settings, self._framework, self._backend = settings, framework, backend
-        self._session = Session(
-            backend(), Mode(section.pert_mode), Stage(section.fuzz_stage), section.handler_type == "fix"
-        )
+        self._framework, self._backend, stage = framework, backend, Stage(section.fuzz_stage)
+        if stage not in backend.stages:
+            raise SettingsError(
+                f'free_benchmark.fuzz_stage: "{stage.value}" is not available with {framework}; use '
+                f'"{backend.stages[0].value}"'
+            )
+        self._session = Session(backend(), Mode(section.pert_mode), stage, section.handler_type == "fix")
         self._patches, self._guards = Patches(), Patches()
         self._functions = calls_of(backend, chosen(backend, section.apis), self._current, self._patches)
         self._planned = False

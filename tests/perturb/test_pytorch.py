@@ -16,6 +16,15 @@ from msprobe.base.errors import SettingsError, UsageError
 FRAMEWORK = "pytorch"
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Threads that wait for each other cost more than these small tensors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def digest():
     return torch.get_rng_state().numpy().tobytes()
 

@@ -1,8 +1,9 @@
 """Train one of the networks for some steps and print what the training was, bit by bit.
 
 Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T --summary S
---perturb MODE STAGE] [--monitor DIR] [--steps N] [--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss,
-returned gradients, parameters and optimizer states, and the states of the Python, numpy and MindSpore generators.
+--perturb MODE STAGE] [--monitor DIR] [--steps N] [--asynchronous]`. The last line of standard output is the SHA-256
+over every step's loss, returned gradients, parameters and optimizer states, and the states of the Python, numpy and
+MindSpore generators.
 """
 
 import argparse

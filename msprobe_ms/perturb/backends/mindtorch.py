@@ -9,13 +9,20 @@ from mindspore import Tensor
 
 from msprobe.cell_dump.backends.mindtorch.framework import FRAMEWORK
 
+from msprobe.perturb.finding import Stage
+
 from .mindspore import MindSpore
 
 _SPACES = {"Functional": "torch.nn.functional", "Tensor": "torch.Tensor", "NPU": "torch_npu"}
 
 
 class MindTorch(MindSpore):
-    """The layer's functions, by PyTorch's names."""
+    """The layer's functions, by PyTorch's names.
+
+    Forward only: a gradient of ours, by MindSpore's `vjp`, would end the recording that the layer's `backward` needs.
+    """
+
+    stages = (Stage.FORWARD,)
 
     framework = FRAMEWORK
 
