@@ -1,6 +1,9 @@
 """Second runs of MindSpore's functions: what they compare, and that the training never feels them."""
 
+import gc
 import inspect
+import weakref
+from pathlib import Path
 from types import FunctionType
 
 import mindspore as ms
@@ -9,15 +12,22 @@ import pytest
 from mindspore import Parameter, Tensor, mint, nn, ops
 
 from msprobe.base.errors import SettingsError, UsageError
+from msprobe.store.free_benchmark import read_table
 
 FRAMEWORK = "mindspore"
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["synchronous", "asynchronous"])
-def _pynative(request):
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=request.param)
+@pytest.fixture(autouse=True)
+def _pynative():
+    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+
+
+@pytest.fixture(params=[True, False], ids=["synchronous", "asynchronous"])
+def pipeline(request):
+    """Both manners of the framework to run what it is told: at once, and behind the caller's back."""
+    ms.set_context(pynative_synchronize=request.param)
 
 
 def tensor(values, dtype=np.float32):
@@ -104,7 +114,7 @@ def in_place():
 
 
 @pytest.mark.parametrize("stage", ["forward", "backward"])
-def test_a_function_in_place_is_applied_once(stage, perturb):
+def test_a_function_in_place_is_applied_once(stage, perturb, pipeline):
     plain = in_place()
     with perturb("bit_noise", stage=stage) as run:
         found = in_place()
@@ -158,7 +168,7 @@ def test_bfloat16_is_skipped_by_bit_noise_and_copied_by_others(perturb):
     assert noisy.rows["Tensor.__mul__.0", None].dtype == "BFloat16"
 
 
-def test_an_error_of_the_training_passes(perturb):
+def test_an_error_of_the_training_passes(perturb, pipeline):
     with perturb("bit_noise", "mindspore.ops.matmul") as run, pytest.raises((ValueError, RuntimeError)):
         ops.matmul(tensor([[1.0, 2.0]]), tensor([[1.0, 2.0]])).asnumpy()
     with run:
@@ -194,6 +204,45 @@ def test_random_functions_are_left_out_by_name():
     assert len(kept) > 1000
 
 
+def test_nothing_of_a_second_run_is_left(perturb):
+    """Each call's copies and second outputs are gone before the next call; the graph of the training is its own."""
+    seen, original = [], ops.exp
+
+    def watched(x):
+        y = original(x)
+        seen.append((weakref.ref(x), weakref.ref(y)))
+        return y
+
+    x = tensor(np.ones(1000))
+    ops.exp = watched
+    try:
+        with perturb("bit_noise", "mindspore.ops.exp") as run:
+            for _ in range(3):
+                y = ops.exp(x)
+                gc.collect()
+                assert sum(ref() is not None for _, ref in seen) == 1, "the result of the training's last call"
+    finally:
+        ops.exp = original
+    assert [ref() is x for ref, _ in seen] == [False, True] * 3, "the second run came first, and its copy is gone"
+    assert y.shape == (1000,)
+    assert run.summary["compared"] == 3
+
+
+def test_recomputed_calls_have_no_second_gradient(perturb):
+    class Block(nn.Cell):
+        def construct(self, x):
+            return ops.exp(ops.mul(x, x))
+
+    block = Block()
+    block.recompute(use_reentrant=False)
+    x = tensor([0.5, 1.0])
+    plain = ms.grad(lambda x: block(x).sum())(x).asnumpy().tolist()
+    with perturb("bit_noise", "mindspore.ops.mul", "mindspore.ops.exp", stage="backward") as run:
+        assert ms.grad(lambda x: block(x).sum())(x).asnumpy().tolist() == plain
+    assert run.summary["skipped"].keys() == {"recomputed"}
+    assert run.summary["compared"] == 2
+
+
 def test_dropout_draws_the_same_numbers(perturb):
     """A network with Dropout, one of whose functions is run again; the kernel's own state is not moved."""
 
@@ -216,7 +265,7 @@ def test_dropout_draws_the_same_numbers(perturb):
     assert train(perturb("bit_noise")) == plain
 
 
-def test_a_fix_gives_the_result_of_float32_in_the_dtype_of_the_training(perturb):
+def test_a_fix_gives_the_result_of_float32_in_the_dtype_of_the_training(perturb, pipeline):
     x = tensor([0.3] * 4, np.float16)
     wide = x.asnumpy().astype(np.float32)
 
@@ -267,10 +316,6 @@ def test_graph_mode_is_refused(perturb):
 
 
 def test_each_rank_writes_to_the_one_table(tmp_path, msrun):
-    from pathlib import Path
-
-    from msprobe.store.free_benchmark import read_table
-
     msrun(Path(__file__).with_name("ranks.py"), str(tmp_path / "dump"), folder=tmp_path, count=2)
     rows = read_table(tmp_path / "dump" / "free_benchmark.csv")
     assert {(row.rank, row.step, row.api) for row in rows} == {

@@ -7,6 +7,8 @@ of the default generator are, too, but for attention, whose dropout may be off; 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial, wraps
+from importlib import import_module
 from typing import Any
 
 import mindspore as ms
@@ -31,6 +33,11 @@ _RANDOM = re.compile(
     r"truncated_normal|uniform)(?:_ext)?_?"
 )
 """Functions that draw, or call one that does."""
+
+_recompute = import_module("mindspore.common.recompute")  # as an attribute it is the function
+
+_recomputations = [0]
+"""How many recomputations by hooks on saved tensors run now. A gradient of ours inside would end their recording."""
 
 _HAS_SAVED_HOOKS = hasattr(executor, "push_saved_tensor_hook")
 
@@ -59,6 +66,8 @@ class MindSpore(Backend):
     @classmethod
     def guard(cls, current: Current, guards: Patches, patches: Patches) -> None:
         jit.plan(guards, patches, nullcontext)
+        guards.add(_recompute._RecomputationHook, "__enter__", partial(_counting, 1))
+        guards.add(_recompute._RecomputationHook, "__exit__", partial(_counting, -1))
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
@@ -128,6 +137,8 @@ class MindSpore(Backend):
 
         if not wanted:
             raise Skipped(Cause.NO_GRADIENT)
+        if _recomputations[0]:
+            raise Skipped(Cause.RECOMPUTED)
         with _recording():
             outputs, vjp = ops.vjp(function, *(tensors[place] for place in wanted))
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -135,6 +146,15 @@ class MindSpore(Backend):
                 raise Skipped(Cause.NO_GRADIENT)
             found = vjp(*(Tensor(np.ones(tensor.shape, np.float32), tensor.dtype) for tensor in outputs))
         return list(found) if isinstance(found, tuple) else [found]
+
+
+def _counting(change: int, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def hook(*args: Any) -> Any:
+        _recomputations[0] += change
+        return original(*args)
+
+    return hook
 
 
 def _parameter_of(tensor: Any, like: Any) -> Any:

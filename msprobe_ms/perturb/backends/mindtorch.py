@@ -8,7 +8,6 @@ from typing import Any
 from mindspore import Tensor
 
 from msprobe.cell_dump.backends.mindtorch.framework import FRAMEWORK
-
 from msprobe.perturb.finding import Stage
 
 from .mindspore import MindSpore
