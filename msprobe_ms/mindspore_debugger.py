@@ -28,6 +28,8 @@ from msprobe.grad_probe.backends.mindspore import attach
 from msprobe.grad_probe.probe import GradProbe
 from msprobe.graph_save.collector import GraphCollector
 from msprobe.graph_save.kernel.collector import KernelDump
+from msprobe.perturb.backends import mindspore as perturb
+from msprobe.perturb.perturber import Perturber
 from msprobe.stage_control import on_either
 
 
@@ -39,7 +41,7 @@ class PrecisionDebugger(Debugger):
     dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
-    _collectors: "Collectors | Gradients"
+    _collectors: "Collectors | Gradients | SecondRuns"
 
     @property
     def _framework(self) -> str:  # type: ignore[override]  # here it is known only when collecting begins
@@ -57,7 +59,9 @@ class PrecisionDebugger(Debugger):
         self._save(variable, name, save_backward)
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients":
+    def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients | SecondRuns":
+        if settings.task == "free_benchmark":
+            return SecondRuns(settings)
         return Gradients(settings) if settings.task == "grad_probe" else Collectors(settings)
 
     @classmethod
@@ -82,6 +86,22 @@ class Gradients(GradProbe):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, _attach)
         self.is_torch = torch_on_mindspore()
+
+
+class SecondRuns(Perturber):
+    """Runs functions of MindSpore, or of PyTorch's API on it, a second time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.is_torch = torch_on_mindspore()
+        super().__init__(settings, _perturbed_functions(self.is_torch), "mindtorch" if self.is_torch else "mindspore")
+
+
+def _perturbed_functions(is_torch: bool) -> type[perturb.MindSpore]:
+    if not is_torch:
+        return perturb.MindSpore
+    from msprobe.perturb.backends.mindtorch import MindTorch  # here: it imports torch
+
+    return MindTorch
 
 
 def _attach(optimizer: Any, probe: GradProbe) -> None:

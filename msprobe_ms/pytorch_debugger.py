@@ -12,6 +12,8 @@ from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
 from msprobe.grad_probe.backends.pytorch import attach
 from msprobe.grad_probe.probe import GradProbe
+from msprobe.perturb.backends.pytorch import PyTorch
+from msprobe.perturb.perturber import Perturber
 
 
 class PrecisionDebugger(Debugger):
@@ -25,9 +27,11 @@ class PrecisionDebugger(Debugger):
     _framework = "pytorch"
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe":
+    def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe | Perturber":
         if settings.task == "grad_probe":
             return GradProbe(settings, attach)
+        if settings.task == "free_benchmark":
+            return Perturber(settings, PyTorch, "pytorch")
         if settings.level == "L2":
             raise SettingsError(
                 'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'

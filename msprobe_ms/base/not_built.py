@@ -23,10 +23,6 @@ COMMANDS = {
 }
 """Commands of msprobe 8.1 and 26 by name, and what to do instead."""
 
-
-TASKS = {"free_benchmark": 'the tasks "statistics", "tensor" and "structure"'}
-"""Tasks that are known and not served, and what can be had instead."""
-
 _MSPROBE = "in msprobe its tool for PyTorch alone reads it"
 
 WITHOUT_EFFECT = {

@@ -19,13 +19,14 @@ from .checks import absolute, existing, flag, folder, listed, one_of, shown, siz
 from .errors import SettingsError, UsageError
 from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
-from .not_built import TASKS, WITHOUT_EFFECT
+from .not_built import WITHOUT_EFFECT
 from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
     PRECHECK,
     SECTIONS,
     CollectSettings,
     ExceptionDumpSettings,
+    FreeBenchmarkSettings,
     GradProbeSettings,
     OverflowCheckSettings,
     Section,
@@ -138,8 +139,9 @@ def collect_options(settings: "Settings") -> CollectOptions:
     """What a task and its section record."""
     section = settings.section
     if not isinstance(section, CollectSettings):
-        # kernels are collected by the framework, gradients at the optimizer
-        if isinstance(section, StructureSettings | GradProbeSettings) or settings.level == "L2":
+        # kernels are collected by the framework, gradients at the optimizer; second runs are compared at once
+        is_elsewhere = isinstance(section, StructureSettings | GradProbeSettings | FreeBenchmarkSettings)
+        if is_elsewhere or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
         if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings):
             return CollectOptions(DataMode(), saves=True)
@@ -215,14 +217,11 @@ def load(
     arguments = {key: value for key, value in arguments.items() if value is not None}
     written = {"dump_path": "./dump_path"} if config_path is None else read(config_path)
     origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
-    return supported(parse_settings({**written, **arguments}, origin), origin)
+    return noted(parse_settings({**written, **arguments}, origin), origin)
 
 
-def supported(settings: Settings, origin: "Origin") -> Settings:
-    """The same settings; SettingsError where this version does not have the task. What has no effect is logged once."""
-    if settings.task in TASKS:
-        what = f"{shown(settings.task)} is known, but this version does not have it yet"
-        raise SettingsError(f"{origin.common('task')}: {what}; use what it has: {TASKS[settings.task]}")
+def noted(settings: Settings, origin: "Origin") -> Settings:
+    """The same settings; what has no effect, or costs memory, is logged once."""
     if settings.async_dump and settings.level != "L2":
         waits = "tensors wait in memory, up to half of what is free at start; collect few at a time"
         once("async_dump", f"{origin.common('async_dump')}: {waits}")
@@ -251,7 +250,7 @@ class Origin:
 
 
 def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
-    """The settings of a configuration, also those that `supported` refuses; other tasks' sections are not read."""
+    """The settings of a configuration; other tasks' sections are not read."""
     sections = (*SECTIONS, *PRECHECK)
     unknown = [key for key in contents if key not in (*settings_of(Settings), *sections)]
     for marks, what, taker in OTHER_FILES:
@@ -283,6 +282,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task in ("overflow_check", "exception_dump") and settings.level == "debug":
         what = f'task "{settings.task}" looks at calls, and level "debug" saves what you name'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
+    if settings.task == "free_benchmark" and settings.level != "L1":
+        what = 'task "free_benchmark" runs single functions a second time; write "L1"'
+        raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings
@@ -348,7 +350,7 @@ def stage_settings(
             f"{origin.common('level')}: kernels are dumped by the framework, of the process as a whole; "
             'choose "L0", "L1", "mix" or "debug" for a stage'
         )
-    return supported(settings, origin)
+    return noted(settings, origin)
 
 
 def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:

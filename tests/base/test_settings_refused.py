@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from msprobe.base.not_built import TASKS
 from msprobe.base.sections import FreeBenchmarkSettings, GradProbeSettings
 from msprobe.base.settings import load
 
@@ -125,6 +124,10 @@ REFUSED = [
         *("free_benchmark.pert_mode", '"add_noise" cannot be fixed', 'use "improve_precision"'),
     ),
     (
+        {"task": "free_benchmark", "level": "mix"},
+        *("level", 'task "free_benchmark" runs single functions', 'write "L1" instead of "mix"'),
+    ),
+    (
         {"task": "free_benchmark", "free_benchmark": {"handler_type": "fix", "fuzz_stage": "backward"}},
         *("free_benchmark.fuzz_stage", '"backward" cannot be fixed', 'use "forward"'),
     ),
@@ -217,38 +220,14 @@ def test_a_yaml_file_is_no_configuration(configs, refusal):
     assert refusal(configs / "rl.yaml").endswith("the name does not end in .json; rename the file if it holds JSON")
 
 
-# Known, and not built yet
-
-LATER = [
-    ({"task": "free_benchmark"}, "task"),
-]
+# The sections of tasks
 
 
-@pytest.mark.parametrize(("contents", "where"), LATER, ids=[json.dumps(row[0]) for row in LATER])
-def test_what_is_not_built_yet_says_so_and_what_there_is(config, contents, where, refusal):
-    path = config(**contents)
-    message = refusal(path)
-    assert message.startswith(f"{path}, {where}: ")
-    assert "is known, but this version does not have it yet; use what it has: " in message
-
-
-def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
-    message = refusal(task="free_benchmark")
-    assert message == (
-        'argument "task" of PrecisionDebugger: "free_benchmark" is known, but this version does not have it yet; '
-        'use what it has: the tasks "statistics", "tensor" and "structure"'
-    )
-
-
-def test_a_mistake_is_told_before_what_is_not_built(config, refusal):
+def test_a_section_refuses_what_its_task_does_not_know(config, refusal):
     assert '"gpu" is not known here' in refusal(config(task="free_benchmark", free_benchmark={"fuzz_device": "gpu"}))
 
 
-def test_a_feature_comes_by_taking_its_row_away(config, monkeypatch):
-    for task in list(TASKS):
-        monkeypatch.delitem(TASKS, task)
-    for contents, _ in LATER:
-        load(config(**contents))
+def test_sections_of_tasks_are_read(config):
     settings = load(
         config(task="free_benchmark", free_benchmark={"list": ["mindspore.ops.bmm"], "handler_type": "fix"})
     )

@@ -1,10 +1,10 @@
 """The debugger never changes the training: processes with and without it are compared bit by bit.
 
-Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, and 2 with
-the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md) one run of each network is taken
-here by a fixed rule, `covering` in tests/training/bits.py: over all networks every level meets every task, and both
-meet both modes. Each run is a process of its own; it is compared with a bare one, and each step of its dump with a
-count by hand (tests/training/calls.py).
+Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, 4 with
+second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md) one run of
+each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every level meets
+every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and each step of
+its dump with a count by hand (tests/training/calls.py).
 The bits of every step are compared, so that the first that differs is enough; `make verify` compares with two bare
 ones, one in each mode, which must agree, and takes twice the steps, which gives a race more chances.
 """
@@ -60,11 +60,25 @@ def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous):
     assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
 
 
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    ("net", "stage", "asynchronous"),
+    [
+        *(("in_place", "forward", True), ("recomputed", "backward", False), ("recomputed_early", "forward", True)),
+        *(("halves", "forward", False), ("chance", "backward", True), ("attention", "backward", False)),
+    ],
+)
+def test_training_is_bit_identical_when_calls_are_run_a_second_time(net, stage, asynchronous):
+    run = bits.Run(net, bits.SECOND_RUNS, stage, asynchronous)
+    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
+    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+
+
 def test_what_is_run_here_covers_the_grid():
     runs = bits.covering()
     assert len(bits.NETS) >= 12
     assert set(runs) <= set(bits.grid())
-    assert len(bits.grid()) == len(bits.NETS) * 32
+    assert len(bits.grid()) == len(bits.NETS) * 36
     both = (False, True)
     assert [r.net for r in runs] == list(bits.NETS)
     assert {(r.level, r.task) for r in runs} == set(product(bits.LEVELS, bits.TASKS))

@@ -1,6 +1,7 @@
 """Trainings as processes of their own, with and without the debugger: which there are, and whether they are equal."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -32,6 +33,10 @@ WATCHING = "watching"
 """The level, for it is that of no dump, of a training at mix in which only what shows something is written."""
 WATCHED = ("overflow_check", "trigger", "exception_dump")
 
+SECOND_RUNS = "free_benchmark"
+"""The level of a training whose calls are run a second time; its task is the stage."""
+STAGES = {"forward": ("--perturb", "bit_noise", "forward"), "backward": ("--perturb", "change_value", "backward")}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -44,9 +49,10 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level, with every task, watching, and with the monitor, in both modes of the pipeline."""
+    """Every network at every level with every task, watching, with second runs, and monitored, in both modes."""
     collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
     collected += [Run(n, WATCHING, task, mode) for n in NETS for task in WATCHED for mode in MODES]
+    collected += [Run(n, SECOND_RUNS, stage, mode) for n in NETS for stage in STAGES for mode in MODES]
     return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
 
 
@@ -114,6 +120,8 @@ def _options(run: Run, folder: Path) -> tuple[str, ...]:
         return ("--monitor", str(folder))
     if run.level == WATCHING:
         return ("--collect", str(folder), "--level", "mix", "--task", run.task)
+    if run.level == SECOND_RUNS:
+        return ("--collect", str(folder), "--level", "L1", "--task", SECOND_RUNS, *STAGES[run.task])
     return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
 
 
@@ -121,6 +129,8 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
         return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
+    if run.level == SECOND_RUNS:
+        return [_second_runs(folder, steps)], {"every step": True, "some compared": bool(CALLS[run.net].at("L1"))}
     ranks = [folder / f"step{step}" / "rank" for step in range(steps)]
     if run.task == "overflow_check":
         return [(named(rank), recorded(rank)) for rank in ranks], (CALLS[run.net].at("mix"), Calls())
@@ -129,6 +139,13 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     if run.task == "trigger":
         return [recorded(rank) != Calls() for rank in ranks[1:]], True
     return [recorded(rank) for rank in ranks], CALLS[run.net].at(run.level)
+
+
+def _second_runs(folder: Path, steps: int) -> dict[str, bool]:
+    """Whether the summary has every step, and any call that was run a second time; and if one of these failed."""
+    found = json.loads((folder / "free_benchmark_summary.json").read_text())
+    failed = {"failed": True} if "failed" in found["skipped"] else {}
+    return {"every step": found["steps"] == list(range(steps)), "some compared": found["compared"] > 0, **failed}
 
 
 def _kinds(folder: Path, step: int) -> set[str]:

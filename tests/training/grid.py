@@ -23,6 +23,8 @@ from bits import (
     MODES,
     MONITOR,
     NETS,
+    SECOND_RUNS,
+    STAGES,
     TASKS,
     WATCHED,
     WATCHING,
@@ -50,6 +52,10 @@ there is a dump where something was raised, and only there.
 
 In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
 each step must have left rows of activations, gradients, weights and the loss.
+
+In the rows `free_benchmark` every function is run a second time: in the first two columns with the lowest bit of an
+input flipped, and its outputs are compared; in the next two with two values of an input exchanged, and its gradients
+are compared. No second run may have failed.
 
 """
 
@@ -85,7 +91,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
-    levels = (*LEVELS, WATCHING, MONITOR)
+    levels = (*LEVELS, WATCHING, SECOND_RUNS, MONITOR)
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
     )
@@ -162,6 +168,9 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
         watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
         seconds = sum(outcome.seconds for outcome in watched if outcome)
         rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])
+        twice = [known.get(Run(net, SECOND_RUNS, stage, mode)) for stage in STAGES for mode in MODES]
+        seconds = sum(outcome.seconds for outcome in twice if outcome)
+        rows.append([net, SECOND_RUNS, *map(_shown, twice), *[""] * (len(columns) - len(twice)), f"{seconds:.0f}"])
     trained = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     facts = [*((key, str(value)) for key, value in header.items()), ("date", trained)]
     facts += [("seconds", f"{sum(outcome.seconds for outcome in known.values()):.0f} in the collected trainings")]

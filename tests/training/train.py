@@ -1,8 +1,9 @@
 """Train one of the networks for some steps and print what the training was, bit by bit.
 
-Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T --summary S]
-[--monitor DIR] [--steps N] [--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss,
-returned gradients, parameters and optimizer states, and the states of the Python, numpy and MindSpore generators.
+Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T --summary S
+--perturb MODE STAGE] [--monitor DIR] [--steps N] [--asynchronous]`. The last line of standard output is the SHA-256
+over every step's loss, returned gradients, parameters and optimizer states, and the states of the Python, numpy and
+MindSpore generators.
 """
 
 import argparse
@@ -74,6 +75,7 @@ def arguments():
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", default="statistics")
     parser.add_argument("--summary", default="statistics")
+    parser.add_argument("--perturb", nargs=2, metavar=("MODE", "STAGE"))
     parser.add_argument("--asynchronous", action="store_true")
     return parser.parse_args()
 
@@ -95,6 +97,8 @@ def collecting(args):
         settings |= {"task": "statistics", "statistics": {"trigger": fires}}
     if args.summary != "statistics":
         settings[args.task] = {"summary_mode": args.summary}
+    if args.perturb:
+        settings[args.task] = dict(zip(("pert_mode", "fuzz_stage"), args.perturb, strict=True))
     (folder / "config.json").write_text(json.dumps(settings))
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
     if args.level == "debug":

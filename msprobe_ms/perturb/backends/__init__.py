@@ -1,0 +1,1 @@
+"""How the API calls of a framework are run a second time."""

@@ -1,0 +1,145 @@
+"""What the second runs of a training found, as data; `wording.py` makes sentences of it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Mode(Enum):
+    """How the inputs of the second run differ (`pert_mode`)."""
+
+    IMPROVE_PRECISION = "improve_precision"
+    ADD_NOISE = "add_noise"
+    BIT_NOISE = "bit_noise"
+    CHANGE_VALUE = "change_value"
+    NO_CHANGE = "no_change"
+
+
+class Stage(Enum):
+    """What is compared: the outputs of the call, or the gradients of its inputs (`fuzz_stage`)."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+class Cause(Enum):
+    """Why a call was not run a second time, or not compared.
+
+    | cause | the call |
+    |---|---|
+    | `NO_TENSOR` | no argument is a tensor |
+    | `NO_INPUT` | there are tensors, and none has a floating-point dtype |
+    | `EMPTY` | the input has no elements |
+    | `TOO_SMALL` | all elements of the input are smaller than the noise |
+    | `TOO_FEW` | the input has fewer than two elements, and nothing can be exchanged |
+    | `FORMAT` | the mode does not apply to the input's dtype: bfloat16 with `bit_noise`, float8 |
+    | `NOTHING_TO_RAISE` | every floating-point tensor has float32 or float64 already |
+    | `RANDOM` | it draws random numbers |
+    | `CODE` | an argument is a function of the user, which would be run twice |
+    | `FOREIGN` | a tensor is in a container or of a class that cannot be copied safely |
+    | `TRANSFORM` | it runs inside `vmap`, `grad` or another transform of functions |
+    | `NO_DATA` | a tensor has no elements now: its storage was set free, or it is only an initializer |
+    | `NO_GRADIENT` | no input, or no output, can have a gradient |
+    | `RECOMPUTED` | it is recomputed by MindSpore during a backward, where no further gradient can be taken |
+    | `IN_PLACE` | it changes its arguments, which a fix could not take back |
+    | `FAILED` | the second run raised an exception |
+    """
+
+    NO_TENSOR = "no tensor"
+    NO_INPUT = "no input"
+    EMPTY = "empty"
+    TOO_SMALL = "too small"
+    TOO_FEW = "too few"
+    FORMAT = "format"
+    NOTHING_TO_RAISE = "nothing to raise"
+    RANDOM = "random"
+    CODE = "code"
+    FOREIGN = "foreign"
+    TRANSFORM = "transform"
+    NO_DATA = "no data"
+    NO_GRADIENT = "no gradient"
+    RECOMPUTED = "recomputed"
+    IN_PLACE = "in place"
+    FAILED = "failed"
+
+
+class Skipped(Exception):  # no error: it ends the preparation of a second run that is not to be made
+    """This call is not run a second time."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.value)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's that calls an API: `file` is empty where none is known."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two outputs of a call differ.
+
+    `ratio` is the larger of the largest quotients of their elements, either way; 8.0 where a sign flipped. `change` and
+    `size` are the sums of squares of the difference and of the original. `unequal` elements differ at all;
+    `non_finite`: of exactly one of the two the element is finite.
+    """
+
+    ratio: float
+    change: float
+    size: float
+    unequal: int
+    non_finite: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How strongly the calls of one API at one line amplify a change of their inputs.
+
+    `condition` is the relative change of the outputs divided by that of the inputs, in the 2-norm: of the call `worst`,
+    in `step`, where it is largest, and `typical` its median over the calls. `usual` is the median of `typical` over the
+    other lines of the same API (`of_kind`), or of the run where there are fewer than two; None where this is the
+    only line. `excess` is `condition` divided by it.
+    """
+
+    stem: str
+    place: Place
+    worst: str
+    step: int
+    calls: int
+    condition: float
+    typical: float
+    usual: float | None
+    of_kind: bool
+    excess: float
+    inconsistent: int
+    max_rel: float
+    non_finite: int
+
+    @property
+    def is_ill_conditioned(self) -> bool:
+        """Whether a change of the inputs costs a digit, and more than it does elsewhere."""
+        return self.condition >= AMPLIFIES and self.excess >= AMPLIFIES
+
+
+AMPLIFIES = 10.0
+"""From this on a change is amplified: one decimal digit is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one rank found so far; `sensitivities` with the largest excess first."""
+
+    rank: int | None
+    mode: Mode
+    stage: Stage
+    steps: tuple[int, ...]
+    compared: int
+    inconsistent: int
+    fixed: int
+    skipped: tuple[tuple[Cause, int], ...]
+    sensitivities: tuple[Sensitivity, ...]

@@ -1,0 +1,126 @@
+"""The collector of a debugger with the task `free_benchmark`: it has the chosen APIs replaced while it is open.
+
+With `check` the training is not changed. With `fix` it is, as asked: calls are computed in float32.
+"""
+
+from typing import Any
+
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.framework import check_model, roots_of
+from msprobe.base.log import logger, once
+from msprobe.base.patches import Patches
+from msprobe.base.sections import FreeBenchmarkSettings
+from msprobe.base.settings import Settings
+from msprobe.store.free_benchmark import summary_path, write_summary
+from msprobe.store.layout import tool
+from msprobe.store.writer import StepFolder
+
+from . import wording
+from .apis import calls_of, chosen
+from .backend import Backend
+from .described import described
+from .finding import Mode, Place, Stage
+from .session import Session, Where
+
+
+class Perturber:
+    """Runs calls a second time; the methods are those of `Collecting`.
+
+    SettingsError for an API that is unknown, or a stage that the framework does not have.
+    """
+
+    def __init__(self, settings: Settings, backend: type[Backend], framework: str) -> None:
+        """`framework` is the name of the framework for the summary."""
+        section = settings.section
+        assert isinstance(section, FreeBenchmarkSettings)
+        self._framework, self._backend, stage = framework, backend, Stage(section.fuzz_stage)
+        if stage not in backend.stages:
+            raise SettingsError(
+                f'free_benchmark.fuzz_stage: "{stage.value}" is not available with {framework}; use '
+                f'"{backend.stages[0].value}"'
+            )
+        self._session = Session(backend(), Mode(section.pert_mode), stage, section.handler_type == "fix")
+        self._patches, self._guards = Patches(), Patches()
+        self._functions = calls_of(backend, chosen(backend, section.apis), self._current, self._patches)
+        self._planned = False
+        self._named: list[tuple[str, Place]] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are run a second time."""
+        return self._session.on
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step has begun and is not ended."""
+        return self._session.where is not None
+
+    @property
+    def has_model(self) -> bool:
+        """None is needed."""
+        return True
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected."""
+        if model is not None:
+            check_model(model, self._backend.framework.module, self._backend.framework.kind)
+        if token_range is not None:
+            raise UsageError('start(): task "free_benchmark" has no token_range; leave it out')
+        self._backend.check()
+
+    def open(self, model: Any, folder_of: Any, token_range: Any = None) -> None:
+        """Begin, or go on, with a step."""
+        step_folder: StepFolder = folder_of("")
+        if not self._planned:
+            self._planned = True
+            self._backend.guard(self._current, self._guards, self._patches)
+        roots = [] if model is None else [root for _, root in roots_of(model, self._backend.framework.kind)]
+        self._functions.plan(roots, "list")
+        folder = step_folder.folder
+        rank = None if folder.name == "rank" else step_folder.header["run"]["rank"]
+        step = step_folder.header["run"]["step"]
+        self._session.resume(Where(folder.parent.parent, step, rank, step_folder.tally))
+        self._patches.install()
+        self._guards.install()
+
+    def expect(self, model: Any) -> None:
+        """Nothing is compiled for it."""
+
+    def give_way(self) -> None:
+        """It shares nothing with other debuggers."""
+
+    def shut(self) -> None:
+        """Put the framework's functions back, and write and log what was found so far."""
+        self._guards.remove()
+        self._patches.remove()
+        if self._session.on:
+            self._session.pause()
+            self._report()
+
+    def end_step(self) -> None:
+        """The same, and numbers start anew."""
+        self.shut()
+        self._session.end_step()
+
+    def _report(self) -> None:
+        where = self._session.where
+        if where is None:
+            return
+        try:
+            summary = self._session.summary()
+            write_summary(where.root, where.rank, described(summary, tool(), self._framework))
+        except OSError as cause:
+            path = summary_path(where.root, where.rank)
+            once(f"free_benchmark {cause.strerror}", wording.not_written(path, cause))
+            return
+        except Exception as cause:  # a debugger never stops the training because of itself
+            once("free_benchmark summary", wording.failed("the summary", cause))
+            return
+        named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][: wording.MOST]
+        if summary.sensitivities and named != self._named:  # not at each step the same
+            self._named = named
+            for line in wording.leaders(summary.sensitivities):
+                logger.warning(line)
+
+    def _current(self) -> Session | None:
+        return self._session

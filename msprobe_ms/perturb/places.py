@@ -1,0 +1,49 @@
+"""The line of the user's that calls an API."""
+
+import linecache
+import sys
+from types import CodeType, FrameType
+
+from .finding import Place
+
+_FRAMEWORKS = ("msprobe", "mindspore", "torch", "msadapter", "mindtorch")
+
+
+class Places:
+    """Lines by the code and the instruction that called; a line is looked up at its first sight only."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Place] = {}
+        self._kept: list[CodeType] = []  # so that an identity is never used again for another one
+
+    def of_caller(self) -> Place:
+        """The innermost line on the stack that is neither ours nor the framework's; of the framework where none is."""
+        frame: FrameType | None = sys._getframe(1)
+        inner: FrameType | None = None
+        while frame is not None:
+            package = _package(frame)
+            if package not in _FRAMEWORKS:
+                return self._place(frame)
+            if inner is None and package != "msprobe":
+                inner = frame
+            frame = frame.f_back
+        return Place() if inner is None else self._place(inner)
+
+    def _place(self, frame: FrameType) -> Place:
+        code = frame.f_code
+        key = id(code), frame.f_lasti
+        place = self._known.get(key)
+        if place is None:
+            self._kept.append(code)
+            try:
+                source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            except Exception:  # a loader of the user's own, which may raise anything
+                source = ""
+            place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, source)
+        return place
+
+
+def _package(frame: FrameType) -> str:
+    """The package that code is of; what `exec` runs may have globals without a name."""
+    name = frame.f_globals.get("__name__")
+    return name.partition(".")[0] if type(name) is str else ""

@@ -1,0 +1,211 @@
+"""One call is run a second time: what is run, what is compared, and what a fix gives in the place of the result.
+
+The second run of a check comes before the training's own, with copies of all tensors: whatever an API changes in place
+it changes in the copies, and what is kept until the comparison is the values of the outputs alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.base.statistic import Array
+
+from .arguments import Arguments, outputs_of, rebuilt
+from .backend import Backend
+from .comparison import difference, judged, relative
+from .finding import Cause, Difference, Mode, Skipped, Stage
+from .formats import RAISED, Format
+from .perturbation import perturbed
+
+Function = Callable[..., Any]
+Outcome = Callable[[tuple[Any, ...], Any], Any]
+"""Makes of positional arguments and what a call returned the call's result."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The values of one output or gradient."""
+
+    place: int | None
+    values: Array
+    of: Format
+
+
+@dataclass(frozen=True)
+class SecondRun:
+    """What a second run gave. `input_change` is the relative change of its input, in the 2-norm.
+
+    With `improve_precision` that is the unit roundoff of the lowest format that was raised. Where gradients are
+    compared both runs are ours, and `gradients` is the comparison.
+    """
+
+    input_change: float
+    outputs: tuple[Output, ...]
+    gradients: tuple["Compared", ...] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One output of the training's own run beside that of the second; `max_rel` is None where they are consistent."""
+
+    place: int | None
+    dtype: str
+    shape: tuple[int, ...]
+    found: Difference
+    max_rel: float | None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A function with the arguments that it was called with."""
+
+    function: Function
+    arguments: Arguments
+    outcome: Outcome
+
+    def outputs(self, tensors: Sequence[Any]) -> list[tuple[int | None, Any]]:
+        """The tensors that a run with other tensors gives."""
+        arguments = self.arguments.replaced(tensors)
+        result = self.function(*arguments.positional, **arguments.keywords)
+        return outputs_of(self.outcome(arguments.positional, result))
+
+
+class SecondRuns:
+    """Runs calls a second time, in one mode and stage. `outcome` makes of arguments and a return value the result."""
+
+    def __init__(self, backend: Backend, mode: Mode, stage: Stage, outcome: Outcome) -> None:
+        self._backend, self._mode, self._stage, self._outcome = backend, mode, stage, outcome
+
+    # ---- check: before the training's own run, and after it ---------------------------------------------------------
+
+    def before(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SecondRun:
+        """Run what the training is about to run. Raises Skipped, and whatever the framework raises."""
+        backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
+        tensors = run.arguments.tensors()
+        backend.refuse(tensors)
+        with backend.unnoticed(tensors), ExitStack() as inside:
+            others, change = self._perturbed(run.arguments, tensors)
+            first, wanted = list[tuple[int | None, Any]](), list[int]()
+            if self._stage is Stage.BACKWARD:
+                wanted = self._wanted(tensors)
+                first = self._gradients(run, list(map(backend.copy, tensors)), wanted)
+            if self._mode is Mode.IMPROVE_PRECISION:
+                inside.enter_context(backend.in_full_precision(tensors))
+            if self._stage is Stage.BACKWARD:
+                return SecondRun(change, (), self._pairs(first, self._read(self._gradients(run, others, wanted))))
+            return SecondRun(change, self._read(run.outputs(others)))
+
+    def after(self, second: SecondRun, result: Any) -> tuple[Compared, ...]:
+        """Compare what the training's own run gave. ValueError where the outputs do not correspond."""
+        if self._stage is Stage.BACKWARD:
+            return second.gradients
+        originals = outputs_of(result)
+        with self._backend.unnoticed([tensor for _, tensor in originals]):
+            return self._pairs(originals, second.outputs)
+
+    def _perturbed(self, arguments: Arguments, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+        """The tensors of the second run, and the relative change of the input."""
+        if self._mode is Mode.IMPROVE_PRECISION:
+            return self._raised(tensors)
+        backend, causes = self._backend, list[Cause]()
+        for place in arguments.target(lambda tensor: backend.format(tensor) is not None):
+            of = backend.format(tensors[place])
+            if of is None:
+                continue
+            values = backend.values(tensors[place])
+            other = perturbed(self._mode, values, of)
+            if isinstance(other, Cause):
+                causes.append(other)
+                continue
+            found = difference(values, other, of)
+            made = backend.copy(tensors[place]) if other is values else backend.with_values(other, tensors[place])
+            others = [made if at == place else backend.copy(tensor) for at, tensor in enumerate(tensors)]
+            return others, relative(found.change, found.size)
+        raise Skipped(causes[0])
+
+    def _raised(self, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+        backend = self._backend
+        formats = [of for tensor in tensors if (of := backend.format(tensor))]
+        if not formats:
+            raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
+        low = [of for of in (*formats, backend.lower_format(tensors)) if of in RAISED]
+        if not low:
+            raise Skipped(Cause.NOTHING_TO_RAISE)
+        others = [
+            backend.raised(tensor) if backend.format(tensor) in RAISED else backend.copy(tensor) for tensor in tensors
+        ]
+        return others, max(of.unit_roundoff for of in low)
+
+    def _wanted(self, tensors: Sequence[Any]) -> list[int]:
+        """The places of the inputs whose gradients are compared: those that the training needs, or else all."""
+        floating = [place for place, tensor in enumerate(tensors) if self._backend.format(tensor)]
+        return [place for place in floating if self._backend.needs_gradient(tensors[place])] or floating
+
+    def _gradients(self, run: _Run, tensors: list[Any], wanted: list[int]) -> list[tuple[int | None, Any]]:
+        with self._backend.unnoticed(tensors):  # each of both runs draws the same random numbers
+            found = self._backend.gradients(lambda o: [tensor for _, tensor in run.outputs(o)], tensors, wanted)
+        arrived = [(place, gradient) for place, gradient in zip(wanted, found, strict=True) if gradient is not None]
+        if not arrived:
+            raise Skipped(Cause.NO_GRADIENT)
+        return [(None, arrived[0][1])] if len(arrived) == 1 else list(arrived)
+
+    def _read(self, results: Sequence[tuple[int | None, Any]]) -> tuple[Output, ...]:
+        backend = self._backend
+        backend.framework.settle([("", tensor) for _, tensor in results])  # here: an error of ours stays with us
+        return tuple(Output(p, backend.values(tensor), of) for p, tensor in results if (of := backend.format(tensor)))
+
+    def _pairs(self, originals: Sequence[tuple[int | None, Any]], others: Sequence[Output]) -> tuple[Compared, ...]:
+        backend = self._backend
+        floating = [(place, tensor, of) for place, tensor in originals if (of := backend.format(tensor))]
+        if len(floating) != len(others):
+            raise ValueError(f"the second run gave {len(others)} floating-point outputs instead of {len(floating)}")
+        floor = 0.0 if self._mode is Mode.NO_CHANGE else None
+        pairs = []
+        for (place, tensor, of), other in zip(floating, others, strict=True):
+            found = difference(backend.values(tensor), other.values, other.of, floor)
+            max_rel = judged(self._mode, found, of.tolerance)
+            pairs.append(Compared(place, str(tensor.dtype), tuple(tensor.shape), found, max_rel))
+        return tuple(pairs)
+
+    # ---- fix: after the training's own run --------------------------------------------------------------------------
+
+    def generators(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """The state of random generators before a call that may be fixed. Raises Skipped."""
+        return self._backend.generators(Arguments(args, kwargs).tensors())
+
+    def fixed(
+        self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, before: bytes
+    ) -> Any:
+        """The result of a call in float32, in the dtypes and the structure of `result`, recorded for gradients.
+
+        `before` is the state of the generators before the call. Raises Skipped, and whatever the framework raises.
+        """
+        backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
+        tensors, originals = run.arguments.tensors(), outputs_of(result)
+        backend.refuse(tensors)
+        low = [*map(backend.format, tensors), backend.lower_format(tensors)]
+        if not any(of in RAISED for of in low):
+            raise Skipped(Cause.NOTHING_TO_RAISE)
+        if backend.generators(tensors) != before:
+            raise Skipped(Cause.RANDOM)
+        taken = list(map(backend.memory, tensors))
+        if any(_overlaps(backend.memory(output), taken) for _, output in originals):
+            raise Skipped(Cause.IN_PLACE)
+        others = [self._input_of_fix(tensor) for tensor in tensors]
+        with backend.in_full_precision(tensors):
+            results = run.outputs(others)
+        backend.framework.settle([("", tensor) for _, tensor in results])
+        if [tuple(tensor.shape) for _, tensor in results] != [tuple(tensor.shape) for _, tensor in originals]:
+            raise ValueError("the second run gave outputs of other shapes")
+        return rebuilt(result, [backend.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)])
+
+    def _input_of_fix(self, tensor: Any) -> Any:
+        """What gets no gradient is copied: running statistics are updated by the training's own run."""
+        if self._backend.format(tensor) in RAISED:
+            return self._backend.raised(tensor, recorded=True)
+        return tensor if self._backend.needs_gradient(tensor) else self._backend.copy(tensor)
+
+
+def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in others)

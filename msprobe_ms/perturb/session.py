@@ -1,0 +1,215 @@
+"""The calls between `start` and `stop`: each is run a second time beside the training's own run, and compared.
+
+Whatever goes wrong in here is logged once per API and cause, and never reaches the training.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.errors import reason
+from msprobe.base.log import logger, once
+from msprobe.base.nested import tree_of
+from msprobe.base.tally import Tally
+from msprobe.cell_dump.forward import outcome, results_of
+from msprobe.store.free_benchmark import TABLE, Row, append
+
+from . import wording
+from .backend import Backend
+from .comparison import relative
+from .finding import Cause, Mode, Place, Skipped, Stage, Summary
+from .places import Places
+from .ranking import Line, ranked
+from .second_run import Compared, SecondRun, SecondRuns
+
+_USUAL = (Cause.NO_TENSOR, Cause.NOTHING_TO_RAISE)
+_UNSUPPORTED = (Cause.NO_INPUT, Cause.NO_GRADIENT)
+
+
+@dataclass(frozen=True)
+class Where:
+    """The step that is open: where its rows go, its number, the rank, and what records that there was something."""
+
+    root: Path
+    step: int
+    rank: int | None
+    tally: Tally | None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that is being made."""
+
+    name: str
+    stem: str
+    place: Place
+
+
+class Session:
+    """What `alias_patching.recorded` asks of whoever records; one for a debugger, over all steps."""
+
+    def __init__(self, backend: Backend, mode: Mode, stage: Stage, fixes: bool) -> None:
+        self.backend, self.mode, self.stage, self._fixes = backend, mode, stage, fixes
+        self.on = self.busy = False
+        self.where: Where | None = None
+        self._runs = SecondRuns(backend, mode, stage, outcome)
+        self._places = Places()
+        self._lines: dict[tuple[str, Place], Line] = {}
+        self._numbers: Counter[str] = Counter()
+        self._steps: set[int] = set()
+        self._counts: Counter[str] = Counter()
+        self._skipped: Counter[Cause] = Counter()
+        self._thread = threading.get_ident()
+
+    # ---- between start and stop ------------------------------------------------------------------------------------
+
+    def resume(self, where: Where) -> None:
+        """Calls of this thread are run a second time from here on."""
+        self.where, self._thread, self.on = where, threading.get_ident(), True
+        self._steps.add(where.step)
+
+    def pause(self) -> None:
+        """No more calls."""
+        self.on = False
+
+    def end_step(self) -> None:
+        """Numbers start anew."""
+        self.on, self.where = False, None
+        self._numbers.clear()
+
+    def listens(self) -> bool:
+        """Whether a call made now is to be run a second time: none of those inside a run, and of no other thread."""
+        return self.on and not self.busy and threading.get_ident() == self._thread
+
+    def waited(self, handle: Any) -> None:
+        """Exchanges between ranks are not run a second time."""
+
+    # ---- a call ----------------------------------------------------------------------------------------------------
+
+    def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an API for the training, and a second time for us. What it returns or raises is passed on untouched.
+
+        A fix is the one exception: the result is that of the second run.
+        """
+        self.busy = True
+        try:
+            tree = self._guarded(tree_of, [*args, *kwargs.values()] if kwargs else args)
+            if tree is not None:
+                self.backend.framework.settle(tree.tensors)  # outside of every guard: errors of the training pass
+            if self.where is not None and self.where.tally is not None:
+                self.where.tally.any = True
+            number = self._numbers[stem]
+            self._numbers[stem] += 1
+            call = _Call(f"{stem}.{number}", stem, self._places.of_caller())
+            work = self._fix if self._fixes else self._check
+            result = work(call, function, args, kwargs)
+            if self._guarded(lambda: not tree_of(results_of(outcome(args, result))).tensors):
+                self._numbers[stem] -= 1  # no computation on tensors: as in a dump, as if it had not been called
+            return result
+        finally:
+            self.busy = False
+
+    call_collective = call_api
+
+    def _check(self, call: _Call, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        second = self._attempt(call, self._runs.before, function, args, kwargs)
+        result = function(*args, **kwargs)
+        if second is not None:
+            self._settle(args, result)
+            compared = self._attempt(call, self._runs.after, second, outcome(args, result))
+            if compared is not None:
+                self._guarded(self._record, call, second, compared)
+        return result
+
+    def _fix(self, call: _Call, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        before = self._attempt(call, self._runs.generators, args, kwargs)
+        result = function(*args, **kwargs)
+        if before is None:
+            return result
+        self._settle(args, result)
+        fixed = self._attempt(call, self._runs.fixed, function, args, kwargs, outcome(args, result), before)
+        if fixed is None:
+            return result
+        self._counts["fixed"] += 1
+        return fixed
+
+    def _settle(self, args: tuple[Any, ...], result: Any) -> None:
+        tree = self._guarded(tree_of, results_of(outcome(args, result)))
+        if tree is not None:
+            self.backend.framework.settle(tree.tensors)  # outside of every guard, as above
+
+    def _attempt(self, call: _Call, work: Callable[..., Any], *args: Any) -> Any:
+        """What `work` gives; None where the call is skipped or something of ours fails."""
+        try:
+            return work(*args)
+        except Skipped as skip:
+            self._skipped[skip.cause] += 1
+            if skip.cause not in _USUAL:
+                level = logging.WARNING if skip.cause in _UNSUPPORTED else logging.INFO
+                once(f"free_benchmark {call.stem} {skip.cause}", wording.skipped(call.name, skip.cause), level)
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self._skipped[Cause.FAILED] += 1
+            once(f"free_benchmark {call.stem} {type(cause).__name__}", wording.failed(call.name, cause))
+        return None
+
+    def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return work(*args)
+        except Exception as cause:  # a debugger never stops the training because of itself
+            once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training goes on")
+            return None
+
+    def _record(self, call: _Call, second: SecondRun, compared: tuple[Compared, ...]) -> None:
+        where = self.where
+        if where is None:
+            return
+        self._counts["compared"] += 1
+        line = self._lines.get((call.stem, call.place))
+        if line is None:
+            line = self._lines[call.stem, call.place] = Line(call.stem, call.place)
+        line.calls += 1
+        found = [each.found for each in compared]
+        line.non_finite += sum(each.non_finite for each in found)
+        if second.input_change > 0 and compared:
+            change = relative(sum(each.change for each in found), sum(each.size for each in found))
+            line.add(call.name, where.step, change / second.input_change)
+        rows = [self._row(call, where, each) for each in compared if each.max_rel is not None]
+        if not rows:
+            return
+        is_first = not line.inconsistent
+        line.inconsistent += len(rows)
+        line.max_rel = max(line.max_rel, *(row.max_rel for row in rows))
+        self._counts["inconsistent"] += len(rows)
+        if is_first:
+            logger.error(wording.inconsistent(rows[0], call.place))
+        try:
+            append(where.root, rows)
+        except OSError as cause:
+            once(f"free_benchmark {cause.strerror}", wording.not_written(where.root / TABLE, cause))
+
+    def _row(self, call: _Call, where: Where, each: Compared) -> Row:
+        assert each.max_rel is not None
+        return Row(
+            *(where.rank, self.mode.value, self.stage.value, where.step, call.name, each.max_rel),
+            *(each.dtype, each.shape, each.place),
+        )
+
+    # ---- what was found --------------------------------------------------------------------------------------------
+
+    def summary(self) -> Summary:
+        """Everything so far."""
+        return Summary(
+            rank=self.where.rank if self.where else None,
+            mode=self.mode,
+            stage=self.stage,
+            steps=tuple(sorted(self._steps)),
+            compared=self._counts["compared"],
+            inconsistent=self._counts["inconsistent"],
+            fixed=self._counts["fixed"],
+            skipped=tuple(sorted(self._skipped.items(), key=lambda each: each[0].value)),
+            sensitivities=ranked(self._lines.values()),
+        )
