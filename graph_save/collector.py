@@ -13,6 +13,7 @@ from msprobe.base.settings import Settings, collect_options, scope_of
 from msprobe.store.writer import StepFolder, Writer
 
 from .calls import GraphCalls, GraphsOnly
+from .limits import wrong_in_graphs
 from .operators import has_tensor_dump, synchronize
 from .planting import Planting
 from .transport.callback import listen
@@ -52,22 +53,8 @@ class GraphCollector:
     def check(self, model: Any, token_range: Any = None) -> None:
         """Refuse what cannot be collected in graphs."""
         level = self._settings.level
-        if level not in ("L0", "mix"):
-            raise UsageError(
-                f'start(): level "{level}" sees the calls that Python makes, and in graph mode it makes none; use '
-                'level "L0" for cells, "L2" for kernels, or mindspore.set_context(mode=mindspore.PYNATIVE_MODE)'
-            )
-        if self._settings.task == "exception_dump":
-            raise UsageError(
-                'start(): task "exception_dump" sees exceptions that pass through calls of Python, and in graph mode '
-                'there are none; use mindspore.set_context(mode=mindspore.PYNATIVE_MODE), or on Ascend level "L2"'
-            )
-        device = ms.get_context("device_target")
-        if device not in ("CPU", "Ascend"):
-            raise UsageError(
-                f"start(): cells in graphs are collected on a CPU and on Ascend, and the device is {device}; use "
-                "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
-            )
+        if wrong := wrong_in_graphs(level, self._settings.task, ms.get_context("device_target")):
+            raise UsageError(f"start(): {wrong}")
         if token_range is not None:
             raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")
         if model is not None:

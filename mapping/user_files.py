@@ -206,7 +206,7 @@ def load(path: Path, what: str) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError) as err:
         raise UsageError(f"{path}: {what} is no yaml that can be read: {one_line(err)}; correct it there") from err
     if held is None:
-        raise UsageError(f"{path}: {what} is empty; write rules into it, or leave the option out")
+        raise UsageError(f"{path}: {what} is empty; fill the file, or leave it out")
     return held
 
 

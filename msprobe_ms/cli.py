@@ -24,11 +24,14 @@ from msprobe.base.log import visible
 
 @dataclass(frozen=True)
 class Verb:
-    """The module of a verb, and its line in the help; `runs_script`: what follows its first argument is a script's."""
+    """The module of a verb, and its line in the help. `runs_script`: what follows its first argument is a script's;
+    `has_framework`: it reads `--framework` itself.
+    """
 
     module: str
     summary: str
     runs_script: bool = False
+    has_framework: bool = False
 
 
 VERBS = {
@@ -38,7 +41,9 @@ VERBS = {
     "config_check": Verb("msprobe.config_check.verb", "pack and compare configurations; compare two checkpoints"),
     "data2db": Verb("msprobe.monitor_convert.verb", "write what a monitor collected into a database"),
     "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
-    "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
+    "doctor": Verb(
+        "msprobe.doctor", "examine what a training will need; mend a dump whose process died", has_framework=True
+    ),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
     "mapping": Verb("msprobe.compare.suggest.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
@@ -191,7 +196,7 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
         parser.parse_args(head)
         parser.print_help()
         return "", []
-    parser.parse_args(head)
+    framework = parser.parse_args(head).framework
     if f"{verb} {rest[0] if rest else ''}" in VERBS:
         verb, rest = f"{verb} {rest[0]}", rest[1:]
     elif inner := [name for name in VERBS if name.startswith(f"{verb} ")]:
@@ -201,6 +206,8 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
         return "", []
     if verb not in VERBS:
         raise UsageError(_unknown(verb))
+    if VERBS[verb].has_framework:
+        return verb, [*(["--framework", framework] if framework else []), *rest]
     return verb, rest if VERBS[verb].runs_script else _without_framework(parser, rest)
 
 

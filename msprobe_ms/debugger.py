@@ -19,7 +19,7 @@ import numpy as np
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
-from msprobe.base.framework import Framework, rank, size
+from msprobe.base.framework import Framework, frozen_parameters, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
 from msprobe.base.tally import Tally, log_nothing_collected
@@ -144,6 +144,7 @@ class Debugger:
     _service: Service | None = None
     _has_started = False
     _has_logged_end = False
+    _model: Any = None
 
     @on_either
     @in_turn
@@ -193,6 +194,8 @@ class Debugger:
             if self._settings.collects_rank(ours or 0):
                 self._collectors.expect(model)
             return
+        if model is not None:
+            self._model = model
         try:
             self._collectors.open(model, partial(self._step_folder, ours), token_range)
         except OSError as cause:
@@ -493,6 +496,7 @@ class Debugger:
                 "step": self._step,
                 "rank": rank or 0,
                 **({"stage": stage} if has_stage else {}),
+                **({"frozen": frozen} if (frozen := frozen_parameters(self._model)) else {}),
                 "settings": settings.described(),
             },
         }

@@ -1,12 +1,18 @@
-"""Look a dump over: rebuild what a dead process left behind, check every tensor, say what is lost.
+"""Look a dump over, or what a training will need before it begins.
 
   msprobe doctor DIR
+  msprobe doctor [--config FILE] [--dump-path DIR] [--framework mindspore|pytorch] [--ranks N] [--steps N]
 
-DIR is a dump_path, a step's folder or a rank's folder; every dump below it is looked at. A dump whose process died has
-a journal instead of its JSON files: they are rebuilt from it, and the journal goes. A dump whose process still runs is
-left alone. Without DIR only the installation is checked. Safe to repeat.
+DIR is a dump_path, a step's folder or a rank's folder; every dump below it is looked at: what a dead process left
+behind is rebuilt, every tensor is checked, and what is lost is said. A dump whose process died has a journal instead of
+its JSON files: they are rebuilt from it, and the journal goes. A dump whose process still runs is left alone. Safe to
+repeat.
 
-Exit code 0: every dump is whole or rebuilt. 1: something is lost or wrong. 2: the command was wrong.
+Without DIR the installation is examined; with --config, what of a configuration will not be collected here, and why;
+and whether its dump_path can be written. No framework is imported.
+
+Exit code 0: every dump is whole or rebuilt, or nothing is in the way of a training. 1: something is lost or wrong. 2:
+the command was wrong.
 """
 
 import argparse
@@ -16,10 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base import neighbour
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import few, visible
+from msprobe.readiness import installation, report
+from msprobe.readiness.finding import Kind
+from msprobe.readiness.wording import sentence
 from msprobe.store import layout
 from msprobe.store.async_writer import leave_out
 from msprobe.store.journal import Journal, assemble, read_journal
@@ -48,36 +56,33 @@ class Finding:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a dump_path, a step's folder, or a rank's folder")
+    report.add(parser.add_argument_group("before a training, without DIR"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Examine what the arguments name; the answer goes to standard output. UsageError where no dump is there."""
-    wrong = _installation()
-    if args.folder is not None:
-        root = Path(args.folder)
-        if not root.is_dir():
-            raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
-        folders = sorted(_dumps(root))
-        if not folders:
-            raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
-        for folder in folders:
-            finding = examine_folder(folder)
-            print(visible(f"{folder}: {finding}"))
-            wrong = wrong or bool(finding.lost)
-    elif not wrong:
-        print("installation: nothing else is installed as `msprobe`")
-    return 1 if wrong else 0
-
-
-def _installation() -> bool:
-    """Whether the other tool is installed beside this one; then a line is printed."""
-    found = neighbour.found()
-    if found:
-        print(
-            f"installation: WRONG: {neighbour.NAME} {found} is installed beside msprobe-ms, both as `msprobe`; run "
-            f"`pip uninstall {neighbour.NAME} msprobe-ms`, then install the one that you want"
+    if args.folder is None:
+        return report.run(args)
+    if given := [name for name in report.OPTIONS if getattr(args, name, None)]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise UsageError(
+            f"{option} is about a training that has not begun, {args.folder} about a dump; give one of them"
         )
-    return bool(found)
+    root = Path(args.folder)
+    if not root.is_dir():
+        raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
+    folders = sorted(_dumps(root))
+    if not folders:
+        raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
+    wrong = [neighbour for neighbour in installation.examine() if neighbour.kind is Kind.NEIGHBOUR]
+    for each in wrong:
+        print(visible(f"installation: WRONG: {sentence(each)}"))
+    is_wrong = bool(wrong)
+    for folder in folders:
+        finding = examine_folder(folder)
+        print(visible(f"{folder}: {finding}"))
+        is_wrong = is_wrong or bool(finding.lost)
+    return 1 if is_wrong else 0
 
 
 def _dumps(root: Path) -> Iterator[Path]:

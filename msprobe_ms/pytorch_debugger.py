@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from msprobe.base.errors import SettingsError
+from msprobe.base.pytorch_limits import wrong_with_pytorch
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.collector import Collector
@@ -32,14 +33,8 @@ class PrecisionDebugger(Debugger):
             return GradProbe(settings, attach)
         if settings.task == "free_benchmark":
             return Perturber(settings, PyTorch, "pytorch")
-        if settings.level == "L2":
-            raise SettingsError(
-                'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'
-            )
-        if settings.jit_cells != "joined":
-            raise SettingsError(
-                f'jit_cells: "{settings.jit_cells}" is about graphs of MindSpore, and this is PyTorch; leave it out'
-            )
+        if wrong := wrong_with_pytorch(settings):
+            raise SettingsError(wrong)
         return PythonCalls(settings)
 
     @classmethod

@@ -130,7 +130,9 @@ def _differing(
 ) -> SettingRow | None:
     importance, meaning = min((rank_of(tuple(_meaning(name).split("."))) for name in names), key=lambda found: found[0])
     if redaction.NOT_RECORDED in values:
-        kind, level = Kind.NOT_RECORDED, Level.WARNING
+        # a password changes no number; what only looks like a secret may
+        is_named = any(redaction.is_secret_setting(name) for name in names)
+        kind, level = Kind.NOT_RECORDED, Level.INFO if is_named else Level.WARNING
     elif same(*values):
         return None
     else:

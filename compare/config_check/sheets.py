@@ -91,7 +91,7 @@ def cells_of(row: Row) -> Sequence[Cell]:
         return guard(row.bench_name), guard(row.cmp_name), *values, row.level.value
     names = guard(row.bench_name or _ONLY[row.kind]), guard(row.cmp_name or _ONLY[row.kind])
     if row.kind is Kind.BENCH_ONLY:
-        names = _ONLY[row.kind], guard(row.bench_name)
+        names = guard(row.bench_name), _ONLY[row.kind]
     elif row.kind is Kind.CMP_ONLY:
         names = _ONLY[row.kind], guard(row.cmp_name)
     matched = row.match.value

@@ -28,8 +28,9 @@ from msprobe.store.layout import step_number
 from msprobe.store.writer import StepFolder
 
 from . import dump_settings, environment
-from .dump_settings import NET, Machine, Plan, plan_of, this_machine
+from .dump_settings import NET, Machine, Plan, plan_of
 from .environment import Always, Iterations, Parking, Switch
+from .machine import this_machine
 
 
 def rank_root(dump_path: Path, rank: int | None) -> Path:

@@ -6,15 +6,15 @@ the framework documents for Ascend.
 The kernels of one API in PyNative mode can be dumped by the Ascend runtime itself around a call. Its settings are made
 here, once a step. To switch it on, a native module is needed that this version does not have: the file is written, and
 a warning says so.
+
+No framework is imported here: `msprobe doctor` asks these plans too.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import mindspore
-from mindspore._c_expression import MSContext
 
 from msprobe.base.errors import UsageError
 from msprobe.base.names import parse
@@ -22,9 +22,6 @@ from msprobe.base.scope import DataMode
 from msprobe.base.sections import CollectSettings, OverflowCheckSettings, StatisticsSettings, TensorSettings
 from msprobe.base.settings import Settings
 from msprobe.store.layout import step_folder
-
-FIRST_ASCEND = "ascend910"
-"""The chip that compiles whole graphs where no jit_level is set; its successors' names are longer."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +37,6 @@ class Machine:
     def whole_graph(self) -> bool:
         """Whether graphs run on the device as a whole, so that no kernel is launched by the framework."""
         return self.device == "Ascend" and self.graph and self.jit_level == "O2"
-
-
-def this_machine() -> Machine:
-    """As the framework's context says now."""
-    device = mindspore.get_context("device_target")
-    level = mindspore.get_context("jit_level") or mindspore.get_context("jit_config").get("jit_level", "")
-    if not level:
-        chip = str(MSContext.get_instance().get_ascend_soc_version()).lower() if device == "Ascend" else ""
-        level = "O2" if chip == FIRST_ASCEND else "O0"
-    return Machine(
-        device,
-        mindspore.get_context("mode") == mindspore.GRAPH_MODE,
-        level,
-        tuple(int(part) for part in mindspore.__version__.split(".")[:3] if part.isdigit()),
-    )
 
 
 def requested_api(settings: Settings) -> str:
@@ -82,6 +64,19 @@ def write(root: Path, step: int, rank: int | None) -> Path:
     dump = {"dump_list": [], "dump_path": str(folder), "dump_mode": "all", "dump_op_switch": "on"}
     file.write_text(json.dumps({"dump": dump}))
     return file
+
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_/-]")
+
+
+def wrong_path(dump_path: Path) -> str:
+    """Why the framework's kernel dump cannot write there; empty where its name is right."""
+    if foreign := _FOREIGN.search(str(dump_path)):
+        return (
+            f"{dump_path} holds {foreign[0]!r}, and the framework's kernel dump takes only letters, digits, "
+            "'-', '_' and '/'; choose another folder"
+        )
+    return ""
 
 
 def plan_of(settings: Settings, machine: Machine) -> "Plan":

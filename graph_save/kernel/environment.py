@@ -11,7 +11,6 @@ By itself the framework counts an iteration of its dump for every run of a graph
 """
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,13 +21,12 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import once
 from msprobe.executors import api, executor
 
-from .dump_settings import PARKED
+from .dump_settings import PARKED, wrong_path
 
 CONFIG = "MINDSPORE_DUMP_CONFIG"
 ACL_CONFIG = "MS_ACL_DUMP_CFG_PATH"
 
 _CACHES = ("ms_compile_cache", "function_phases", "cells_compile_cache")
-_FOREIGN = re.compile(r"[^A-Za-z0-9_/-]")
 
 _dump_folders: list[Path] = []
 """The folder of this process's kernel dump: the framework takes one in the life of a process."""
@@ -45,11 +43,8 @@ def a_graph_was_compiled() -> bool:
 
 def check(dump_path: Path) -> None:
     """Refuse a dump that the framework would not make. SettingsError, UsageError."""
-    if foreign := _FOREIGN.search(str(dump_path)):
-        raise SettingsError(
-            f"dump_path: {dump_path} holds {foreign[0]!r}, and the framework's kernel dump takes only letters, digits, "
-            "'-', '_' and '/'; choose another folder"
-        )
+    if wrong := wrong_path(dump_path):
+        raise SettingsError(f"dump_path: {wrong}")
     if _dump_folders:
         raise UsageError(
             f"PrecisionDebugger: the kernels of this process go to {_dump_folders[0]}, and the framework takes one "

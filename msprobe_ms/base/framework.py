@@ -4,6 +4,7 @@ The code that made a tensor has imported its framework, so `sys.modules` has it;
 not there made nothing.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import UsageError, reason
+from .log import once
 from .statistic import Array
 
 Framework = Literal["mindspore", "pytorch"]
@@ -185,6 +187,37 @@ def check_model(model: Any, cell: type, kind: Kind = CELLS) -> None:
             )
     if not members:
         raise UsageError("start(): the model is an empty list, tuple or dict; pass the network")
+
+
+def frozen_parameters(model: Any) -> list[str]:
+    """The parameters of a model of any framework that are not trained, each by the path of its cell and its name there.
+
+    A parameter that several cells share has several names. Empty for what is no model, or has names of its own for what
+    a framework has; never raises.
+    """
+    try:
+        return [] if model is None else _frozen(model)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as err:  # a model may be foreign code
+        once("frozen parameters", f"which parameters are frozen cannot be seen: {reason(err)}", logging.DEBUG)
+        return []
+
+
+def _frozen(model: Any) -> list[str]:
+    found: list[str] = []
+    for prefix, root in roots_of(model):
+        kind = MODULES if hasattr(root, MODULES.children) else CELLS
+        if not hasattr(root, kind.children):
+            continue
+        start = ".".join(prefix.split(".")[1:])
+        cells = [(start, root), *((".".join(s.split(".")[1:-1]), c) for s, c in named_cells(prefix, root, kind))]
+        for path, cell in cells:
+            own = cell._parameters if kind is MODULES else cell._params
+            found += [
+                f"{path}.{key}".strip(".") for key, p in own.items() if p is not None and p.requires_grad is False
+            ]
+    return found
 
 
 def own_parameters(cell: Any) -> list[tuple[str, Any]]:

@@ -53,6 +53,20 @@ def claim(journal: Path, create: bool) -> int | None:
         os.close(number)
 
 
+def locks(file: Path) -> bool:
+    """Whether the file system of a file has locks. OSError where the file cannot be opened."""
+    number = os.open(file, os.O_RDWR | os.O_CLOEXEC | NO_LINK)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        if err.errno not in _NO_LOCKS:
+            raise
+        return False
+    finally:
+        os.close(number)
+    return True
+
+
 class HeldFile:
     """An open file whose descriptor others may close, as who closes all descriptors of the process does.
 

@@ -327,6 +327,7 @@ def read_file(file: Path, *, structure: bool = False, stack: str | Path | None =
         missing=missing,
         run=_text(head.run, "id"),
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
+        frozen=_texts(head.run, "frozen"),
         made_with={key: version for key in _MADE_WITH if (version := _text(head.run, key))},
         extra_info=head.settings.get("extra_info") is not False,
     )
@@ -494,6 +495,11 @@ def _framework(calls: Calls) -> str:
 def _text(text: dict[str, Any], key: str) -> str:
     value = text.get(key)
     return value if type(value) is str else ""
+
+
+def _texts(text: dict[str, Any], key: str) -> frozenset[str]:
+    value = text.get(key)
+    return frozenset(each for each in value if type(each) is str) if type(value) is list else frozenset()
 
 
 def _index(stored: Any, named: int | None) -> int | None:

@@ -104,7 +104,7 @@ class Dump:
     of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it. `run` is the same
     for all dumps of one run; empty where the dump does not say. `extra_info` is False where the dump says that no call
     stacks and no enclosing cells were wanted. `made_with` has versions (`tool`, `framework`, `python`, `numpy`) and the
-    `device`, as far as the dump says.
+    `device`, as far as the dump says. `frozen` are the parameters that the training had frozen, by their full names.
     """
 
     where: str
@@ -123,6 +123,7 @@ class Dump:
     run: str = ""
     extra_info: bool = True
     made_with: Mapping[str, str] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not isinstance(self.calls, Calls):

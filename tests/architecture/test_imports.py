@@ -15,7 +15,7 @@ LAYERS = [
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.grad_probe", "msprobe.perturb"],
+    ["msprobe.grad_probe", "msprobe.perturb", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
         *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check"),
@@ -62,6 +62,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.checks",
     "msprobe.diagnose",
     "msprobe.monitor_convert",
+    "msprobe.readiness",
 )
 
 IMPORTERS = {

@@ -10,7 +10,7 @@ OPENS = {
     "msprobe.base.files": {"os.open": 3, "open": 1},  # where all others open, and temporary files
     "msprobe.store.npy": {"os.open": 2},  # written
     "msprobe.store.monitor.writer": {"os.open": 1},  # appended to, behind a look at its header
-    "msprobe.store.lock": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
+    "msprobe.store.lock": {"os.open": 4},  # opened to be locked and written; no pipe is waited for
     "msprobe.base.memory": {"read_text": 1},  # of the kernel, which says how much memory is left
     "msprobe.compare.workers.run": {"read_text": 2},  # of the kernel, which says how many cores are ours
     "msprobe.mapping.api": {"read_text": 1},  # a table of the wheel

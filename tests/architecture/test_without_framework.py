@@ -13,7 +13,10 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 loaded = 0
-packages = "base", "store", "mapping", "replay", "compare", "diagnose", "graph_save.gather", "graph_save.code_mapping"
+packages = (
+    *("base", "store", "mapping", "replay", "compare", "checks", "diagnose", "readiness"),
+    *("graph_save.gather", "graph_save.code_mapping"),
+)
 for name in packages:
     package = importlib.import_module(f"msprobe.{name}")
     for module in pkgutil.walk_packages(package.__path__, f"msprobe.{name}."):

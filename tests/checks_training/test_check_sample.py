@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.cli import main
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "checks"
 
 
@@ -27,9 +29,16 @@ def test_a_clean_run_is_left_alone(case, benchmark, tmp_path):
 
 @pytest.mark.parametrize(
     "fault",
-    ["clip on one rank", "missing all_reduce", "frozen layer", "mask side", "uninitialised buffer (MindSpore)"],
+    ["clip on one rank", "missing all_reduce", "detached", "mask side", "uninitialised buffer (MindSpore)"],
 )
 def test_a_fault_is_named(fault, benchmark, tmp_path):
     net, ranks, task, expected = {**benchmark.FAULTS, **benchmark.LATER}[fault]
     found = benchmark.checked(tmp_path, net, fault.partition(" (")[0], ranks, task)
     assert set(found) & set(expected)
+
+
+@pytest.mark.parametrize("net", ["perceptron", "ms_perceptron"])
+def test_a_frozen_layer_is_listed_and_no_violation(net, benchmark, tmp_path, capsys):
+    assert benchmark.checked(tmp_path, net, "frozen layer", 1, "statistics") == []
+    assert main(["check", str(tmp_path / "run"), "--only", "gradients"]) == 0
+    assert "frozen, as the training says (requires_grad): second.weight, second.bias" in capsys.readouterr().out

@@ -130,6 +130,7 @@ NPU = {"ASCEND_HOME_PATH": "/usr/local/Ascend"}
         ({"HCCL_IF_IP": "1"}, {"HCCL_IF_IP": "2"}, [("HCCL_IF_IP", "info")]),
         ({"HOME": "/a"}, {"HOME": "/b"}, [("HOME", "info")]),
         ({"MS_JIT": "0"}, {}, [("MS_JIT", "error")]),
+        ({"HCCL_DETERMINISTIC": "true"}, {"HCCL_DETERMINISTIC": "false"}, [("HCCL_DETERMINISTIC", "error")]),
     ],
 )
 def test_the_table_of_variables_decides(compare, bench, cmp, rows):
@@ -144,7 +145,11 @@ def test_a_secret_is_never_shown_also_of_a_pack_that_holds_it(compare, tmp_path)
     (row,) = done.sheets["env"]
     assert (row["bench_value"], row["cmp_value"], row["level"]) == ("<not recorded>", "<not recorded>", "info")
     done = compare({"static": {"wandb_api_key": "swordfish-one"}}, {"static": {"wandb_api_key": "swordfish-two"}})
-    assert done.lines[-1].startswith("warning: hyperparameters: wandb_api_key: not recorded | not recorded")
+    (row,) = done.sheets["hyperparameters"]
+    assert (row["bench_value"], row["cmp_value"], row["level"]) == ("<not recorded>", "<not recorded>", "info")
+    assert done.code == 0, "a password changes no number: two equal runs with one pass"
+    done = compare({"static": {"url": "http://a:swordfish@b"}}, {"static": {"url": "http://a:swordfish@c"}})
+    assert done.lines[-1].startswith("warning: hyperparameters: url: not recorded | not recorded")
     assert "swordfish" not in done.out + str(done.sheets)
 
 
@@ -240,7 +245,7 @@ def test_parameters_of_two_frameworks_are_matched_by_the_names_of_layers(compare
         ({"a-b": "1"}, {"a_b": "2"}, ("a-b", "a_b", "1", "2", "pure name", "error")),
         ({"wd": "1"}, {"weight_decay": "2"}, ("wd", "weight_decay", "1", "2", "mapping", "error")),
         ({"vocab": "1"}, {"vocabs": "2"}, ("vocab", "vocabs", "1", "2", f"similarity:{10 / 11}", "error")),
-        ({"only": "1"}, {}, ("Only in benchmark", "only", "1", None, None, "warning")),
+        ({"only": "1"}, {}, ("only", "Only in benchmark", "1", None, None, "warning")),
         ({}, {"only": "1"}, ("Only in comparison", "only", None, "1", None, "warning")),
         ({"layers": [1, 2]}, {"layers.0": 1, "layers.1": 2}, None),  # as msprobe writes a list, and as we do
         ({"layers": [1, 2]}, {"layers": [1, 3]}, ("layers.1", "layers.1", 2, 3, "pure name", "error")),
@@ -395,4 +400,4 @@ def test_a_result_is_replaced_and_nothing_else_of_the_folder(compare, tmp_path):
 def test_cells_never_become_formulas(compare):
     done = compare({"static": {"=1+1": "=cmd()"}}, {"static": {}})
     (row,) = done.sheets["hyperparameters"]
-    assert (row["cmp_para"], row["bench_value"]) == ("'=1+1", "'=cmd()")
+    assert (row["bench_para"], row["bench_value"]) == ("'=1+1", "'=cmd()")

@@ -11,8 +11,9 @@ from msprobe.base import log
 from msprobe.base.errors import UsageError
 from msprobe.base.settings import load
 from msprobe.graph_save.kernel import dump_settings, environment
-from msprobe.graph_save.kernel.dump_settings import LAST, PARKED, Machine, plan_of, this_machine
+from msprobe.graph_save.kernel.dump_settings import LAST, PARKED, Machine, plan_of
 from msprobe.graph_save.kernel.environment import Switch
+from msprobe.graph_save.kernel.machine import this_machine
 
 NEW, OLD = (2, 10, 0), (2, 7, 0)
 CPU = Machine("CPU", True, "O0", NEW)

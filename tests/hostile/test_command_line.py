@@ -72,7 +72,7 @@ WRONG = {
             "-- t",
         ),
     ],
-    "doctor": ["EMPTY", "file", "nope", "-x"],
+    "doctor": ["EMPTY", "file", "nope", "-x", "--config nope", "--config dir", "--ranks x", "dir --config file"],
     "gather": ["", "EMPTY -o o", "dir -o EMPTY", "dir -o file", "dir -o o --step ,", "dir -o o --workers 0", "t -o o"],
     "merge_result": [
         *("", "-i dir -o o -config api.yaml", "-i EMPTY -o o -config api.yaml", "-i file -o o -config api.yaml"),

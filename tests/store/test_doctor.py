@@ -21,7 +21,7 @@ def ask(capsys):
     """Run the doctor; exit code, standard output, standard error."""
 
     def run(folder):
-        code = doctor.run(Namespace(folder=None if folder is None else str(folder)))
+        code = doctor.run(Namespace(folder=str(folder)))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -230,17 +230,14 @@ def test_where_no_dump_is_the_question_is_wrong(tmp_path, inside, message):
         doctor.run(Namespace(folder=str(tmp_path / inside)))
 
 
-def test_the_other_tool_beside_us_is_an_error(ask, monkeypatch, tmp_path):
+def test_the_other_tool_beside_us_is_an_error(folder, ask, monkeypatch, tmp_path):
     (tmp_path / "mindstudio_probe-26.2.0.dist-info").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    code, out, _ = ask(None)
+    start(folder).close()
+    code, out, _ = ask(folder)
     assert code == 1
     assert "mindstudio-probe 26.2.0 is installed beside msprobe-ms" in out
     assert "pip uninstall mindstudio-probe msprobe-ms" in out
-
-
-def test_without_a_folder_only_the_installation_is_checked(ask):
-    assert ask(None) == (0, "installation: nothing else is installed as `msprobe`\n", "")
 
 
 def test_the_verb_takes_one_folder_or_none():

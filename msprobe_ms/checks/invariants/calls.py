@@ -102,12 +102,14 @@ def masked_weights(run: Run) -> Iterator[Judgement]:
         if scores is None or weights is None or scores.shape != weights.shape:
             yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_TENSORS)
             continue
-        hidden = scores <= MASKED
-        open_rows = ~hidden.all(-1, keepdims=True)
-        value = float(np.max(np.where(hidden & open_rows, weights, 0.0), initial=0.0))
+        axes = _axes(call, scores.ndim)
+        axis = axes[0] if len(axes) == 1 else -1
+        # far below the largest of its row: a row whose scores are all that low is masked as a whole, or has no mask
+        hidden = (scores <= MASKED) & (scores < scores.max(axis, keepdims=True) + MASKED / 2)
+        value = float(np.max(np.where(hidden, weights, 0.0), initial=0.0))
         if value > 1e-6:
             yield of_call(Status.VIOLATED, dump, at, step, rank, what="masked weight", value=value, limit=1e-6)
-        elif wrong := _wrong_side(hidden):
+        elif wrong := _wrong_side(scores <= MASKED):
             yield of_call(Status.VIOLATED, dump, at, step, rank, what=wrong)
         else:
             yield of_call(Status.HOLDS, dump, at, step, rank, what="masked weight", value=value, limit=1e-6)
@@ -162,11 +164,15 @@ def norm_statistics(run: Run) -> Iterator[Judgement]:
             if arrays[0] is None or arrays[1] is None:
                 yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_TENSORS)
                 continue
-            value = _norm_excess(kind, call, dump, arrays[0], arrays[1])
+            value = _norm_excess(kind, call, dump, arrays[0], arrays[1], eps_of(outs[0].dtype))
             if value is None:
                 yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.UNKNOWN_OPTION)
                 continue
             limit = max(2e-3, 16 * eps_of(outs[0].dtype))
+            if not value <= limit and dump.names[at].kind == "cell":
+                # a cell may have another function under this name; the call of the framework inside it is judged
+                yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.UNKNOWN_OPTION)
+                continue
             status = Status.HOLDS if value <= limit else Status.VIOLATED
             yield of_call(
                 status, dump, at, step, rank, place=_place(outs[0]), what="row statistics", value=value, limit=limit
@@ -175,7 +181,7 @@ def norm_statistics(run: Run) -> Iterator[Judgement]:
         yield unjudged(Why.NOTHING)
 
 
-def _norm_excess(kind: str, call: Call, dump: Dump, x: Array, out: Array) -> float | None:
+def _norm_excess(kind: str, call: Call, dump: Dump, x: Array, out: Array, eps: float) -> float | None:
     """How far mean and mean square of the normalised values are from 0 and 1; None where that cannot be said.
 
     The mean square may be below 1 by the epsilon, which is not always recorded: v / (v + epsilon) for a variance v.
@@ -186,12 +192,14 @@ def _norm_excess(kind: str, call: Call, dump: Dump, x: Array, out: Array) -> flo
     weight, bias, axes, view = scales
     with np.errstate(all="ignore"):
         y = np.where(np.abs(weight) > 1e-3, (out - bias) / weight, np.nan)
-    if np.isnan(y).any():
+    if np.isnan(y).any() or _is_coarse(out, weight, eps):
         return None
     if view is not None:
         x, y = x.reshape(view), y.reshape(view)
-    centre = 0.0 if kind == "rms" else x.mean(axes, keepdims=True)
+    centre = np.zeros(1) if kind == "rms" else x.mean(axes, keepdims=True)
     spread = ((x - centre) ** 2).mean(axes)
+    if float(np.max(np.abs(centre))) * _EPS > 1e-4 * float(np.sqrt(spread.min() + 1e-6)):
+        return None  # a row of nearly one value: what is left of it is rounding
     square = (y**2).mean(axes)
     mean = 0.0 if kind == "rms" else float(np.max(np.abs(y.mean(axes)), initial=0.0))
     above = float(np.max(square - 1.0, initial=0.0))
@@ -203,7 +211,24 @@ def _norm_excess(kind: str, call: Call, dump: Dump, x: Array, out: Array) -> flo
     return None  # it may have normalised by its running statistics; the operation executed again tells
 
 
+_EPS = 2.0**-23
+
+
+def _is_coarse(out: Array, weight: Array, eps: float) -> bool:
+    """Whether the rounding of the result, without weight and bias, is larger than what is looked for."""
+    with np.errstate(all="ignore"):
+        return bool(np.max(np.abs(out / weight), initial=0.0) > 64.0) and eps > _EPS
+
+
 _Scales = tuple[Array, Array, tuple[int, ...], list[int] | None]
+
+
+def _normalized_axes(call: Call) -> int:
+    """How many axes a normalisation without weight covers, by its argument `normalized_shape`; 0: unknown."""
+    found = [r for r in call.records if r.part == "input" and r.path[:1] in (("1",), ("normalized_shape",))]
+    numbers = [r.value for r in found if type(r.value) is int]
+    listed = [r.value for r in found if isinstance(r.value, list | tuple)]
+    return len(listed[0]) if listed else len(numbers)
 
 
 def _scales(kind: str, call: Call, dump: Dump, x: Array) -> _Scales | None:
@@ -225,9 +250,10 @@ def _scales(kind: str, call: Call, dump: Dump, x: Array) -> _Scales | None:
         return None
     w, b = (np.asarray(default) if a is None else a for a, default in zip(arrays, (1.0, 0.0), strict=True))
     if kind in ("layer", "rms"):
-        if w.ndim and x.shape[-w.ndim :] != w.shape:
+        count = w.ndim or _normalized_axes(call)
+        if not 1 <= count <= x.ndim or (w.ndim and x.shape[-w.ndim :] != w.shape):
             return None
-        return w, b, tuple(range(-max(w.ndim, 1), 0)), None
+        return w, b, tuple(range(-count, 0)), None
     if x.ndim < 2 or (w.ndim and w.size != x.shape[1]):
         return None
     shape = [1, -1] + [1] * (x.ndim - 2)

@@ -29,6 +29,8 @@ class Why(Enum):
     NO_RECORD = "a record that it needs was not collected"
     SHARDS = "they differ from the beginning on: they may be shards of one parameter"
     ALL_STILL = "no parameter moved: gradients may be accumulated over steps"
+    FROZEN = "frozen, as the training says (requires_grad)"
+    ROUNDING = "the update may be smaller than the spacing of its numbers"
     MOSTLY_FROZEN = "most parameters have no gradient: a fine-tuning"
     NOT_MATCHED = "the gradients are not reduced one by one"
     NOT_REPLAYED = "the call cannot be executed again"
@@ -102,6 +104,12 @@ def fingerprint(dump: Dump, row: int) -> Fingerprint:
     columns = dump.columns
     values = columns.digest[row] or tuple(repr(number) for number in columns.four(row))
     return columns.shape(row), columns.dtype(row), values
+
+
+def is_constant(dump: Dump, row: int) -> bool:
+    """Whether all elements are equal, as those of most biases and norms are at the start, whatever the parameter is."""
+    high, low, *_ = dump.columns.four(row)
+    return high == low
 
 
 RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")

@@ -44,7 +44,11 @@ def outputs_replay(run: Run) -> Iterator[Judgement]:
     found: list[tuple[int | None, int, Dump, int, Replayed]] = []
     is_without_torch = False
     for step, rank, dump in run.every:
-        for at in range(len(dump.names)):
+        compound = set(dump.construct.values())
+        for at, name in enumerate(dump.names):
+            # What is inside is judged: a layer may end in an activation, and a user's class may have any name.
+            if name.kind == "cell" and dump.columns.names[dump.forward(at)] in compound:
+                continue
             made = replay(dump, at)
             if isinstance(made, NotReplayed):
                 is_without_torch |= made.cause is Cause.NO_TORCH
@@ -131,4 +135,8 @@ def _looks_like_addresses(dump: Dump, at: int, row: int) -> bool:
         array = np.abs(load_tensor(dump, columns.record(row, at)))
     except DumpError:
         return False
-    return bool(array.size) and float(np.mean((array > 0) & (array < np.finfo(np.float32).tiny))) >= 0.01
+    tiny = float(np.finfo(np.float32).tiny)
+    subnormal = (array > 0) & (array < tiny)
+    # values that fade out smoothly, as a bell curve does, have as many numbers just above
+    is_smooth = 2 * np.count_nonzero((array >= tiny) & (array < 1e-30)) > np.count_nonzero(subnormal)
+    return bool(array.size) and float(np.mean(subnormal)) >= 0.01 and not is_smooth

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping
 from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, TENSOR, Dump
 
-from .judgement import Fingerprint, Judgement, Run, Status, Why, fingerprint, gradients, parameters, unjudged
+from .judgement import (
+    Fingerprint,
+    Judgement,
+    Run,
+    Status,
+    Why,
+    fingerprint,
+    gradients,
+    is_constant,
+    parameters,
+    unjudged,
+)
 
 
 def parameters_equal(run: Run) -> Iterator[Judgement]:
@@ -20,10 +31,13 @@ def parameters_equal(run: Run) -> Iterator[Judgement]:
         reduced = {rank: _reduced(dump) for rank, dump in ranks.items()}
         rows = {rank: parameters(dump) for rank, dump in ranks.items()}
         shared = [name for name in next(iter(rows.values())) if all(name in found for found in rows.values())]
+        is_pipeline = any(_sends(dump) for dump in ranks.values())
         for name in shared:
             prints = {rank: fingerprint(dump, rows[rank][name]) for rank, dump in ranks.items()}
             if len(set(prints.values())) == 1:
-                known.add(name)
+                # what is constant at the start is equal also on ranks that have shards, or layers of their own
+                if not is_pipeline and not is_constant(next(iter(ranks.values())), rows[next(iter(ranks))][name]):
+                    known.add(name)
                 yield Judgement(Status.HOLDS, name, step=step)
             elif name in reported:
                 continue
@@ -32,6 +46,14 @@ def parameters_equal(run: Run) -> Iterator[Judgement]:
                 yield Judgement(Status.VIOLATED, name, step=step, ranks=_odd_ones(prints), what="parameter")
             else:
                 yield unjudged(Why.SHARDS, name)
+
+
+_MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+
+
+def _sends(dump: Dump) -> bool:
+    """Whether a rank sends to single others, as the stages of a pipeline do: layers of one name are not one layer."""
+    return any(word_of(name) in _MESSAGES for name in dump.columns.names)
 
 
 def _odd_ones(prints: Mapping[int, Fingerprint]) -> tuple[int, ...]:
@@ -66,6 +88,7 @@ def gradients_reduced(run: Run) -> Iterator[Judgement]:
     is_judged = False
     reported: set[str] = set()
     for step, ranks in run.steps.items():
+        shards = _shards(ranks)
         for rank, dump in ranks.items():
             found = _reduced(dump)
             prints = {name: fingerprint(dump, row) for name, row in gradients(dump).items()}
@@ -76,11 +99,22 @@ def gradients_reduced(run: Run) -> Iterator[Judgement]:
             for name in prints:
                 if name not in left:
                     yield Judgement(Status.HOLDS, name, step=step)
+                elif name.rpartition(".")[0] in shards:
+                    yield unjudged(Why.SHARDS, name)
                 elif name not in reported:
                     reported.add(name)
                     yield Judgement(Status.VIOLATED, name, step=step, ranks=(rank,), what="gradient")
     if not is_judged:
         yield unjudged(Why.NOT_MATCHED)
+
+
+def _shards(ranks: Mapping[int, Dump]) -> set[str]:
+    """The cells of which a parameter differs over ranks: experts, or shards, that have groups of their own."""
+    prints: dict[str, set[Fingerprint]] = {}
+    for dump in ranks.values():
+        for name, row in parameters(dump).items():
+            prints.setdefault(name, set()).add(fingerprint(dump, row))
+    return {name.rpartition(".")[0] for name, found in prints.items() if len(found) > 1}
 
 
 def batches_differ(run: Run) -> Iterator[Judgement]:
@@ -109,10 +143,11 @@ def _is_data_parallel(dump: Dump) -> bool:
 
 
 def _batch(dump: Dump) -> tuple[Fingerprint, ...]:
-    """The inputs of the first outermost cell."""
+    """What the outermost cells get that no recorded call made: position numbers, masks, and the batch."""
     columns = dump.columns
+    found: list[Fingerprint] = []
     for at, name in enumerate(dump.names):
         if name.kind == "cell" and name.direction == "forward" and dump.parents[at] < 0:
             rows = [row for row in columns.rows(at) if columns.part[row] == INPUT and columns.kind[row] == TENSOR]
-            return tuple(fingerprint(dump, row) for row in rows)
-    return ()
+            found += [fingerprint(dump, row) for row in rows if not columns.source[row].startswith(("call ", "param"))]
+    return tuple(found)

@@ -61,7 +61,7 @@ ROWS = (
     Invariant(
         "gradients",
         "gradients of parameters (L0, mix)",
-        "every parameter has a gradient",
+        "every trainable parameter has a gradient",
         "a parameter without one is frozen, detached or unused",
         _alone(have_gradients),
     ),

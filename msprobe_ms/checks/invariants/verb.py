@@ -81,7 +81,7 @@ def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
 
 
 def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tuple[Invariant, Judgement]]") -> None:
-    from .judgement import Status
+    from .judgement import Status, Why
     from .wording import sentence
 
     width = max((len(row.name) for row, _ in judged), default=0)
@@ -92,6 +92,8 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tu
         elif counts[Status.HOLDS]:
             text = f"holds in {counts[Status.HOLDS]}"
             text += f", {counts[Status.UNJUDGED]} unjudged" if counts[Status.UNJUDGED] else ""
+            if declared := [one.subject for one in found if one.why is Why.FROZEN]:
+                text += f": {Why.FROZEN.value}: {few(declared)}"
         else:
             whys = Counter(one.why.value for one in found if one.why)
             text = f"unjudged: {whys.most_common(1)[0][0] if whys else 'the dump has nothing of the kind'}"

@@ -28,7 +28,7 @@ _TEXTS = {
     "batch": "these ranks have the same batch",
     "unequal results": "the result is not equal on all ranks: {place}",
     "reduction": "the result is no reduction of what the ranks put in",
-    "no gradient": "has no gradient: frozen, detached from the loss, or unused",
+    "no gradient": "has no gradient: detached from the loss, not used, or frozen",
     "still": "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
     "row sum": "rows of {place} do not add up to 1",
     "masked weight": "a masked position has a weight",

@@ -1,0 +1,12 @@
+"""Settings that are of MindSpore alone. No framework is imported here: `msprobe doctor` asks too."""
+
+from .settings import Settings
+
+
+def wrong_with_pytorch(settings: Settings) -> str:
+    """Why PyTorch cannot be collected by these settings; empty where it can."""
+    if settings.level == "L2":
+        return 'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'
+    if settings.jit_cells != "joined" and settings.task != "grad_probe":
+        return f'jit_cells: "{settings.jit_cells}" is about graphs of MindSpore, and this is PyTorch; leave it out'
+    return ""

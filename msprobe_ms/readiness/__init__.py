@@ -1,0 +1,1 @@
+"""Whether a training can be collected here, asked before it begins: what is installed, where it writes, what is set."""

@@ -1,0 +1,186 @@
+"""A configuration file, before its training: all mistakes at once, and what of it will not be collected here.
+
+Who refuses in the training is asked here: the settings' own checks, and the limits of graph mode, kernel dumps and
+PyTorch. So a task that this version learns needs no change of this module.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import MsprobeError, SettingsError
+from msprobe.base.log import logger
+from msprobe.base.pytorch_limits import wrong_with_pytorch
+from msprobe.base.scope import compact
+from msprobe.base.sections import inert
+from msprobe.base.settings import OTHER_FILES, Origin, Settings, parse_settings
+from msprobe.cell_dump.functions import stems_of
+from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
+from msprobe.graph_save.limits import wrong_in_graphs
+
+from .finding import Finding, Kind
+from .patterns import unmatched_patterns
+from .target import Target
+from .versions import compared, installed, release
+
+_DISPATCH = (2, 9)
+"""The first version of MindSpore whose operations can be seen as they are dispatched."""
+
+_DECISIVE = ("task", "level")
+"""Without these nobody knows what else was meant."""
+
+
+def examine(contents: Mapping[str, object], origin: Origin, target: Target) -> tuple[Settings | None, list[Finding]]:
+    """The settings, None where they cannot be guessed, and what is wrong with them on a target."""
+    settings, found = _read(contents, origin)
+    if settings is None:
+        return None, found
+    found += _taken_otherwise(contents, settings, origin)
+    found += _without_effect(settings, origin)
+    limits = _limits_of_pytorch if target.framework == "pytorch" else _limits_of_mindspore
+    found += limits(settings, origin, target)
+    found += _places(settings, target, origin)
+    found += unmatched_patterns(settings, target, origin)
+    found += _calls_needed(settings, origin)
+    return settings, list(dict.fromkeys(found))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What the settings say in the log while they are read is among the findings."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _read(contents: Mapping[str, object], origin: Origin) -> tuple[Settings | None, list[Finding]]:
+    """The settings without what is wrong in them, and each mistake."""
+    found: list[Finding] = []
+    is_known, left = True, dict(contents)
+    while True:
+        wrong = _mistake(left, origin)
+        if not wrong:
+            with _silence():
+                return (parse_settings(left, origin) if is_known else None), found
+        found.append(Finding(Kind.REFUSED, origin.file, reason=wrong))
+        if _is_of_another_tool(left):
+            return None, found
+        key, mended = next(
+            ((key, each) for key, each in _reduced(left) if _mistake(each, origin) != wrong), ("task", None)
+        )
+        is_known = is_known and key not in _DECISIVE
+        if mended is None:
+            return None, found
+        left = mended
+
+
+def _is_of_another_tool(contents: Mapping[str, object]) -> bool:
+    return any(key in contents for marks, _, _ in OTHER_FILES for key in marks)
+
+
+def _mistake(contents: Mapping[str, object], origin: Origin) -> str:
+    try:
+        with _silence():
+            parse_settings(contents, origin)
+    except SettingsError as err:
+        return str(err)
+    return ""
+
+
+def _reduced(contents: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """The contents without one setting each, those of sections first; and with a dump_path, if that is missing."""
+    for section, inner in contents.items():
+        keys: dict[str, object] = inner if isinstance(inner, dict) else {}
+        for key in keys:
+            yield key, {**contents, section: {name: value for name, value in keys.items() if name != key}}
+    if "dump_path" not in contents:
+        yield "dump_path", {**contents, "dump_path": "./dump_path"}
+    for key in contents:
+        yield key, {name: value for name, value in contents.items() if name != key}
+
+
+def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Finding]:
+    level = contents.get("level")
+    if level is not None and level != settings.level and settings.task == "structure":
+        yield Finding(Kind.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
+
+
+def _without_effect(settings: Settings, origin: Origin) -> Iterator[Finding]:
+    for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
+        for key, reason in inert(owner, settings.level):
+            yield Finding(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+
+
+def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    if wrong := wrong_with_pytorch(settings):
+        yield Finding(Kind.REFUSED, origin.file, reason=wrong)
+
+
+def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    has = installed("mindspore")
+    if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
+        yield Finding(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
+    if settings.level == "L2":
+        yield from _kernels(settings, origin, target)
+    elif settings.level != "debug" and settings.task != "grad_probe":
+        yield from _graphs(settings, origin, target)
+
+
+def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    """What the framework's kernel dump refuses on all machines that the target may be, or on some."""
+    if wrong := wrong_path(settings.dump_path):
+        yield Finding(Kind.REFUSED, origin.common("dump_path"), reason=wrong)
+    refused: dict[Machine, str] = {}
+    notes: list[set[str]] = []
+    for machine in target.machines:
+        if serves(settings, machine):
+            notes.append({"the kernels of one API: this version cannot switch the dump of the Ascend runtime on"})
+            continue
+        try:
+            notes.append(set(plan_of(settings, machine).notes))
+        except MsprobeError as err:
+            refused[machine] = str(err)
+    for reason in dict.fromkeys(refused.values()):
+        modes = ", ".join(sorted({_mode(machine) for machine, text in refused.items() if text == reason}))
+        yield Finding(Kind.DEPENDS if notes else Kind.REFUSED, origin.file, modes, reason=reason)
+    for reason in sorted(set.intersection(*notes)) if notes else ():
+        yield Finding(Kind.WITHOUT_EFFECT, origin.file, reason=reason)
+
+
+def _mode(machine: Machine) -> str:
+    return f"graph mode at jit_level {machine.jit_level}" if machine.graph else "PyNative mode"
+
+
+def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    wrong = wrong_in_graphs(settings.level, settings.task, target.device)
+    if target.mode != "pynative" and wrong:
+        kind = Kind.REFUSED if target.mode == "graph" else Kind.DEPENDS
+        yield Finding(kind, origin.common("level"), "graph mode", reason=wrong)
+    elif target.mode == "graph" and settings.level == "mix":
+        yield Finding(Kind.TAKEN_AS, origin.common("level"), '"mix"', '"L0"', "no API is called from Python there")
+
+
+def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Finding]:
+    """Ranks and steps that do not exist, and a dump that names cannot be taken from."""
+    if target.ranks and (absent := tuple(rank for rank in settings.rank if rank >= target.ranks)):
+        is_all = len(absent) == len(settings.rank)
+        reason = "nothing will be collected" if is_all else ""
+        yield Finding(Kind.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
+    if target.steps and (absent := tuple(step for step in settings.step if step >= target.steps)):
+        is_all = len(absent) == len(settings.step)
+        reason = "nothing will be collected" if is_all else ""
+        yield Finding(Kind.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
+    if settings.names_from:
+        try:
+            stems_of(settings.names_from)
+        except SettingsError as err:
+            yield Finding(Kind.REFUSED, origin.common("names_from"), reason=str(err))
+
+
+def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Finding]:
+    if settings.task == "grad_probe":
+        yield Finding(Kind.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
+    elif settings.level == "debug":
+        yield Finding(Kind.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")

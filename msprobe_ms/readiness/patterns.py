@@ -1,0 +1,85 @@
+"""Names of `list`, `scope` and `tensor_list` that no call can have, by the grammar of names.
+
+Only what is certain: whether a network has a layer of a name shows in its run.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msprobe.base.checks import shown
+from msprobe.base.names import API_PREFIXES, parse
+from msprobe.base.sections import CollectSettings
+from msprobe.base.settings import Origin, Settings
+
+from .finding import Finding, Kind
+from .target import Target
+
+_WILD = re.compile(r"\.\*|[*?^$\\|()\[\]{}]")
+_CELLS = {"Cell": "mindspore", "Module": "pytorch"}
+_OF_PYTORCH = ("Torch", "NPU", "Aten", "VF")
+_OF_MINDSPORE = ("Mint", "MintFunctional", "MintDistributed", "Primitive", "Jit", "Dispatch")
+
+
+def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> Iterator[Finding]:
+    """A finding for each name that matches no call at the level and with the framework of this collection."""
+    section = settings.section
+    if not isinstance(section, CollectSettings):
+        return
+    where = origin.inside(settings.task)
+    named = {"list": section.patterns, "scope": section.scope, "tensor_list": section.tensor_list}
+    for key, names in named.items():
+        if settings.level == "debug" and names:
+            reason = 'level "debug" saves what save() is given'
+            yield Finding(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+            continue
+        for name in names:
+            if reason := _why_unmatched(name, settings, section, target):
+                yield Finding(Kind.PATTERN, where(key), shown(name), reason=reason)
+    if section.scope and (reason := _never_ends(*section.scope)):
+        yield Finding(Kind.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
+
+
+def _why_unmatched(name: str, settings: Settings, section: CollectSettings, target: Target) -> str:
+    prefix = name.partition(".")[0] if "." in name else ""
+    level, call = settings.level, parse(name)
+    if level == "L2":
+        return _why_no_kernel(prefix)
+    if name != name.strip():
+        return "it begins or ends with a blank, and no name does"
+    if found := _WILD.search(name):
+        return f"a call is meant by a part of its name, and {shown(found[0])} is in no name; write a part without it"
+    if level == "L0" and prefix in API_PREFIXES:
+        return 'it is the name of an API, and level "L0" records cells; use level "L1" or "mix"'
+    if level == "L1" and prefix in _CELLS:
+        return 'it is the name of a cell, and level "L1" records APIs; use level "L0" or "mix"'
+    if reason := _why_other_framework(prefix, target):
+        return reason
+    mode = section.data_mode
+    if (call.direction == "backward" and not mode.backward) or (call.direction == "forward" and not mode.forward):
+        return f"it is a {call.direction} call, and data_mode leaves those out"
+    return ""
+
+
+def _why_no_kernel(prefix: str) -> str:
+    if prefix in _CELLS:
+        return (
+            'level "L2" collects kernels, which have other names; write a type such as "MatMul", or a full scope name'
+        )
+    return ""
+
+
+def _why_other_framework(prefix: str, target: Target) -> str:
+    if target.has_torch_layer and target.framework == "mindspore":
+        return ""  # modules of PyTorch's API and cells of MindSpore may both be there
+    if target.framework == "mindspore" and (prefix == "Module" or prefix in _OF_PYTORCH):
+        return 'names of MindSpore do not begin like this; cells begin with "Cell."'
+    if target.framework == "pytorch" and (prefix == "Cell" or prefix in _OF_MINDSPORE):
+        return 'names of PyTorch do not begin like this; modules begin with "Module."'
+    return ""
+
+
+def _never_ends(first: str, last: str) -> str:
+    begin, end = parse(first), parse(last)
+    if (begin.stem, begin.direction) == (end.stem, end.direction) and begin.number > end.number:
+        return "the last call is made before the first one, so that all that follows is collected; exchange them"
+    return ""
