@@ -37,7 +37,7 @@ class References:
     """The references of a call under one candidate of what the record does not tell.
 
     `moves_data` as in `Replayed`: the value is rounded to the dtype of the record. `is_exhaustive` as in `Replayed`.
-    `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
+    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any. `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
     """
 
     operation: Operation
@@ -46,6 +46,7 @@ class References:
     outputs: tuple[Reference, ...]
     is_exhaustive: bool
     terms: float
+    coarsest: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,8 +73,9 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
                         _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
                     )
                 terms = terms_of(call, plan.operation)
+            is_moved, coarsest = _moves(call, plan), _coarsest(call)
             found = References(
-                plan.operation, _moves(call, plan), candidate.label, outputs, plan.is_exhaustive, terms
+                plan.operation, is_moved, candidate.label, outputs, plan.is_exhaustive, terms, coarsest
             )
         except CannotReplay as err:
             yield err.outcome
@@ -82,6 +83,13 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
             yield NotReplayed(Cause.FAILED, type(err).__name__)
         else:
             yield found
+
+
+def _coarsest(call: RecordedCall) -> str:
+    """The floating dtype of fewest bits among the inputs and incoming gradients."""
+    inputs = [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.incoming.values()]
+    present = {leaf.dtype for leaf in inputs}
+    return next((dtype for dtype in ("bfloat16", "float16", "float32", "float64") if dtype in present), "")
 
 
 def terms_of(call: RecordedCall, operation: Operation) -> float:
@@ -175,10 +183,12 @@ def _backward(call: RecordedCall, plan: Plan, program: Program, loaded: dict[Lea
     incoming: dict[Path, Tensor] = {}
     for path, leaf in call.incoming.items():
         to = program.path(path)
+        if leaf not in loaded:
+            loaded[leaf] = tensor_of(leaf)
         if to is not None:
-            if leaf not in loaded:
-                loaded[leaf] = tensor_of(leaf)
             incoming[to] = loaded[leaf]
+        elif bool(loaded[leaf].any()):  # a part of the gradients would be missing
+            raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, leaf.record.name)
     wanted = [leaf for leaf, _ in pairs]
     if len(set(wanted)) < len(wanted):
         raise CannotReplay(Cause.ACCUMULATED_GRADIENT, call.name)
