@@ -19,7 +19,15 @@ from .standards import Criterion
 WHOLE = 1 << 25
 """Elements of a call up to which every one of them is judged."""
 
-_DATA_DEPENDENT = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "repeat_interleave", "getitem")
+_DATA_DEPENDENT = (
+    "nonzero",
+    "argwhere",
+    "masked_select",
+    "unique",
+    "unique_consecutive",
+    "repeat_interleave",
+    "getitem",
+)
 """Operations whose shape depends on the values of their inputs."""
 
 
@@ -143,9 +151,7 @@ def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
     return Attempt(Direction(direction, skipped=skipped), call)
 
 
-def executed(
-    call: RecordedCall, operation: Operation, executor: Executor
-) -> tuple[RecordedCall, tuple[Output, ...]]:
+def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tuple[RecordedCall, tuple[Output, ...]]:
     """The call with the outputs of an execution, and those that have another shape or dtype than recorded."""
     found = executor.run(call)
     different = []

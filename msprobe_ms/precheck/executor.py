@@ -82,9 +82,7 @@ class Executor(ABC):
     def _forward(self, call: RecordedCall) -> Executed:
         tensors = {leaf: self.tensor(leaf.array, leaf.dtype) for leaf in leaves([call.args, call.kwargs])}
         found = flat(self._called(call, tensors))
-        return Executed(
-            {path: self._given(call, path, value) for path, value in found if self.is_tensor(value)}
-        )
+        return Executed({path: self._given(call, path, value) for path, value in found if self.is_tensor(value)})
 
     def _called(self, call: RecordedCall, tensors: Mapping[Leaf, Tensor]) -> Any:
         def argument(value: Any) -> Any:

@@ -48,9 +48,7 @@ def with_inputs(call: RecordedCall, operation: Operation, seed: int, api: str) -
     parameters = {key: draw(leaf) for key, leaf in call.parameters.items()}
     incoming = {path: draw(leaf) for path, leaf in call.incoming.items()}
     gradients = tuple((made.get(of, of), record) for of, record in call.gradients)
-    return replace(
-        call, args=args, kwargs=kwargs, parameters=parameters, incoming=incoming, gradients=gradients
-    )
+    return replace(call, args=args, kwargs=kwargs, parameters=parameters, incoming=incoming, gradients=gradients)
 
 
 def drawn(leaf: Leaf, rng: Generator, operation: Operation, *, is_index: bool) -> Array:

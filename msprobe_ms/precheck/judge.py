@@ -86,12 +86,12 @@ def judged(of: References, reference: Reference) -> tuple[Judgement, Measures]:
 def judgement_of(found: Measures, of: References, dtype: str, *, is_exact: bool) -> Judgement:
     """The first criterion that decides."""
     operation = of.operation
-    if dtype == "float64" and of.coarsest:  # a kernel may compute in the dtype of its inputs
-        dtype = of.coarsest
     if is_exact or of.moves_data or dtype not in _FLOATING:
         return _verdict(Criterion.BINARY, Reason.UNEQUAL, found.unequal, 0.0)
     if found.non_finite:
         return Judgement(Status.ERROR, Criterion.FINITE, Reason.NON_FINITE, float(found.non_finite))
+    if of.coarsest and (dtype == "float64" or operation.kind is Kind.PROBED):
+        dtype = max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)  # kernels may compute in the inputs' dtype
     bound = _of_bound(found, of, dtype)
     if bound.status is not Status.PASS:
         return bound
@@ -137,7 +137,7 @@ def _of_bias(found: Measures, of: References, dtype: str) -> Judgement | None:
     if found.distinct < limits.least:
         return None
     growth = limits.sums * sqrt(of.terms) * min(unit, LIMITS["float32"].unit)
-    size = limits.size * unit + growth
+    size = limits.size * (1.0 if _is_one_step(of.operation) else limits.inside) * unit + growth
     for reason, share, part in (
         (Reason.SCALED, found.slope, found.drift),
         (Reason.SHIFTED, found.bias, found.offset),
@@ -179,4 +179,3 @@ def _basic(found: Measures, limits: Limits) -> Judgement:
         if not shares[limit] > 1 - limit:
             return Judgement(status, basic, Reason.SHARE, 1 - shares[limit], limit)
     return Judgement(Status.PASS, basic, Reason.WITHIN, 1 - shares[limits.shares[1]], limits.shares[1])
-

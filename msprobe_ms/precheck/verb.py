@@ -106,14 +106,18 @@ def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -
     from .run import Options
 
     if dump.framework not in BACKENDS:
-        raise UsageError(f"{args.api_info_file}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown")
+        raise UsageError(
+            f"{args.api_info_file}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown"
+        )
     if dump.task not in ("statistics", "tensor"):
         raise UsageError(
             f"{args.api_info_file}: is a dump of task {dump.task}; collect one of task tensor or statistics, level L1 or mix"
         )
     is_drawn = dump.task == "statistics"
     if is_drawn and args.run is False:
-        raise UsageError("--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out")
+        raise UsageError(
+            "--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out"
+        )
     if args.save_error_data and not is_drawn and not args.run:
         logger.warning("-save_error_data: the tensors of a dump of task tensor are in that dump; none are saved again")
     is_saving = args.save_error_data and (is_drawn or bool(args.run))

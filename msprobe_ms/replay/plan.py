@@ -21,8 +21,13 @@ _COLLECTIVES = ("Distributed", "MintDistributed")
 _FAMILIES = ("Functional", "Torch", "Tensor", "VF", "NPU", "Aten")
 _NORMS = ("norm", "linalg.norm")
 """Functions of one name in the dump that take their arguments differently."""
-_NO_DERIVATIVE = ("Functional.assign", "Primitive.Assign", "Functional.scatter_update", "Primitive.ScatterUpdate")
-"""Calls of MindSpore that pass on other gradients than the derivative."""
+_NO_DERIVATIVE = (
+    *("Functional.assign", "Primitive.Assign", "Functional.cholesky_inverse", "Tensor.cholesky_inverse"),
+    *(f"Functional.scatter_{name}" for name in ("update", "max", "min")),
+    *(f"Primitive.Scatter{name}" for name in ("Update", "Max", "Min")),
+)
+"""Calls of MindSpore that pass on other gradients than PyTorch's derivative: they write into a parameter, or take a matrix
+for the triangle that it has to be."""
 _AXES = ("axis", "keep_dims", "dim", "keepdim")
 _DEFAULTED = ("skip_mode", "batch_dims")
 """Attributes of primitives that layers and functions of MindSpore leave at their defaults."""

@@ -37,7 +37,8 @@ class References:
     """The references of a call under one candidate of what the record does not tell.
 
     `moves_data` as in `Replayed`: the value is rounded to the dtype of the record. `is_exhaustive` as in `Replayed`.
-    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any. `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
+    `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
+    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any.
     """
 
     operation: Operation
@@ -51,7 +52,7 @@ class References:
 
 @dataclass(frozen=True, eq=False)
 class Given(Leaf):
-    """A tensor that was not read from the dump: drawn, or computed by another execution. bfloat16 is held as float32."""
+    """A tensor that was not read from the dump: drawn, or computed by another execution; bfloat16 as float32."""
 
     content: Array
 

@@ -1,4 +1,4 @@
-"""The references of a call: every candidate is executed, forward or backward; and the residuals of what was recorded."""
+"""The references of a call, every candidate executed forward or backward, and the residuals of what was recorded."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -74,9 +74,7 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
                     )
                 terms = terms_of(call, plan.operation)
             is_moved, coarsest = _moves(call, plan), _coarsest(call)
-            found = References(
-                plan.operation, is_moved, candidate.label, outputs, plan.is_exhaustive, terms, coarsest
-            )
+            found = References(plan.operation, is_moved, candidate.label, outputs, plan.is_exhaustive, terms, coarsest)
         except CannotReplay as err:
             yield err.outcome
         except Exception as err:  # torch raises what it likes
