@@ -48,7 +48,9 @@ VERBS = {
     "multi_acc_check": Verb("msprobe.precheck.verb", "the same as acc_check, on several devices"),
     "multi_run_ut": Verb("msprobe.precheck.verb", "the same as multi_acc_check, by its older name"),
     "nan_analyze": Verb("msprobe.checks.nonfinite.verb", "the same as overflow_check, by its older name"),
+    "op_generate": Verb("msprobe.precheck.op_generate_verb", "write a script that runs one API of a dump"),
     "overflow_check": Verb("msprobe.checks.nonfinite.verb", "name the first call that made NaN or infinities"),
+    "repro": Verb("msprobe.precheck.repro_verb", "write a script that reproduces one recorded call"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "run_ut": Verb("msprobe.precheck.verb", "the same as acc_check, by its older name"),
     "verify-collection": Verb(

@@ -137,12 +137,12 @@ def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
         if inputs.seed is not None:
             call = with_inputs(call, operation, inputs.seed, api)
         if inputs.executor is None:
-            return Attempt(_judged(call, direction, is_recorded=True), call, operation)
+            return Attempt(judged_call(call, direction, is_recorded=True), call, operation)
         call, different = executed(call, operation, inputs.executor)
         left = [leaf for _, leaf in call.gradients] if call.is_backward else call.outputs
         if different and not left:
             return Attempt(Direction(direction, different), call, operation)
-        found = _judged(call, direction, is_recorded=False)
+        found = judged_call(call, direction, is_recorded=False)
         return Attempt(replace(found, outputs=(*different, *found.outputs)), call, operation)
     except CannotReplay as err:
         skipped = Skipped(err.outcome.cause, err.outcome.detail)
@@ -177,8 +177,8 @@ def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tu
     return with_outputs(call, outputs, gradients), tuple(different)
 
 
-def _judged(call: RecordedCall, direction: str, *, is_recorded: bool) -> Direction:
-    """The candidate that explains the outputs best decides."""
+def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool) -> Direction:
+    """What is said of the outputs of a call: the candidate that explains them best decides."""
     refused: NotReplayed | None = None
     best: tuple[tuple[float, float], tuple[Output, ...], bool] | None = None
     for found in references(call, WHOLE):

@@ -90,8 +90,7 @@ def judgement_of(found: Measures, of: References, dtype: str, *, is_exact: bool)
         return _verdict(Criterion.BINARY, Reason.UNEQUAL, found.unequal, 0.0)
     if found.non_finite:
         return Judgement(Status.ERROR, Criterion.FINITE, Reason.NON_FINITE, float(found.non_finite))
-    if of.coarsest and (dtype == "float64" or operation.kind is Kind.PROBED):
-        dtype = max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)  # kernels may compute in the inputs' dtype
+    dtype = dtype_inside(of, dtype)
     bound = _of_bound(found, of, dtype)
     if bound.status is not Status.PASS:
         return bound
@@ -108,6 +107,14 @@ def _verdict(criterion: Criterion, reason: Reason, value: float, limit: float) -
     return Judgement(
         Status.PASS if is_met else Status.ERROR, criterion, Reason.WITHIN if is_met else reason, value, limit
     )
+
+
+def dtype_inside(of: References, dtype: str) -> str:
+    """The dtype whose limits count for an output: functions of several steps, and kernels for float64, may compute in
+    the dtype of their inputs."""
+    if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED):
+        return max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)
+    return dtype
 
 
 def limits_of(of: References, dtype: str) -> tuple[float, float]:
@@ -133,11 +140,10 @@ def _of_bound(found: Measures, of: References, dtype: str) -> Judgement:
 
 
 def _of_bias(found: Measures, of: References, dtype: str) -> Judgement | None:
-    limits, unit = BIAS[dtype], LIMITS[dtype].unit
+    limits = BIAS[dtype]
     if found.distinct < limits.least:
         return None
-    growth = limits.sums * sqrt(of.terms) * min(unit, LIMITS["float32"].unit)
-    size = limits.size * (1.0 if _is_one_step(of.operation) else limits.inside) * unit + growth
+    size = systematic_size(of, dtype)
     for reason, share, part in (
         (Reason.SCALED, found.slope, found.drift),
         (Reason.SHIFTED, found.bias, found.offset),
@@ -145,6 +151,13 @@ def _of_bias(found: Measures, of: References, dtype: str) -> Judgement | None:
         if share * found.distinct > limits.chi_square and abs(part) > size:
             return Judgement(Status.ERROR, Criterion.BIAS, reason, abs(part), size)
     return None
+
+
+def systematic_size(of: References, dtype: str) -> float:
+    """How large the systematic part of the errors may be, relative to the golden value."""
+    limits, unit = BIAS[dtype], LIMITS[dtype].unit
+    growth = limits.sums * sqrt(of.terms) * min(unit, LIMITS["float32"].unit)
+    return limits.size * (1.0 if _is_one_step(of.operation) else limits.inside) * unit + growth
 
 
 def by_name(found: Measures, operation: Operation, dtype: str) -> Judgement:
