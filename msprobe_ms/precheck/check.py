@@ -6,8 +6,9 @@ from enum import Enum
 
 from msprobe.replay.operations import Operation
 from msprobe.replay.plan import plan_of
-from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, RecordedCall, call_of
-from msprobe.replay.references import Reference, References, references, with_outputs
+from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, call_of
+from msprobe.replay.references import Reference, References, with_outputs
+from msprobe.replay.replay import references
 from msprobe.store.record import Dump
 
 from .executor import CannotRun, Executor
@@ -167,7 +168,9 @@ def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tu
         different.append(Output(record.record.name, made.dtype, made.shape, record.dtype, judgement, Measures(0)))
         return False
 
-    outputs = {path: found.outputs[path] for path, of in call.outputs.items() if is_alike(of, found.outputs.get(path))}
+    outputs: dict[Path, Leaf] = {
+        path: found.outputs[path] for path, of in call.outputs.items() if is_alike(of, found.outputs.get(path))
+    }
     gradients = [
         made if is_alike(record, made) else None
         for (_, record), made in zip(call.gradients, found.gradients, strict=call.is_backward)

@@ -150,15 +150,15 @@ def flat(found: Any) -> Iterator[tuple[Path, Any]]:
     return walk(found if isinstance(found, (tuple, list)) else (found,), ())
 
 
-BACKENDS = {"mindspore": "mindspore", "mindtorch": "mindtorch", "pytorch": "pytorch"}
-"""The module of a framework, by what a dump calls it."""
+BACKENDS = ("mindspore", "pytorch")
+"""Frameworks whose calls can be executed; the module of each is called like it."""
 
 
 @cache
 def executor_of(framework: str, device: int = 0) -> Executor:
     """The executor of a framework; UsageError where that is not installed."""
     try:
-        module = import_module(f"msprobe.precheck.backends.{BACKENDS[framework]}")
+        module = import_module(f"msprobe.precheck.backends.{framework}")
     except ModuleNotFoundError as err:
         if err.name is None or err.name.split(".")[0] not in ("mindspore", "torch"):
             raise

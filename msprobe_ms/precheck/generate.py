@@ -11,7 +11,8 @@ from msprobe.base.errors import UsageError
 from msprobe.replay.operations import Operation
 from msprobe.replay.plan import plan_of
 from msprobe.replay.recorded import CannotReplay, NotReplayed, RecordedCall, call_of
-from msprobe.replay.references import References, given, references, with_outputs
+from msprobe.replay.references import References, given, with_outputs
+from msprobe.replay.replay import references
 from msprobe.store.record import Dump
 
 from .check import WHOLE

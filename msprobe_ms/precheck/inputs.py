@@ -107,10 +107,12 @@ def _floats(leaf: Leaf, rng: Generator) -> Array:
     high, low = _finite(statistics.max, 1.0), _finite(statistics.min, -1.0)
     low, high = min(low, high), max(low, high)
     mean, norm = statistics.mean, statistics.norm
-    is_known = mean is not None and norm is not None and np.isfinite(mean) and np.isfinite(norm)
-    spread = np.sqrt(max(float(norm) ** 2 / count - float(mean) ** 2, 0.0)) if is_known else 0.0
-    if is_known and spread > 0 and low <= float(mean) <= high:
-        made = np.clip(rng.normal(float(mean), spread, shape), low, high)
+    middle, spread = float("nan"), 0.0
+    if mean is not None and norm is not None and np.isfinite(mean) and np.isfinite(norm):
+        middle = float(mean)
+        spread = float(np.sqrt(max(float(norm) ** 2 / count - middle**2, 0.0)))
+    if spread > 0 and low <= middle <= high:
+        made = np.clip(rng.normal(middle, spread, shape), low, high)
     else:
         made = rng.uniform(low, high, shape)
     made = _with_extremes(np.asarray(made), low, high, rng)
@@ -151,7 +153,8 @@ def _sorted(x: Array) -> Array:
 def _positive_definite(x: Array) -> Array:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         return x
-    return x @ np.swapaxes(x, -1, -2) + np.eye(x.shape[-1]) * max(float(np.abs(x).max()), 1e-3)
+    found: Array = x @ np.swapaxes(x, -1, -2) + np.eye(x.shape[-1]) * max(float(np.abs(x).max()), 1e-3)
+    return found
 
 
 _STRUCTURES: dict[str, Callable[[Array], Array]] = {

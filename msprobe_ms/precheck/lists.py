@@ -56,7 +56,7 @@ def from_configuration(path: str) -> Lists:
         content = json.loads(read_input(file))
     except (OSError, ValueError) as err:
         raise SettingsError(f"{file}: cannot be read ({err}); give the config.json of msprobe") from err
-    section = next((content[key] for key in PRECHECK if isinstance(content, dict) and key in content), {})
+    section: object = next((content[key] for key in PRECHECK if isinstance(content, dict) and key in content), {})
     return Lists(*(_entries(file, section, key) for key in ("white_list", "black_list")))
 
 

@@ -73,7 +73,8 @@ def measures_of(output: Array, reference: Reference, dtype: str) -> Measures:
         differ = unequal(output, golden, reference.source)
         place = int(differ.argmax()) if differ.any() else -1
         wide = np.asarray(output, np.float64).ravel(), np.asarray(golden, np.float64).ravel()
-        return Measures(golden.size, float(differ.mean()), place=place, **_plain(*wide))
+        found = _plain(*wide)
+        return Measures(golden.size, float(differ.mean()), place=place, **found)
     n, b = np.asarray(output, np.float64).ravel(), np.asarray(golden, np.float64).ravel()
     limits = LIMITS.get(dtype, LIMITS["float32"])
     with np.errstate(all="ignore"):
@@ -81,7 +82,7 @@ def measures_of(output: Array, reference: Reference, dtype: str) -> Measures:
         differ = (n != rounded) & ~(np.isnan(n) & np.isnan(rounded))
         finite = np.isfinite(n) & np.isfinite(b)
         outside = differ & ~finite
-        found: dict[str, Any] = {"unequal": float(differ.mean()), "non_finite": int(outside.sum())}
+        found = {"unequal": float(differ.mean()), "non_finite": int(outside.sum())}
         if outside.any():
             found["place"] = int(outside.argmax())
         s = np.asarray(reference.sensitivity, np.float64).ravel()
@@ -120,7 +121,7 @@ def to_bfloat16(values: Array) -> Array:
     return np.where(np.isfinite(wide), made, wide).reshape(np.shape(values))
 
 
-def _plain(n: Array, b: Array) -> dict[str, float]:
+def _plain(n: Array, b: Array) -> dict[str, Any]:
     """What needs no dtype."""
     r = np.abs(n - b)
     by = np.abs(b)

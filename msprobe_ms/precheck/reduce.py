@@ -5,6 +5,7 @@ Each step is executed on the device and judged again; what the framework or the 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,24 +74,27 @@ def _shorter(call: RecordedCall) -> Iterator[RecordedCall]:
     for size in sizes:
         half = size // 2
         for places in (slice(0, half), slice(size - half, size), slice(0, size - 1), slice(1, size)):
-            count = len(range(*places.indices(size)))
-            yield _with(call, lambda leaf, p=places, s=size: _cut_all(leaf, s, p), (size, count))
+            lengths = size, len(range(*places.indices(size)))
+            yield _with(call, partial(_cut, size=size, places=places, axis=None), lengths)
             for axis in range(max((len(leaf.shape) for leaf in found), default=0)):
-                yield _with(call, lambda leaf, p=places, s=size, a=axis: _cut(leaf, s, p, a), (size, count))
+                yield _with(call, partial(_cut, size=size, places=places, axis=axis), lengths)
 
 
-def _cut_all(leaf: Leaf, size: int, places: slice) -> Array:
-    return leaf.array[tuple(places if n == size else slice(None) for n in leaf.shape)]
-
-
-def _cut(leaf: Leaf, size: int, places: slice, axis: int) -> Array:
-    return leaf.array[tuple(places if i == axis and n == size else slice(None) for i, n in enumerate(leaf.shape))]
+def _cut(leaf: Leaf, size: int, places: slice, axis: int | None) -> Array:
+    """Places of the axes of that size, or of that one axis."""
+    index = (places if n == size and axis in (None, i) else slice(None) for i, n in enumerate(leaf.shape))
+    part: Array = leaf.array[tuple(index)]
+    return part
 
 
 def _simpler(call: RecordedCall) -> Iterator[RecordedCall]:
     """Calls with values of fewer digits."""
     for digits in (3, 2, 1, 0):
-        yield _with(call, lambda leaf, d=digits: np.round(leaf.array, d) if leaf.is_floating else leaf.array)
+        yield _with(call, partial(_rounded, digits=digits))
+
+
+def _rounded(leaf: Leaf, digits: int) -> Array:
+    return np.round(leaf.array, digits) if leaf.is_floating else leaf.array
 
 
 def _with(call: RecordedCall, change: Callable[[Leaf], Array], sizes: tuple[int, int] | None = None) -> RecordedCall:

@@ -120,7 +120,7 @@ def write_script(folder: Path, name: str, draws: Sequence[Draw], story: Story) -
     script, data = folder / f"{name}.py", folder / f"{name}.npz"
     with writing(folder):
         make_folder(folder)
-        np.savez_compressed(data, **content)  # type: ignore[arg-type]  # its annotation forbids keywords
+        np.savez_compressed(data, **content)
         script.write_text(_text(draws, story), encoding="utf-8")
     return script, data
 
@@ -251,8 +251,6 @@ def _limits(of: References, reference: Reference) -> tuple[float, float, float, 
 
 
 def _places(call: RecordedCall, of: References) -> list[int]:
-    if call.is_backward:
-        records = [record.record.path for _, record in call.gradients]
-    else:
-        records = list(call.outputs)
+    gradients = [record.record.path for _, record in call.gradients]
+    records = gradients if call.is_backward else list(call.outputs)
     return [records.index(reference.record.record.path) for reference in of.outputs]

@@ -112,8 +112,9 @@ class BiasLimit:
 
     `chi_square`: the share of the error's energy times the number of distinct golden values, which for independent
     rounding errors is chi square distributed with one degree of freedom. `size`: the systematic part, relative to the
-    golden value (for a constant to its rms), in units of u, with growth as in `Bound`; `inside` times that for functions
-    of several steps, whose constants may be rounded. `least`: distinct values from which on this is looked at.
+    golden value (for a constant to its rms), in units of u, with growth as in `Bound`; `inside` times that for
+    functions of several steps, whose constants may be rounded. `least`: distinct values from which on
+    this is looked at.
     """
 
     chi_square: float

@@ -17,7 +17,9 @@ from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, repla
 from msprobe.compare.tables.cells import guard
 
 from .check import Checked, Direction, Output
+from .devices import Compared
 from .judge import Status
+from .standards import RATIOS
 from .wording import message, skipped_message
 
 RESULT = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
@@ -29,7 +31,8 @@ DETAILS = (
     *("Error", "Limit", "Worst Element", "Assumed"),
 )
 """The first row is msprobe's. `Error` was held to `Limit` by the criterion; `Worst Element` is an index of the shape.
-What `api_precision_compare` divides stands between. `Assumed`: of an option that the record does not tell."""
+What `api_precision_compare` divides stands between; `ULP Share`: of elements beyond 32 ULP, in half precision 1.
+`Assumed`: of an option that the record does not tell."""
 
 SKIPPED = ("API Name", "Direction", "Reason", "Detail")
 
@@ -117,8 +120,9 @@ def result_row(checked: Checked) -> tuple[str, ...]:
 def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:
     """The row of an output."""
     judgement, measures = output.judgement, output.measures
+    is_half = output.dtype in ("float16", "bfloat16")
     worst = ""
-    if measures.place >= 0 and output.shape:
+    if measures.place >= 0 and output.shape and (measures.max_absolute != 0 or measures.non_finite):
         index, left = [], measures.place
         for size in reversed(output.shape):
             left, rest = divmod(left, max(size, 1))
@@ -136,7 +140,15 @@ def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:
         _number(measures.max_ulp),
         judgement.criterion.value,
         judgement.reason.value,
-        *map(_number, (measures.mean_ulp, measures.ulp_far, measures.rmse, measures.mean_relative)),
+        *map(
+            _number,
+            (
+                measures.mean_ulp,
+                measures.ulp_near if is_half else measures.ulp_far,
+                measures.rmse,
+                measures.mean_relative,
+            ),
+        ),
         *map(_number, (measures.small_errors, measures.balance, judgement.value, judgement.limit)),
         worst,
         guard(output.label),
@@ -186,3 +198,33 @@ def read_rows(file: Path, titles: Sequence[str]) -> list[Mapping[str, str]]:
         if missing := [title for title in titles if title not in head]:
             raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
         return [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+
+
+COMPARED = ("API Name", "Dtype", "Standard", *(f"{key} Ratio" for key in (*RATIOS, "ULP")), "Status", "Message")
+
+
+def write_compared(folder: Path, time: str, found: Sequence[Compared]) -> Path:
+    """Write the tables of two devices; gives the path of the results."""
+    result = folder / f"api_precision_compare_result_{time}.csv"
+    details = folder / f"api_precision_compare_details_{time}.csv"
+    by_api: dict[str, dict[str, Status]] = {}
+    rows = []
+    for each in found:
+        ratios = ["" if (ratio := each.ratios.get(key)) is None else f"{ratio:.6g}" for key in (*RATIOS, "ULP")]
+        words = each.cause.value + (f": {each.exceeded}" if each.exceeded else "")
+        rows.append((guard(each.name), each.dtype, each.criterion.value, *ratios, each.status.value, words))
+        statuses = by_api.setdefault(_api(each.name), {})
+        direction = "backward" if ".backward." in each.name else "forward"
+        statuses[direction] = max(statuses.get(direction, Status.SKIP), each.status, key=_ORDER.index)
+    cells = [
+        (guard(name), *(statuses[d].value if d in statuses else "" for d in ("forward", "backward")), "")
+        for name, statuses in by_api.items()
+    ]
+    with writing(folder):
+        make_folder(folder)
+        _append(details, _BOM + "".join(map(_line, [COMPARED, *rows])), is_new=True)
+        _append(result, _BOM + "".join(map(_line, [RESULT, *cells])), is_new=True)
+    return result
+
+
+_ORDER = (Status.SKIP, Status.PASS, Status.WARNING, Status.ERROR)

@@ -105,15 +105,20 @@ def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -
     from .executor import BACKENDS
     from .run import Options
 
-    if dump.framework not in BACKENDS:
+    if dump.framework not in (*BACKENDS, "mindtorch"):
         raise UsageError(
             f"{args.api_info_file}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown"
         )
     if dump.task not in ("statistics", "tensor"):
         raise UsageError(
-            f"{args.api_info_file}: is a dump of task {dump.task}; collect one of task tensor or statistics, level L1 or mix"
+            f"{args.api_info_file}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )
     is_drawn = dump.task == "statistics"
+    if dump.framework == "mindtorch" and (is_drawn or args.run):
+        raise UsageError(
+            f"{args.api_info_file}: calls of PyTorch's API on MindSpore are not executed here, since that layer takes "
+            "the place of the PyTorch that computes in float64; collect task tensor, and its outputs are judged"
+        )
     if is_drawn and args.run is False:
         raise UsageError(
             "--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out"

@@ -26,8 +26,8 @@ _NO_DERIVATIVE = (
     *(f"Functional.scatter_{name}" for name in ("update", "max", "min")),
     *(f"Primitive.Scatter{name}" for name in ("Update", "Max", "Min")),
 )
-"""Calls of MindSpore that pass on other gradients than PyTorch's derivative: they write into a parameter, or take a matrix
-for the triangle that it has to be."""
+"""Calls of MindSpore that pass on other gradients than PyTorch's derivative: they write into a parameter, or take a
+matrix for the triangle that it has to be."""
 _AXES = ("axis", "keep_dims", "dim", "keepdim")
 _DEFAULTED = ("skip_mode", "batch_dims")
 """Attributes of primitives that layers and functions of MindSpore leave at their defaults."""

@@ -1,17 +1,15 @@
 """What the outputs of a recorded call should have been: values in float64, each with its sensitivity.
 
-`replay` measures recorded outputs against these; who has outputs of another execution of the call (`with_outputs`)
-judges them by the same values.
+`replay.references` computes them, `replay.replay` measures recorded outputs against them; who has outputs of another
+execution of the call (`with_outputs`) judges them by the same values.
 """
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .operations import Operation
-from .plan import plan_of
-from .recorded import Array, CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall
+from .recorded import Array, Leaf, Path, RecordedCall
 
 WHOLE = 1 << 20
 """Elements of all tensors of a call up to which it is replayed whole, where nothing else is asked for."""
@@ -78,27 +76,3 @@ def with_outputs(call: RecordedCall, outputs: Mapping[Path, Leaf], gradients: Se
         return replace(call, outputs=dict(outputs))
     pairs = zip(call.gradients, gradients, strict=True)
     return replace(call, gradients=tuple((of, found) for (of, _), found in pairs if found is not None))
-
-
-def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | NotReplayed]:
-    """The references under every candidate, or why there are none. Raises nothing.
-
-    A call with more than `whole` elements is judged by a part of itself, if its operation allows that.
-    """
-    try:
-        plan = plan_of(call)
-        try:
-            from .reference.compute import referenced  # here: it imports torch
-        except ModuleNotFoundError as err:
-            if err.name != "torch":
-                raise
-            yield NotReplayed(Cause.NO_TORCH)
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = referenced(call, plan, whole)
-            yield from found
-    except CannotReplay as err:
-        yield err.outcome
-    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
-        yield NotReplayed(Cause.FAILED, type(err).__name__)

@@ -145,5 +145,5 @@ def unequal(output: Array, reference: Array, source: Array | None = None) -> Arr
             if fits and bool(((a >= 0) & (a < source.shape[axis])).all()):
                 picked = [np.take_along_axis(source, each.astype(np.int64), axis) for each in (a, b)]
                 differ = np.asarray(picked[0] != picked[1]) & ~(np.isnan(picked[0]) & np.isnan(picked[1]))
-                return differ.reshape(found.shape)
+                return np.reshape(differ, found.shape)
     return found
