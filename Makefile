@@ -32,15 +32,16 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py \
     tests/perturb/test_formulas.py tests/perturb/test_ranking.py tests/perturb/test_table.py \
+    $(addprefix tests/precheck/,test_judge.py test_inputs.py test_tables.py) \
     tests/monitor/test_alerts.py tests/monitor/test_anomalies.py tests/monitor/test_names.py tests/monitor/test_settings.py
 # Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules. Where
 # noise is judged, one place has torch and the other does without.
 BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base/test_finite.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
     tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
-# Everything else: each test runs once.
-SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/gather tests/mindtorch tests/monitor tests/perturb tests/replay tests/conftest.py, \
-    $(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py tests/gather/test_*.py tests/monitor/test_*.py tests/perturb/test_*.py \
-    tests/replay/test_*.py)) $(BOTH)
+# Everything else: each test runs once. Of these folders one part runs there, the other here.
+PARTED := gather monitor perturb precheck replay
+SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/mindtorch $(addprefix tests/,$(PARTED)) tests/conftest.py, \
+    $(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py $(patsubst %,tests/%/test_*.py,$(PARTED)))) $(BOTH)
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
 # for the files with the fewest tests, which would come last, take longest. Threads that wait sleep: OpenMP's would keep
 # the cores busy, which the other processes need.
@@ -113,7 +114,8 @@ lint: $(TOOLS) install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare -p msprobe.diagnose \
-	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping -p msprobe.checks -p msprobe.readiness -p msprobe.monitor_convert
+	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping -p msprobe.checks -p msprobe.readiness \
+	    -p msprobe.monitor_convert -p msprobe.precheck
 
 #   make format   put the sources into the form that lint asks for
 format: $(TOOLS)

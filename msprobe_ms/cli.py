@@ -35,6 +35,8 @@ class Verb:
 
 
 VERBS = {
+    "acc_check": Verb("msprobe.precheck.verb", "check recorded API calls against float64"),
+    "api_precision_compare": Verb("msprobe.precheck.devices_verb", "compare the errors of two devices, by acc_check"),
     "check": Verb("msprobe.checks.invariants.verb", "check a run without a golden one: what always holds"),
     "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
@@ -49,9 +51,14 @@ VERBS = {
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "monitor anomalies": Verb("msprobe.monitor.anomaly_verb", "list the earliest of what a training's alerts noticed"),
     "monitor compare": Verb("msprobe.compare.monitor.verb", "find out where two monitored trainings part"),
+    "multi_acc_check": Verb("msprobe.precheck.verb", "the same as acc_check, on several devices"),
+    "multi_run_ut": Verb("msprobe.precheck.verb", "the same as multi_acc_check, by its older name"),
     "nan_analyze": Verb("msprobe.checks.nonfinite.verb", "the same as overflow_check, by its older name"),
+    "op_generate": Verb("msprobe.precheck.op_generate_verb", "write a script that runs one API of a dump"),
     "overflow_check": Verb("msprobe.checks.nonfinite.verb", "name the first call that made NaN or infinities"),
+    "repro": Verb("msprobe.precheck.repro_verb", "write a script that reproduces one recorded call"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
+    "run_ut": Verb("msprobe.precheck.verb", "the same as acc_check, by its older name"),
     "verify-collection": Verb(
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", runs_script=True
     ),

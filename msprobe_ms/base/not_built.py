@@ -2,19 +2,13 @@
 comes. `reference/not-available.md` lists them all.
 """
 
-_PRECHECK = (
-    'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
-    "`msprobe compare` the dumps"
-)
 _PAGE = (
     "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and its "
     "table has every call"
 )
 COMMANDS = {
     **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
-    **dict.fromkeys(("run_ut", "acc_check", "multi_run_ut", "multi_acc_check", "run_overflow_check"), _PRECHECK),
-    "api_precision_compare": f"{_PRECHECK}, also of an NPU and a GPU",
-    "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
+    "run_overflow_check": "`msprobe acc_check` checks the calls of a dump, and says where NaN or infinities are wrong",
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
     "offline_dump": "inference with offline models is not collected; collect a training, or generation with "
@@ -31,7 +25,7 @@ WITHOUT_EFFECT = {
     "risk_level": f'every public function is seen, and "list" chooses among them; {_MSPROBE}',
     "custom_op_namespaces": f"functions of your own are collected by register_custom_api(); {_MSPROBE}",
     "backward_input": f"no backward is run again; {_MSPROBE}",
-    "online_run_ut": f"no function is checked while the training runs; {_MSPROBE}",
+    "online_run_ut": f"`msprobe acc_check` checks the dump behind the training; {_MSPROBE}",
     **dict.fromkeys(("nfs_path", "host", "port"), f"nothing is sent to another machine; {_MSPROBE}"),
     **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }

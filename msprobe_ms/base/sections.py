@@ -321,6 +321,6 @@ PRECHECK = ("run_ut", "acc_check")
 def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
     if value in PRECHECK:
-        what = f"{shown(value)} is the API precheck, which is no task of a training run and not in this version"
+        what = f"{shown(value)} is no task of a training: `msprobe acc_check` does it with a dump"
         raise SettingsError(f"{what}; choose one of {listed(tuple(SECTIONS))}")
     return str(one_of(*SECTIONS)(value))

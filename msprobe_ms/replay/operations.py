@@ -40,7 +40,7 @@ _TABLE: Mapping[Kind, str] = {
     Kind.BILINEAR: """
         matmul=mm=bmm=mv=dot=vdot=inner=linear=mvm conv1d conv2d=convolution conv3d conv_transpose1d
         conv_transpose2d conv_transpose3d einsum outer=ger tensordot kron sum mean trace cumsum sum_to_size
-        index_add scatter_add
+        index_add scatter_add vecdot
     """,
     Kind.ELEMENTWISE: """
         add=iadd=bias_add sub=isub=subtract mul=imul=multiply div=itruediv=truediv=true_divide=divide=idiv
@@ -51,7 +51,9 @@ _TABLE: Mapping[Kind, str] = {
         tanhshrink hardshrink softshrink hardtanh hardsigmoid hardswish logsigmoid threshold clamp=clip
         clamp_min clamp_max maximum=fmax minimum=fmin sign=sgn floor ceil round trunc=fix frac
         floor_divide=floordiv=ifloordiv remainder=mod=imod fmod lerp addcmul addcdiv hypot logaddexp logaddexp2
-        xlogy ldexp copysign nan_to_num deg2rad rad2deg heaviside
+        xlogy ldexp copysign nan_to_num deg2rad rad2deg heaviside i0e i1 i1e bessel_j0 bessel_j1 bessel_y0
+        bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
+        igamma igammac mvlgamma=multigammaln polygamma zeta nextafter entr log_ndtr ndtr ndtri
     """,
     Kind.MOVES: """
         reshape=view=reshape_as=view_as ravel flatten unflatten squeeze unsqueeze transpose=swapaxes=swapdims=t
@@ -61,10 +63,12 @@ _TABLE: Mapping[Kind, str] = {
         narrow select slice gather_nd! getitem! gather!=take_along_dim index_select!=embedding take!
         expand!=expand_as=broadcast_to repeat!=tile repeat_interleave! roll flip=fliplr=flipud rot90 triu tril
         diag diag_embed diagflat diagonal diagonal_scatter masked_select masked_fill masked_scatter where!
-        index_fill index_copy scatter select_scatter slice_scatter setitem copy fill zero index_put pad unfold!
-        meshgrid! block_diag pixel_shuffle pixel_unshuffle channel_shuffle broadcast_tensors! atleast_1d
-        atleast_2d atleast_3d sort# topk# msort max_pool1d! max_pool2d! max_pool3d! adaptive_max_pool1d!
-        adaptive_max_pool2d! kthvalue# view_as_real real imag complex
+        index_fill index_copy scatter select_scatter slice_scatter setitem copy fill zero index_put pad! unfold!
+        meshgrid! cartesian_prod! combinations! fill_diagonal unique unique_consecutive vander nanmedian
+        block_diag pixel_shuffle pixel_unshuffle channel_shuffle broadcast_tensors! atleast_1d atleast_2d
+        atleast_3d sort# topk# msort max_pool1d! max_pool2d! max_pool3d! adaptive_max_pool1d!
+        adaptive_max_pool2d! adaptive_max_pool3d! max_unpool1d max_unpool2d max_unpool3d kthvalue# view_as_real
+        real imag complex
     """,
     Kind.PROBED: """
         max# min# amax amin aminmax median# cummax# cummin# softmax log_softmax softmin layer_norm batch_norm
@@ -79,19 +83,21 @@ _TABLE: Mapping[Kind, str] = {
         multilabel_soft_margin_loss multi_margin_loss avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
         adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d interpolate=upsample grid_sample affine_grid
         fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff trapz=trapezoid cov nanmean nansum
-        quantile det logdet inverse=inv cholesky matrix_exp matrix_power lstm gru rnn_tanh rnn_relu lstm_cell
-        gru_cell rnn_tanh_cell rnn_relu_cell
+        quantile nanquantile det logdet slogdet inverse=inv pinv cholesky cholesky_inverse cholesky_solve
+        lu_solve triangular_solve solve_triangular pdist ctc_loss index_reduce conv_tbc matrix_exp matrix_power
+        lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     """,
     Kind.EXACT: """
         eq ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal equal isclose allclose logical_and
         logical_or logical_xor logical_not bitwise_and=and=iand bitwise_or=or=ior bitwise_xor=xor=ixor
         bitwise_not=invert bitwise_left_shift=lshift bitwise_right_shift=rshift isnan isinf isfinite isneginf
         isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero one_hot
-        bucketize searchsorted bincount gcd lcm
+        bucketize searchsorted bincount histc gcd lcm is_nonzero
     """,
     Kind.CREATES: """
         zeros ones full arange eye linspace zeros_like ones_like full_like new_zeros new_ones new_full
-        tril_indices triu_indices
+        tril_indices triu_indices logspace fftfreq rfftfreq bartlett_window blackman_window hamming_window
+        hann_window kaiser_window
     """,
     Kind.RANDOM: """
         rand randn randint randperm rand_like randn_like randint_like normal uniform bernoulli multinomial

@@ -15,14 +15,19 @@ from msprobe.mapping.api import Correspondence, key_of, load_table
 from .operations import OPERATIONS, Kind, Operation, operation, plain_name
 from .options import MOST, NO_CHOICE, USUAL_VALUES, label_of, shape_of_output
 from .own import APIS, CELLS, NEEDED, PARAMETERS, Own
-from .recorded import CannotReplay, Cause, Leaf, Path, RecordedCall
+from .recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
 _FAMILIES = ("Functional", "Torch", "Tensor", "VF", "NPU", "Aten")
 _NORMS = ("norm", "linalg.norm")
 """Functions of one name in the dump that take their arguments differently."""
-_NO_DERIVATIVE = ("Functional.assign", "Primitive.Assign")
-"""Calls of MindSpore that pass on other gradients than the derivative."""
+_NO_DERIVATIVE = (
+    *("Functional.assign", "Primitive.Assign", "Functional.cholesky_inverse", "Tensor.cholesky_inverse"),
+    *(f"Functional.scatter_{name}" for name in ("update", "max", "min")),
+    *(f"Primitive.Scatter{name}" for name in ("Update", "Max", "Min")),
+)
+"""Calls of MindSpore that pass on other gradients than PyTorch's derivative: they write into a parameter, or take a
+matrix for the triangle that it has to be."""
 _AXES = ("axis", "keep_dims", "dim", "keepdim")
 _DEFAULTED = ("skip_mode", "batch_dims")
 """Attributes of primitives that layers and functions of MindSpore leave at their defaults."""
@@ -92,6 +97,10 @@ def _of_pytorch(
         outputs = {path: path if path == ("0",) else None for path in call.outputs}
     if known.name == "transpose" and plain != "t" and len(args) != 3 - len(kwargs):
         name, known = "permute", OPERATIONS["permute"]
+    if known.name == "setitem":  # PyTorch's gives nothing, and the reference the tensor
+        outputs = None
+    if known.name == "reshape" and any(isinstance(value, Named) for value in (*args, *kwargs.values())):
+        raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, f"{call.stem}: a view as another dtype")
     made = Candidate("", family, name, args, kwargs, outputs or {})
     if family == "Torch" and name == "norm":
         return Plan(known, tuple(replace(made, label=f"of={each}", name=each) for each in _NORMS))

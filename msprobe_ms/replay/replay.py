@@ -17,6 +17,7 @@ from msprobe.store.record import Dump, Part
 
 from .plan import plan_of
 from .recorded import Array, CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, Replayed, call_of, mapped
+from .references import WHOLE, References
 
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
@@ -41,6 +42,29 @@ def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotRepl
         return err.outcome
     except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
         return NotReplayed(Cause.FAILED, type(err).__name__)
+
+
+def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | NotReplayed]:
+    """What the outputs of a call should have been, under each candidate, or why that is not known. Raises nothing.
+
+    A call with more than `whole` elements is judged by a part of itself, if its operation allows that.
+    """
+    try:
+        plan = plan_of(call)
+        try:
+            from .reference.compute import referenced  # here: it imports torch
+        except ModuleNotFoundError as err:
+            if err.name != "torch":
+                raise
+            yield NotReplayed(Cause.NO_TORCH)
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield from referenced(call, plan, whole)
+    except CannotReplay as err:
+        yield err.outcome
+    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
+        yield NotReplayed(Cause.FAILED, type(err).__name__)
 
 
 Place = tuple[bool, Part, Path]

@@ -124,6 +124,26 @@ def _disagree(output: Array, reference: Array, largest: float) -> bool:
     return not bool(same.all())
 
 
-def compared(output: Array, reference: Array) -> Figures:
-    """The figures of an integer or bool output: all zero where equal, else eta, peak and relative are inf."""
-    return EQUAL if np.array_equal(output, reference) else UNEQUAL
+def compared(output: Array, reference: Array, source: Array | None = None) -> Figures:
+    """The figures of an integer or bool output: all zero where equal, else eta, peak and relative are inf.
+
+    With a `source` the integers are positions along one of its axes: they are equal where the elements there are.
+    """
+    return UNEQUAL if unequal(output, reference, source).any() else EQUAL
+
+
+def unequal(output: Array, reference: Array, source: Array | None = None) -> Array:
+    """Which elements of two integer or bool outputs of one shape are unequal, of positions those that lead to unequal
+    elements of the source."""
+    found = np.asarray(output != reference)
+    if source is None or not found.any():
+        return found
+    for axis in range(source.ndim):
+        for kept in (True, False):
+            a, b = (output, reference) if kept else (np.expand_dims(output, axis), np.expand_dims(reference, axis))
+            fits = a.ndim == source.ndim and all(i == axis or n == source.shape[i] for i, n in enumerate(a.shape))
+            if fits and bool(((a >= 0) & (a < source.shape[axis])).all()):
+                picked = [np.take_along_axis(source, each.astype(np.int64), axis) for each in (a, b)]
+                differ = np.asarray(picked[0] != picked[1]) & ~(np.isnan(picked[0]) & np.isnan(picked[1]))
+                return np.reshape(differ, found.shape)
+    return found

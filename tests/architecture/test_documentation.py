@@ -24,7 +24,11 @@ def anchors(text):
     return found
 
 
-PAGES = {"monitor anomalies": "monitor-alerts"}
+PAGES = {
+    "monitor anomalies": "monitor-alerts",
+    **dict.fromkeys(("api_precision_compare", "multi_acc_check", "multi_run_ut", "run_ut"), "acc_check"),
+    "repro": "op_generate",
+}
 """A verb that a page of another name explains."""
 
 

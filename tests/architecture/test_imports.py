@@ -18,7 +18,7 @@ LAYERS = [
     ["msprobe.grad_probe", "msprobe.perturb", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
-        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check"),
+        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.precheck"),
     ],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
     ["msprobe.monitor"],
@@ -80,6 +80,7 @@ IMPORTERS = {
         "msprobe.monitor_callback",
         "msprobe.callbacks",
         "msprobe.config_check.backends.mindspore",
+        "msprobe.precheck.backends.mindspore",
     ),
     "torch": (
         "msprobe.cell_dump.backends.mindtorch",
@@ -88,6 +89,7 @@ IMPORTERS = {
         "msprobe.grad_probe.backends.pytorch",
         "msprobe.perturb.backends.pytorch",
         "msprobe.config_check.backends.pytorch",
+        "msprobe.precheck.backends.pytorch",
         "msprobe.pytorch_debugger",
         "msprobe.replay.reference",
         "msprobe.store.torch_files",

@@ -1,17 +1,29 @@
-"""The residuals of a call: every candidate is executed, forward or backward, and compared with the recorded outputs."""
+"""The references of a call, every candidate executed forward or backward, and the residuals of what was recorded."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 
-from msprobe.replay.operations import Kind
+from msprobe.replay.operations import Kind, Operation
 from msprobe.replay.plan import Plan, plan_of
-from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, Replayed, Residual
-from msprobe.replay.residual import Figures, compared, measured
+from msprobe.replay.recorded import (
+    CannotReplay,
+    Cause,
+    Leaf,
+    NotReplayed,
+    Path,
+    RecordedCall,
+    Replayed,
+    Residual,
+    leaves,
+)
+from msprobe.replay.references import WHOLE, Reference, References
+from msprobe.replay.residual import compared, measured
 
 from .execute import SAVED, Backward, Program, Tensor, rounded, tensor_of
-from .sampling import LARGEST, WHOLE, large_product, sample, sampled, size_of
+from .sampling import LARGEST, large_product, sample, sampled, size_of
 from .sensitivity import of_moved, of_squares, one_by_one, probed, summed_to
 
 _WORTH_THREADS = 1 << 20
@@ -23,32 +35,80 @@ _CHEAP = (Kind.MOVES, Kind.CREATES, Kind.EXACT)
 
 def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
     """The residuals of a call under every candidate that can be executed; the first cause where none can."""
-    loaded: dict[Leaf, Tensor] = {}
     found: dict[str, tuple[Residual, ...]] = {}
-    refused: CannotReplay | None = None
+    refused: NotReplayed | None = None
+    last: References | None = None
+    for each in referenced(call, plan, WHOLE):
+        if isinstance(each, NotReplayed):
+            refused = refused or each
+            continue
+        try:
+            found[each.label] = tuple(_residual(each, reference) for reference in each.outputs)
+            last = each
+        except CannotReplay as err:
+            refused = refused or err.outcome
+    if last is None:
+        return refused or NotReplayed(Cause.UNSUPPORTED_ARGUMENT)
+    return Replayed(last.operation.name, last.moves_data, found, last.is_exhaustive)
+
+
+def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[References | NotReplayed]:
+    """The references of a call under each candidate, one after the other; why there are none under it."""
+    loaded: dict[Leaf, Tensor] = {}
     is_product = large_product(plan.candidates[0]) is not None
-    if not is_product and size_of(call) > WHOLE and plan.operation.kind not in _CHEAP:
-        call = sample(call, plan.operation, plan.candidates[0])
+    if not is_product and size_of(call) > whole and plan.operation.kind not in _CHEAP:
+        call = sample(call, plan.operation, plan.candidates[0], whole)
         plan = plan_of(call)
     if not is_product and size_of(call) > LARGEST:
-        return NotReplayed(Cause.TOO_LARGE, call.name)
+        yield NotReplayed(Cause.TOO_LARGE, call.name)
+        return
     for candidate in plan.candidates:
         try:
             with torch.no_grad(), _threads(size_of(call)):
                 if is_product:
-                    found[candidate.label] = sampled(call, candidate)
-                    continue
-                program = Program(call, plan.operation, candidate, loaded)
-                found[candidate.label] = (
-                    _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
-                )
+                    outputs = sampled(call, candidate)
+                else:
+                    program = Program(call, plan.operation, candidate, loaded)
+                    outputs = (
+                        _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
+                    )
+                terms = terms_of(call, plan.operation)
+            is_moved, coarsest = _moves(call, plan), _coarsest(call)
+            found = References(plan.operation, is_moved, candidate.label, outputs, plan.is_exhaustive, terms, coarsest)
         except CannotReplay as err:
-            refused = refused or err
+            yield err.outcome
         except Exception as err:  # torch raises what it likes
-            refused = refused or CannotReplay(Cause.FAILED, type(err).__name__)
-    if not found:
-        return refused.outcome if refused else NotReplayed(Cause.UNSUPPORTED_ARGUMENT)
-    return Replayed(plan.operation.name, _moves(call, plan), found, plan.is_exhaustive)
+            yield NotReplayed(Cause.FAILED, type(err).__name__)
+        else:
+            yield found
+
+
+def _coarsest(call: RecordedCall) -> str:
+    """The floating dtype of fewest bits among the inputs and incoming gradients."""
+    inputs = [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.incoming.values()]
+    present = {leaf.dtype for leaf in inputs}
+    return next((dtype for dtype in ("bfloat16", "float16", "float32", "float64") if dtype in present), "")
+
+
+def terms_of(call: RecordedCall, operation: Operation) -> float:
+    """About how many products or elements one element of an output sums up; 1 for an elementwise function forward.
+
+    From the sizes alone: a product of |a| and |b| elements into |c| sums sqrt(|a| |b| / |c|), a sum |a| / |c|.
+    """
+    inputs = [math.prod(leaf.shape) for leaf in leaves([call.args, call.kwargs]) if leaf.is_floating]
+    inputs += [math.prod(leaf.shape) for leaf in call.parameters.values()]
+    results = [leaf for _, leaf in call.gradients] if call.is_backward else list(call.outputs.values())
+    if call.is_backward:
+        inputs += [math.prod(leaf.shape) for leaf in call.incoming.values()]
+    largest, second, *_ = [*sorted(inputs, reverse=True), 1, 1]
+    least = max(min((math.prod(leaf.shape) for leaf in results), default=1), 1)
+    sums = max(largest / least, 1.0)
+    if operation.kind is Kind.BILINEAR:
+        return float(max(sums, (largest * second / least) ** 0.5))
+    if operation.kind is Kind.PROBED:
+        axes = (max(leaf.shape, default=1) for leaf in leaves([call.args, call.kwargs]) if leaf.is_floating)
+        return float(max(sums, max(axes, default=1)))
+    return float(sums)
 
 
 @contextmanager
@@ -66,7 +126,7 @@ def _moves(call: RecordedCall, plan: Plan) -> bool:
     return plan.operation.kind is Kind.MOVES and not (call.is_backward and plan.operation.accumulates)
 
 
-def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Residual, ...]:
+def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Reference, ...]:
     evidence = {path: to for path in call.outputs if (to := program.path(path)) is not None}
     if not evidence:
         raise CannotReplay(Cause.NOTHING_TO_MEASURE, call.name)
@@ -76,8 +136,6 @@ def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Residual
             raise CannotReplay(Cause.OTHER_SHAPE, f"output {'.'.join(to)}")
     floating = [p for p, to in evidence.items() if call.outputs[p].is_floating and outputs[to].is_floating_point()]
     values = [outputs[evidence[path]] for path in floating]
-    for path, value in zip(floating, values, strict=True):
-        _check_shape(call.outputs[path], value)
 
     def function(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         found = program(inputs)
@@ -85,7 +143,7 @@ def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Residual
 
     sensitivities = dict(zip(floating, _of_forward(plan, program, function, values), strict=True)) if floating else {}
     return tuple(
-        _residual(call, plan, call.outputs[path], outputs[to], sensitivities[path])
+        _reference(call, plan, call.outputs[path], outputs[to], sensitivities[path])
         if path in sensitivities
         else _exact(plan, program, call.outputs[path], outputs[to])
         for path, to in evidence.items()
@@ -116,26 +174,26 @@ def _factor(plan: Plan, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> f
     return float(max(values[0].numel(), 1) / inputs[0].numel())
 
 
-def _backward(call: RecordedCall, plan: Plan, program: Program, loaded: dict[Leaf, Tensor]) -> tuple[Residual, ...]:
+def _backward(call: RecordedCall, plan: Plan, program: Program, loaded: dict[Leaf, Tensor]) -> tuple[Reference, ...]:
     pairs = [(leaf, record) for leaf, record in call.gradients if leaf in program.floating and record.is_floating]
     if not pairs:
         raise CannotReplay(Cause.NOTHING_TO_MEASURE, call.name)
     incoming: dict[Path, Tensor] = {}
     for path, leaf in call.incoming.items():
         to = program.path(path)
+        if leaf not in loaded:
+            loaded[leaf] = tensor_of(leaf)
         if to is not None:
-            if leaf not in loaded:
-                loaded[leaf] = tensor_of(leaf)
             incoming[to] = loaded[leaf]
+        elif bool(loaded[leaf].any()):  # a part of the gradients would be missing
+            raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, leaf.record.name)
     wanted = [leaf for leaf, _ in pairs]
     if len(set(wanted)) < len(wanted):
         raise CannotReplay(Cause.ACCUMULATED_GRADIENT, call.name)
     backward = Backward(program, incoming, wanted)
     values = backward(backward.inputs)
-    for (_, record), value in zip(pairs, values, strict=True):
-        _check_shape(record, value)
     return tuple(
-        _residual(call, plan, record, value, sensitivity)
+        _reference(call, plan, record, value, sensitivity)
         for (_, record), value, sensitivity in zip(
             pairs, values, _of_backward(plan, program, backward, values), strict=True
         )
@@ -187,32 +245,23 @@ def _expanded(plan: Plan, program: Program, backward: Backward, values: Sequence
     ]
 
 
-def _check_shape(record: Leaf, value: Tensor) -> None:
+def _reference(call: RecordedCall, plan: Plan, record: Leaf, value: Tensor, sensitivity: Tensor) -> Reference:
+    value = rounded(value, record.dtype) if _moves(call, plan) else value
+    return Reference(record, value.double().numpy(), sensitivity.double().numpy())
+
+
+def _exact(plan: Plan, program: Program, record: Leaf, value: Tensor) -> Reference:
+    """An integer or bool output, or a reference of another kind than the record."""
+    is_place = plan.operation.indices and program.inputs
+    return Reference(record, value.numpy(), source=program.inputs[0].numpy() if is_place else None)
+
+
+def _residual(of: References, reference: Reference) -> Residual:
+    record, value = reference.record, reference.value
     if tuple(value.shape) != record.shape:
         raise CannotReplay(Cause.OTHER_SHAPE, f"{record.record.name}: {tuple(value.shape)}")
-
-
-def _residual(call: RecordedCall, plan: Plan, record: Leaf, value: Tensor, sensitivity: Tensor) -> Residual:
-    value = rounded(value, record.dtype) if _moves(call, plan) else value
-    figures = measured(record.array, value.double().numpy(), sensitivity.double().numpy(), record.dtype)
-    return Residual(record.record.part, record.record.path, value.numel(), *figures)
-
-
-def _exact(plan: Plan, program: Program, record: Leaf, value: Tensor) -> Residual:
-    """An integer or bool output, or a reference of another kind than the record."""
-    _check_shape(record, value)
-    figures = compared(record.array, value.numpy())
-    if figures.eta and plan.operation.indices and program.inputs:
-        figures = _picked(program.inputs[0], tensor_of(record), value)
-    return Residual(record.record.part, record.record.path, value.numel(), *figures)
-
-
-def _picked(x: Tensor, output: Tensor, reference: Tensor) -> Figures:
-    """Positions along an axis of x that differ: equal where the elements there are equal."""
-    for axis in range(x.dim()):
-        for kept in (True, False):
-            a, b = (output, reference) if kept else (output.unsqueeze(axis), reference.unsqueeze(axis))
-            fits = a.dim() == x.dim() and all(i == axis or n == x.shape[i] for i, n in enumerate(a.shape))
-            if fits and bool(((a >= 0) & (a < x.shape[axis])).all()):
-                return compared(x.gather(axis, a).numpy(), x.gather(axis, b).numpy())
-    return compared(output.numpy(), reference.numpy())
+    if reference.sensitivity is not None:
+        figures = measured(record.array, value, reference.sensitivity, record.dtype)
+    else:
+        figures = compared(record.array, value, reference.source)
+    return Residual(record.record.part, record.record.path, value.size, *figures)

@@ -211,6 +211,8 @@ class Backward:
                 if path in outputs and outputs[path].requires_grad
             ]
             targets = [own[place] for place in self.wanted]
+            if not pairs and self._paths and all(path in outputs for path in self._paths):
+                raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, "the reference has no derivative")
             if not pairs:
                 return [torch.zeros_like(target) for target in targets]
             for output, gradient in pairs:

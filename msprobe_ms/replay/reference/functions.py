@@ -230,6 +230,16 @@ def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
     return torch.nan_to_num(x, nan, posinf, neginf)
 
 
+def hinge_embedding_loss(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """PyTorch's; targets are 1 or -1, and stay so when inputs are moved a little."""
+    return functional.hinge_embedding_loss(x, target.round(), *args, **kwargs)
+
+
+def cosine_embedding_loss(x1: Tensor, x2: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """PyTorch's, likewise."""
+    return functional.cosine_embedding_loss(x1, x2, target.round(), *args, **kwargs)
+
+
 def lstm_layer(
     x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor = None, b_hh: Tensor = None
 ) -> tuple[Tensor, ...]:
@@ -286,7 +296,10 @@ OWN: Mapping[str, Callable[..., Any]] = {
 }
 
 _CASTS = "to type float half double bfloat16 long int short byte bool type_as cast"
-_CREATE = "zeros ones full arange eye linspace zeros_like ones_like full_like tril_indices triu_indices"
+_CREATE = """
+    zeros ones full arange eye linspace zeros_like ones_like full_like tril_indices triu_indices logspace
+    bartlett_window blackman_window hamming_window hann_window kaiser_window
+"""
 
 OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(_CASTS.split(), cast),
@@ -306,6 +319,8 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "npu_rotary_mul": attention.rotary,
     "npu_apply_rotary_pos_emb": attention.rotary_pair,
     "cross_entropy": cross_entropy,
+    "hinge_embedding_loss": hinge_embedding_loss,
+    "cosine_embedding_loss": cosine_embedding_loss,
     "nll_loss": nll_loss,
     "nan_to_num": nan_to_num,
     "embedding": indexing.embedding,

@@ -16,13 +16,10 @@ import torch
 
 from msprobe.replay.operations import Kind, Operation
 from msprobe.replay.plan import Candidate
-from msprobe.replay.recorded import Array, CannotReplay, Cause, Leaf, RecordedCall, Residual, leaves, mapped
-from msprobe.replay.residual import measured
+from msprobe.replay.recorded import Array, CannotReplay, Cause, Leaf, RecordedCall, leaves, mapped
+from msprobe.replay.references import WHOLE, Reference
 
 from .execute import Tensor
-
-WHOLE = 1 << 20
-"""Elements of all tensors of a call up to which it is replayed whole."""
 
 LARGEST = 1 << 27
 """Elements beyond which a call that has no sample is not replayed."""
@@ -36,13 +33,14 @@ _BATCH = ("attention", *_FIRST_INPUT, *(f"{kind}_pool{n}d" for kind in ("avg", "
 class Slices(Leaf):
     """Some slices of a recorded tensor along an axis; `record` has their shape."""
 
+    of: Leaf
     axis: int
     places: Array
 
     @cached_property
     def array(self) -> Array:
         """The elements of the slices."""
-        return np.take(self.loaded(), self.places, self.axis)
+        return np.take(self.of.loaded(), self.places, self.axis)
 
 
 def size_of(call: RecordedCall) -> int:
@@ -51,14 +49,14 @@ def size_of(call: RecordedCall) -> int:
     return sum(math.prod(leaf.shape) for leaf in tensors)
 
 
-def sample(call: RecordedCall, operation: Operation, candidate: Candidate) -> RecordedCall:
-    """A part of a call with about `WHOLE` elements; the call itself where its operation has no slices."""
+def sample(call: RecordedCall, operation: Operation, candidate: Candidate, whole: int = WHOLE) -> RecordedCall:
+    """A part of a call with about `whole` elements; the call itself where its operation has no slices."""
     out = call.outputs.get(("0",))
     axis = _axis(out.shape, operation, candidate) if out is not None else None
     if out is None or axis is None:
         return call
     size, ndim = out.shape[axis], len(out.shape)
-    places = _spread(size, max(1, size * WHOLE // size_of(call)))
+    places = _spread(size, max(1, size * whole // size_of(call)))
     first = next(leaves([call.args, call.kwargs]), None)
     made: dict[Leaf, Leaf] = {}
 
@@ -69,7 +67,7 @@ def sample(call: RecordedCall, operation: Operation, candidate: Candidate) -> Re
         is_candidate = operation.name not in _FIRST_INPUT or leaf is first or leaf.record.part == "output"
         if is_candidate and own >= 0 and leaf.shape[own] == size and leaf not in made:
             shape = (*leaf.shape[:own], len(places), *leaf.shape[own + 1 :])
-            made[leaf] = Slices(leaf.dump, replace(leaf.record, shape=shape), own, places)
+            made[leaf] = Slices(leaf.dump, replace(leaf.record, shape=shape), leaf, own, places)
         return made.get(leaf, leaf)
 
     part = replace(
@@ -152,8 +150,21 @@ def large_product(candidate: Candidate) -> Product | None:
     return Product(a, b, bias if isinstance(bias, Leaf) else None, *transposed) if is_large else None
 
 
-def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Residual, ...]:
-    """The residuals of a large product on rows of its outputs; the gradient of a bias is measured whole."""
+@dataclass(frozen=True, eq=False)
+class Rows(Leaf):
+    """Some rows of a recorded tensor as a matrix; `record` has their shape."""
+
+    of: Leaf
+    places: Array
+
+    @cached_property
+    def array(self) -> Array:
+        """The elements of the rows."""
+        return self.of.loaded().reshape(-1, self.shape[-1])[self.places]
+
+
+def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Reference, ...]:
+    """The references of a large product on rows of its outputs; the gradient of a bias is computed whole."""
     product = large_product(candidate)
     if product is None:
         raise CannotReplay(Cause.TOO_LARGE, call.name)
@@ -167,7 +178,7 @@ def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Residual, ...]:
         if leaf is product.bias:
             wide = g.double()
             value = wide.sum(0)
-            found.append(_residual(record, value, (wide.square().sum(0) + value.square()).sqrt(), record.array))
+            found.append(_reference(record, value, (wide.square().sum(0) + value.square()).sqrt()))
         elif leaf is product.a:
             found.append(_of_rows(record, *((b, g.T) if product.is_a_transposed else (g, b.T))))
         elif leaf is product.b:
@@ -177,23 +188,22 @@ def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Residual, ...]:
     return tuple(found)
 
 
-def _of_rows(record: Leaf, left: Tensor, right: Tensor, bias: Leaf | None = None) -> Residual:
-    """The residual of rows of left @ right + bias, whose sensitivity is sqrt(left^2 @ right^2 + bias^2 + value^2)."""
-    rows = torch.from_numpy(_spread(left.shape[0], min(ROWS, left.shape[0])))
-    output = _matrix(record)[rows].numpy()
-    x, w = left[rows].double(), right.double()
+def _of_rows(record: Leaf, left: Tensor, right: Tensor, bias: Leaf | None = None) -> Reference:
+    """Rows of left @ right + bias, whose sensitivity is sqrt(left^2 @ right^2 + bias^2 + value^2)."""
+    places = _spread(left.shape[0], min(ROWS, left.shape[0]))
+    if math.prod(record.shape) != left.shape[0] * right.shape[1] or not record.shape:
+        raise CannotReplay(Cause.OTHER_SHAPE, record.record.name)
+    rows = Rows(record.dump, replace(record.record, shape=(len(places), record.shape[-1])), record, places)
+    x, w = left[torch.from_numpy(places)].double(), right.double()
     value, square = x @ w, x.square() @ w.square()
     if bias is not None:
         wide = torch.from_numpy(bias.array).double()
         value, square = value + wide, square + wide.square()
-    return _residual(record, value, (square + value.square()).sqrt(), output)
+    return _reference(rows, value, (square + value.square()).sqrt())
 
 
-def _residual(record: Leaf, value: Tensor, sensitivity: Tensor, output: Array) -> Residual:
-    if tuple(value.shape) != tuple(output.shape):
-        raise CannotReplay(Cause.OTHER_SHAPE, record.record.name)
-    figures = measured(output, value.numpy(), sensitivity.numpy(), record.dtype)
-    return Residual(record.record.part, record.record.path, value.numel(), *figures)
+def _reference(record: Leaf, value: Tensor, sensitivity: Tensor) -> Reference:
+    return Reference(record, value.numpy(), sensitivity.numpy())
 
 
 def _matrix(leaf: Leaf) -> Tensor:

@@ -1,0 +1,1 @@
+"""A recorded call executed by its own framework on the current device."""

@@ -1,0 +1,217 @@
+"""One API of a dump checked, forward and backward: rebuilt, executed where that is asked for, and judged."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from msprobe.replay.operations import Operation
+from msprobe.replay.plan import plan_of
+from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, call_of
+from msprobe.replay.references import Reference, References, with_outputs
+from msprobe.replay.replay import references
+from msprobe.store.record import Dump
+
+from .executor import CannotRun, Executor
+from .inputs import with_inputs
+from .judge import Judgement, Reason, Status, judged
+from .measures import Measures
+from .standards import Criterion
+
+WHOLE = 1 << 25
+"""Elements of a call up to which every one of them is judged."""
+
+_DATA_DEPENDENT = (
+    "nonzero",
+    "argwhere",
+    "masked_select",
+    "unique",
+    "unique_consecutive",
+    "repeat_interleave",
+    "getitem",
+)
+"""Operations whose shape depends on the values of their inputs."""
+
+
+class Why(Enum):
+    """Why a direction was not checked, where it was not the reference that could not be computed (`replay.Cause`)."""
+
+    CANNOT_RUN = "the framework did not execute the call"
+    UNKNOWN_OPTION = "an option that the record does not tell is none of the usual ones"
+    PROCESS_DIED = "the process died with the call"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A direction that was not checked."""
+
+    why: Why | Cause
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output or gradient that was judged; `label` is what was assumed of what the record does not tell."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    golden: str
+    judgement: Judgement
+    measures: Measures
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What is said of one direction: its outputs, or why it was not checked."""
+
+    direction: str
+    outputs: tuple[Output, ...] = ()
+    skipped: Skipped | None = None
+
+    @property
+    def status(self) -> Status:
+        """The worst of the outputs."""
+        if self.skipped is not None or not self.outputs:
+            return Status.SKIP
+        found = {output.judgement.status for output in self.outputs}
+        return next(each for each in (Status.ERROR, Status.WARNING, Status.PASS, Status.SKIP) if each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API of a dump, `Mint.add.0`, with the places of its calls; -1: not recorded."""
+
+    name: str
+    forward: int = -1
+    backward: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An API and what is said of its directions, forward first."""
+
+    name: str
+    directions: tuple[Direction, ...]
+    saved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How a call gets its inputs and outputs. `seed`: inputs are drawn with it, None for recorded ones."""
+
+    seed: int | None = None
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One direction as it was executed and judged, with its tensors."""
+
+    direction: Direction
+    call: RecordedCall | None = None
+    operation: Operation | None = None
+
+
+def apis_of(dump: Dump) -> list[Api]:
+    """The APIs of a dump, in the order of their first calls; cells are none."""
+    found: dict[str, dict[str, int]] = {}
+    for at, name in enumerate(dump.names):
+        if name.kind == "api" and name.direction and name.number >= 0 and not name.stem.startswith("Jit."):
+            found.setdefault(f"{name.stem}.{name.number}", {})[name.direction] = at
+    return [Api(name, places.get("forward", -1), places.get("backward", -1)) for name, places in found.items()]
+
+
+def checked(dump: Dump, api: Api, inputs: Inputs) -> tuple[Checked, tuple[Attempt, ...]]:
+    """Check the directions of an API that were recorded."""
+    attempts = tuple(attempt(dump, at, api.name, inputs) for at in (api.forward, api.backward) if at >= 0)
+    return Checked(api.name, tuple(each.direction for each in attempts)), attempts
+
+
+def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
+    """Check one call. Raises nothing: what cannot be checked is skipped, and says why."""
+    direction = dump.names[at].direction
+    call: RecordedCall | None = None
+    try:
+        call = call_of(dump, at)
+        operation = plan_of(call).operation
+        if inputs.seed is not None:
+            call = with_inputs(call, operation, inputs.seed, api)
+        if inputs.executor is None:
+            return Attempt(judged_call(call, direction, is_recorded=True), call, operation)
+        call, different = executed(call, operation, inputs.executor)
+        left = [leaf for _, leaf in call.gradients] if call.is_backward else call.outputs
+        if different and not left:
+            return Attempt(Direction(direction, different), call, operation)
+        found = judged_call(call, direction, is_recorded=False)
+        return Attempt(replace(found, outputs=(*different, *found.outputs)), call, operation)
+    except CannotReplay as err:
+        skipped = Skipped(err.outcome.cause, err.outcome.detail)
+    except CannotRun as err:
+        skipped = Skipped(Why.CANNOT_RUN, str(err))
+    return Attempt(Direction(direction, skipped=skipped), call)
+
+
+def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tuple[RecordedCall, tuple[Output, ...]]:
+    """The call with the outputs of an execution, and those that have another shape or dtype than recorded."""
+    found = executor.run(call)
+    different = []
+
+    def is_alike(record: Leaf, made: Leaf | None) -> bool:
+        if made is None:
+            return False
+        is_shape = made.shape == record.shape or operation.name in _DATA_DEPENDENT
+        if is_shape and made.dtype == record.dtype:
+            return True
+        criterion, reason = (Criterion.DTYPE, Reason.DTYPE) if is_shape else (Criterion.SHAPE, Reason.SHAPE)
+        judgement = Judgement(Status.ERROR, criterion, reason)
+        different.append(Output(record.record.name, made.dtype, made.shape, record.dtype, judgement, Measures(0)))
+        return False
+
+    outputs: dict[Path, Leaf] = {
+        path: found.outputs[path] for path, of in call.outputs.items() if is_alike(of, found.outputs.get(path))
+    }
+    gradients = [
+        made if is_alike(record, made) else None
+        for (_, record), made in zip(call.gradients, found.gradients, strict=call.is_backward)
+    ]
+    if call.is_backward:
+        outputs = dict(call.outputs)
+    return with_outputs(call, outputs, gradients), tuple(different)
+
+
+def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool) -> Direction:
+    """What is said of the outputs of a call: the candidate that explains them best decides."""
+    refused: NotReplayed | None = None
+    best: tuple[tuple[float, float], tuple[Output, ...], bool] | None = None
+    for found in references(call, WHOLE):
+        if isinstance(found, NotReplayed):
+            refused = refused or found
+            continue
+        outputs = tuple(_output(found, reference) for reference in found.outputs)
+        rank = _rank(outputs)
+        if best is None or rank < best[0]:
+            best = rank, outputs, found.is_exhaustive
+        if rank[0] == 0:
+            break
+    if best is None:
+        cause = refused or NotReplayed(Cause.NOTHING_TO_MEASURE, call.name)
+        return Direction(direction, skipped=Skipped(cause.cause, cause.detail))
+    (errors, _), outputs, is_exhaustive = best
+    if errors and is_recorded and not is_exhaustive:
+        return Direction(direction, skipped=Skipped(Why.UNKNOWN_OPTION, outputs[0].label))
+    return Direction(direction, outputs)
+
+
+def _rank(outputs: Iterable[Output]) -> tuple[float, float]:
+    """How badly a candidate explains the outputs: the number of errors, then the greatest z."""
+    errors = sum(output.judgement.status is Status.ERROR for output in outputs)
+    return float(errors), max((output.measures.eta for output in outputs), default=0.0)
+
+
+def _output(of: References, reference: Reference) -> Output:
+    judgement, measures = judged(of, reference)
+    record = reference.record
+    return Output(
+        record.record.name, record.dtype, record.shape, str(reference.value.dtype), judgement, measures, of.label
+    )

@@ -1,0 +1,44 @@
+"""Compare the errors of two devices: details of two checks of the same calls, such as on an NPU and on a GPU.
+
+  msprobe api_precision_compare -npu DETAILS -gpu DETAILS [-o DIR]
+
+Both files are accuracy_checking_details_TIME.csv of `msprobe acc_check`. An output is wrong where its error against
+float64 is a multiple of the other device's. The last line on standard output names the first one. Exit code: 0 none is
+wrong, 1 one is, 2 the command was wrong or nothing could be read.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import visible
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "-npu", "--npu_csv_path", metavar="FILE", required=True, help="details of the device under test"
+    )
+    parser.add_argument("-gpu", "--gpu_csv_path", metavar="FILE", required=True, help="details of the other device")
+    parser.add_argument("-o", "--out_path", metavar="DIR", default="./", help="folder of the results; default: ./")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, write the files, print, and say with the exit code how it went."""
+    from .devices import compared
+    from .judge import Status
+    from .tables import DETAILS, read_rows, write_compared
+
+    target, golden = (read_rows(Path(path), DETAILS) for path in (args.npu_csv_path, args.gpu_csv_path))
+    found = compared(target, golden)
+    if not found:
+        raise UsageError(f"{args.npu_csv_path}: has no outputs; give the details of a check")
+    result = write_compared(Path(args.out_path), time.strftime("%Y%m%d%H%M%S"), found)
+    wrong = [each for each in found if each.status is Status.ERROR]
+    skipped = sum(each.status is Status.SKIP for each in found)
+    print(f"{len(found)} outputs: {len(found) - len(wrong) - skipped} pass, {len(wrong)} error, {skipped} skipped")
+    print(visible(f"results: {result}"))
+    first = next((f"{each.name} ({each.exceeded or each.criterion.value})" for each in wrong), "none")
+    print(visible(f"first wrong output: {first}"))
+    return 1 if wrong else 0

@@ -1,0 +1,230 @@
+"""The csv files of a check: results, details, and what was skipped. utf-8 with BOM, appended API by API.
+
+`accuracy_checking_result_TIME.csv` has a row for each API, `accuracy_checking_details_TIME.csv` one for each output,
+`accuracy_checking_skipped_TIME.csv` one for each direction that was not checked. The headings of msprobe come first.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, replacing, writing
+from msprobe.compare.tables.cells import guard
+
+from .check import Checked, Direction, Output
+from .devices import Compared
+from .judge import Status
+from .standards import RATIOS
+from .wording import message, skipped_message
+
+RESULT = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
+
+DETAILS = (
+    *("API Name", "Bench Dtype", "Tested Dtype", "Shape", "Cosine", "MaxAbsErr", "MaxRelativeErr", "Status", "Message"),
+    *("Golden Dtype", "Max ULP", "Criterion", "Reason"),
+    *("Mean ULP", "ULP Share", "RMSE", "MeanRelativeErr", "Small Value Error Share", "Error Balance"),
+    *("Error", "Limit", "Worst Element", "Assumed"),
+)
+"""The first row is msprobe's. `Error` was held to `Limit` by the criterion; `Worst Element` is an index of the shape.
+What `api_precision_compare` divides stands between; `ULP Share`: of elements beyond 32 ULP, in half precision 1.
+`Assumed`: of an option that the record does not tell."""
+
+SKIPPED = ("API Name", "Direction", "Reason", "Detail")
+
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Files:
+    """The three files of one check."""
+
+    result: Path
+    details: Path
+    skipped: Path
+
+    @classmethod
+    def new(cls, folder: Path, time: str) -> "Files":
+        """Files of a check that begins now: headings alone."""
+        found = cls.beside(folder / f"accuracy_checking_result_{time}.csv")
+        with writing(folder):
+            make_folder(folder)
+            for file, titles in ((found.result, RESULT), (found.details, DETAILS), (found.skipped, SKIPPED)):
+                _append(file, _BOM + _line(titles), is_new=True)
+        return found
+
+    @classmethod
+    def beside(cls, result: Path) -> "Files":
+        """The files of a check by the name of its results."""
+        names = (result.name.replace("result", kind, 1) for kind in ("details", "skipped"))
+        return cls(result, *(result.parent / name for name in names))
+
+    def append(self, checked: Checked) -> None:
+        """The rows of one API, that of the results last: who resumes takes the API for done when it is there."""
+        details = [detail_row(direction, output) for direction in checked.directions for output in direction.outputs]
+        skipped = [
+            (guard(checked.name), direction.direction, direction.skipped.why.value, guard(direction.skipped.detail))
+            for direction in checked.directions
+            if direction.skipped is not None
+        ]
+        with writing(self.result.parent):
+            for file, rows in ((self.details, details), (self.skipped, skipped), (self.result, [result_row(checked)])):
+                if rows:
+                    _append(file, "".join(map(_line, rows)))
+
+    def done(self) -> set[str]:
+        """The APIs that have a result; what an interrupted check left behind of others is taken out of the files.
+
+        UsageError where a file is missing or has other headings.
+        """
+        names = set()
+        for row in read_rows(self.result, RESULT):
+            names.add(row["API Name"])
+        for file, titles in ((self.details, DETAILS), (self.skipped, SKIPPED)):
+            kept = [row for row in read_rows(file, titles) if _api(row["API Name"]) in names]
+            with writing(file.parent), replacing(file) as out:
+                text = _BOM + _line(titles) + "".join(_line([row[title] for title in titles]) for row in kept)
+                out.write(text.encode())
+        _cut_line(self.result)
+        return names
+
+
+def _api(name: str) -> str:
+    """The API of an output's name: what stands before the direction."""
+    for direction in (".forward", ".backward"):
+        if direction in name:
+            return name[: name.rindex(direction)]
+    return name
+
+
+def result_row(checked: Checked) -> tuple[str, ...]:
+    """The row of an API. A direction is `pass`, `warning`, `error` or `SKIP`; empty where it was not recorded."""
+    by_name = {each.direction: each for each in checked.directions}
+    cells = [by_name[name].status.value if name in by_name else "" for name in ("forward", "backward")]
+    words = []
+    for each in checked.directions:
+        if each.skipped is not None:
+            words.append(f"{each.direction}: {skipped_message(each.skipped)}")
+        words += [
+            f"{output.name}: {message(output)}"
+            for output in each.outputs
+            if output.judgement.status in (Status.ERROR, Status.WARNING)
+        ]
+    return (guard(checked.name), *cells, guard("; ".join(words)))
+
+
+def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:
+    """The row of an output."""
+    judgement, measures = output.judgement, output.measures
+    is_half = output.dtype in ("float16", "bfloat16")
+    worst = ""
+    if measures.place >= 0 and output.shape and (measures.max_absolute != 0 or measures.non_finite):
+        index, left = [], measures.place
+        for size in reversed(output.shape):
+            left, rest = divmod(left, max(size, 1))
+            index.append(rest)
+        worst = ",".join(map(str, reversed(index)))
+    return (
+        guard(output.name),
+        output.golden,
+        output.dtype,
+        str(list(output.shape)),
+        *map(_number, (measures.cosine, measures.max_absolute, measures.max_relative)),
+        judgement.status.value,
+        guard(message(output) if judgement.status in (Status.ERROR, Status.WARNING) else ""),
+        output.golden,
+        _number(measures.max_ulp),
+        judgement.criterion.value,
+        judgement.reason.value,
+        *map(
+            _number,
+            (
+                measures.mean_ulp,
+                measures.ulp_near if is_half else measures.ulp_far,
+                measures.rmse,
+                measures.mean_relative,
+            ),
+        ),
+        *map(_number, (measures.small_errors, measures.balance, judgement.value, judgement.limit)),
+        worst,
+        guard(output.label),
+    )
+
+
+def _number(value: float) -> str:
+    return "" if value != value else f"{value:.6g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerow(cells)
+    return made.getvalue()
+
+
+def _append(file: Path, text: str, *, is_new: bool = False) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK | (os.O_EXCL if is_new else 0)
+    number = os.open(file, flags, FILE_MODE)
+    try:
+        os.write(number, text.encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(number)
+
+
+def _cut_line(file: Path) -> None:
+    """Take a last line away that was not written whole."""
+    with file.open("rb+") as stream:
+        content = stream.read()
+        if not content.endswith(b"\n"):
+            stream.truncate(content.rfind(b"\n") + 1)
+
+
+@contextmanager
+def _reader(file: Path) -> Iterator[Iterator[list[str]]]:
+    try:
+        with open_text(file, newline="") as stream:
+            yield csv.reader(stream)
+    except OSError as err:
+        raise UsageError(f"{file}: cannot be read ({err.strerror or err}); give the result file of a check") from err
+
+
+def read_rows(file: Path, titles: Sequence[str]) -> list[Mapping[str, str]]:
+    """The whole rows of a file by heading; UsageError where a heading is missing."""
+    with _reader(file) as rows:
+        head = [title.lstrip(_BOM) for title in next(rows, [])]
+        if missing := [title for title in titles if title not in head]:
+            raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
+        return [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+
+
+COMPARED = ("API Name", "Dtype", "Standard", *(f"{key} Ratio" for key in (*RATIOS, "ULP")), "Status", "Message")
+
+
+def write_compared(folder: Path, time: str, found: Sequence[Compared]) -> Path:
+    """Write the tables of two devices; gives the path of the results."""
+    result = folder / f"api_precision_compare_result_{time}.csv"
+    details = folder / f"api_precision_compare_details_{time}.csv"
+    by_api: dict[str, dict[str, Status]] = {}
+    rows = []
+    for each in found:
+        ratios = ["" if (ratio := each.ratios.get(key)) is None else f"{ratio:.6g}" for key in (*RATIOS, "ULP")]
+        words = each.cause.value + (f": {each.exceeded}" if each.exceeded else "")
+        rows.append((guard(each.name), each.dtype, each.criterion.value, *ratios, each.status.value, words))
+        statuses = by_api.setdefault(_api(each.name), {})
+        direction = "backward" if ".backward." in each.name else "forward"
+        statuses[direction] = max(statuses.get(direction, Status.SKIP), each.status, key=_ORDER.index)
+    cells = [
+        (guard(name), *(statuses[d].value if d in statuses else "" for d in ("forward", "backward")), "")
+        for name, statuses in by_api.items()
+    ]
+    with writing(folder):
+        make_folder(folder)
+        _append(details, _BOM + "".join(map(_line, [COMPARED, *rows])), is_new=True)
+        _append(result, _BOM + "".join(map(_line, [RESULT, *cells])), is_new=True)
+    return result
+
+
+_ORDER = (Status.SKIP, Status.PASS, Status.WARNING, Status.ERROR)

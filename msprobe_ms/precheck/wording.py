@@ -1,0 +1,37 @@
+"""The sentences of a check."""
+
+from .check import Output, Skipped
+from .judge import Reason
+from .standards import Criterion
+
+_COMPARED = {
+    Reason.ELEMENT: "{value:.3g} times its sensitivity, at most {limit:.3g} is rounding",
+    Reason.ALL: "{value:.3g} times their sensitivity, at most {limit:.3g} is rounding",
+    Reason.SCALED: "by {value:.3g} of its size, beyond {limit:.3g}",
+    Reason.SHIFTED: "by {value:.3g} of its rms, beyond {limit:.3g}",
+    Reason.UNEQUAL: "a share of {value:.3g}",
+    Reason.NON_FINITE: "{value:.0f} elements",
+    Reason.COSINE: "{value:.6g}, has to be above {limit:.6g}",
+    Reason.SHARE: "{value:.3g} of them, at most {limit:.3g}",
+    Reason.RELATIVE: "{value:.3g} of the elements",
+    Reason.SMALL: "{value:.3g} of the elements",
+    Reason.FAR: "{value:.3g} of them, at most {limit:.3g}",
+}
+
+
+def message(output: Output) -> str:
+    """What is said of one output."""
+    judgement = output.judgement
+    if judgement.criterion is Criterion.SHAPE:
+        return f"{judgement.reason.value}: {list(output.shape)}"
+    if judgement.criterion is Criterion.DTYPE:
+        return f"{judgement.reason.value}: {output.dtype}, recorded was {output.golden}"
+    numbers = _COMPARED.get(judgement.reason, "").format(value=judgement.value, limit=judgement.limit)
+    largest = output.measures.max_absolute
+    error = f"; max abs error {largest:.3g}" if largest == largest else ""
+    return f"{judgement.reason.value}{': ' if numbers else ''}{numbers}{error}"
+
+
+def skipped_message(skipped: Skipped) -> str:
+    """Why a direction was not checked."""
+    return f"{skipped.why.value}{': ' if skipped.detail else ''}{skipped.detail}"

@@ -1,0 +1,78 @@
+"""What the outputs of a recorded call should have been: values in float64, each with its sensitivity.
+
+`replay.references` computes them, `replay.replay` measures recorded outputs against them; who has outputs of another
+execution of the call (`with_outputs`) judges them by the same values.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from .operations import Operation
+from .recorded import Array, Leaf, Path, RecordedCall
+
+WHOLE = 1 << 20
+"""Elements of all tensors of a call up to which it is replayed whole, where nothing else is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What one output or gradient should have been.
+
+    `record` is the recorded output, or the part of it that the value stands for: its `array` has what is judged.
+    `value` is float64, or int64 and bool. `sensitivity` has the shape of the value (`reference.sensitivity`); None
+    where the value is not floating. `source` is what integers are positions in, along some axis; None for others.
+    """
+
+    record: Leaf
+    value: Array
+    sensitivity: Array | None = None
+    source: Array | None = None
+
+
+@dataclass(frozen=True)
+class References:
+    """The references of a call under one candidate of what the record does not tell.
+
+    `moves_data` as in `Replayed`: the value is rounded to the dtype of the record. `is_exhaustive` as in `Replayed`.
+    `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
+    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any.
+    """
+
+    operation: Operation
+    moves_data: bool
+    label: str
+    outputs: tuple[Reference, ...]
+    is_exhaustive: bool
+    terms: float
+    coarsest: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Leaf):
+    """A tensor that was not read from the dump: drawn, or computed by another execution; bfloat16 as float32."""
+
+    content: Array
+
+    @cached_property
+    def array(self) -> Array:
+        """The elements."""
+        return self.content
+
+    def loaded(self) -> Array:
+        """The same: there is no file."""
+        return self.content
+
+
+def given(leaf: Leaf, content: Array, dtype: str = "") -> Given:
+    """A leaf with other elements in the place of a recorded one."""
+    record = replace(leaf.record, shape=tuple(content.shape), dtype=dtype or leaf.record.dtype, file="")
+    return Given(leaf.dump, record, content)
+
+
+def with_outputs(call: RecordedCall, outputs: Mapping[Path, Leaf], gradients: Sequence[Leaf | None]) -> RecordedCall:
+    """A call with the outputs of another execution; of a backward call `gradients` are in the order of its own."""
+    if not call.is_backward:
+        return replace(call, outputs=dict(outputs))
+    pairs = zip(call.gradients, gradients, strict=True)
+    return replace(call, gradients=tuple((of, found) for (of, _), found in pairs if found is not None))
