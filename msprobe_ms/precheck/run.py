@@ -4,7 +4,6 @@ Whatever executes kernels does so in a process of its own: a kernel that crashes
 tried again one by one, and the one that crashes is skipped, and says so.
 """
 
-import os
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from msprobe.base.errors import UsageError
 from msprobe.compare.workers.pool import in_pool
 from msprobe.compare.workers.progress import progress
 from msprobe.compare.workers.run import Lost, cores, run
+from msprobe.store.lock import claim
 from msprobe.store.reader import read
 from msprobe.store.record import Dump
 
@@ -105,25 +105,9 @@ def _checked(task: _Task) -> list[Checked]:
 def _claimed(claims: str, devices: tuple[int, ...]) -> int:
     """The first device that no living process has claimed; UsageError where there is none."""
     for device in devices:
-        file = Path(claims) / str(device)
-        try:
-            number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
-        except FileExistsError:
-            if _is_alive(file.read_text()):
-                continue
-            number = os.open(file, os.O_WRONLY | os.O_TRUNC)
-        with os.fdopen(number, "w") as out:
-            out.write(str(os.getpid()))
-        return device
+        if claim(Path(claims) / str(device), create=True) is not None:  # open, and so ours, while this process lives
+            return device
     raise UsageError(f"no device is free of {', '.join(map(str, devices))}; give as many as there shall be processes")
-
-
-def _is_alive(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _device(task: _Task) -> int:

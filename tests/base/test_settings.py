@@ -176,6 +176,7 @@ def test_a_description_speaks_the_users_words(config, tmp_path, monkeypatch):
             "data_mode": ["all"],
             "summary_mode": "statistics",
             "tensor_list": [],
+            "trigger": None,
         },
     }
 
