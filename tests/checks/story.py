@@ -45,6 +45,8 @@ class Rank:
 
     def __init__(self):
         self.data, self.construct, self.stack = {}, {}, {}
+        self.is_over = False
+        """Whether the collection ended here, as task overflow_check does at its last finding."""
 
     def call(self, name, inputs=(), outputs=(), *, parent=None, line=0, parameters=None, missing=None, **keywords):
         """A call: what is no record yet becomes one of a tensor; `inputs` None leaves them out, as `data_mode` does."""
@@ -83,6 +85,9 @@ class Rank:
         (folder / "dump.json").write_text(json.dumps({**made, "data": self.data}))
         (folder / "construct.json").write_text(json.dumps(self.construct))
         (folder / "stack.json").write_text(json.dumps(self.stack))
+        if self.is_over:
+            findings = {"findings_version": 1, "task": "overflow_check", "is_over": True, "findings": []}
+            (folder / "findings.json").write_text(json.dumps(findings))
 
 
 def write(path, ranks, step=0, **extra):

@@ -200,3 +200,23 @@ def test_dumps_of_digests_are_not_judged(answer):
     found = answer({0: Rank().call(EXP, [record], [record])})
     assert not found.first
     assert found.unjudged[0][0] == 0
+
+
+@pytest.mark.parametrize(("level", "kind"), [("L0", Kind.MADE), ("mix", Kind.UNRECORDED)])
+def test_at_level_l0_what_a_cell_received_is_charged_to_the_cell_around_it(level, kind, answer):
+    outer, inner = "Cell.a.Outer.forward.0", "Cell.a.fc.Dense.forward.0"
+    rank = Rank().call(inner, ["4 nan"], ["4 nan"], parent=outer).call(outer, [1], ["4 nan"])
+    found = only(answer({0: rank}, level=level))
+    assert (found.name, found.kind) == (outer if level == "L0" else inner, kind)
+
+
+def test_the_line_of_a_backward_call_is_that_of_its_forward_also_where_that_was_not_recorded(answer):
+    rank = Rank().call("Torch.sqrt.0.backward", [1], ["4 inf"])
+    rank.stack["0"] = [["Torch.sqrt.0.forward"], ["File /train/net.py, line 9, in construct, \n y = f(x)"]]
+    found = only(answer({0: rank}))
+    assert (found.file, found.line) == ("/train/net.py", 9)
+
+
+def test_an_empty_dump_of_task_overflow_check_says_that_everything_was_finite(answer):
+    found = answer({0: Rank()}, task="overflow_check")
+    assert (found.first, found.unjudged) == ((), ())

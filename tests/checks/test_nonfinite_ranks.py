@@ -189,3 +189,35 @@ def test_a_primitive_that_reduces_backward(answer):
         rank.call("Torch.exp.0.backward", [1], [bad])
         ranks[n] = rank.call("Primitive.reduce.AllReduce.0.backward", [bad], ["inf"])
     assert named(answer(ranks)) == [(1, "Torch.exp.0.backward")]
+
+
+def bare(rank, number, *ranks):
+    """A collective as task overflow_check records it where all is finite: without statistics."""
+    what = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 2]}
+    keywords = {"group": group(*ranks)} if ranks else {}
+    return rank.call(f"Distributed.all_reduce.{number}.forward", [what], [what], **keywords)
+
+
+def ended(rank):
+    rank.is_over = True
+    return rank
+
+
+@pytest.mark.parametrize("numbers", [(), (0, 1)], ids=["world", "group"])
+def test_a_rank_whose_collection_ended_before_an_exchange_is_where_the_others_received_from(answer, numbers):
+    wrong = ended(bare(Rank(), 0, *numbers).call(LOG, [1], ["4 nan"]))
+    other = ended(reduce(bare(Rank(), 0, *numbers), 1, 1, "4 nan", *numbers))
+    assert named(answer({0: other, 1: wrong}, task="overflow_check")) == [(1, LOG)]
+
+
+def test_an_exchange_that_overflows_itself_is_named_on_all_its_ranks(answer):
+    ranks = {n: ended(reduce(bare(Rank(), 0), 1, 1, "4 inf")) for n in range(2)}
+    found = answer(ranks, task="overflow_check")
+    assert named(found) == [(n, "Distributed.all_reduce.1.forward") for n in range(2)]
+    assert {one.kind for one in found.first} == {Kind.EXCHANGE}
+
+
+def test_a_rank_that_ended_in_another_group_gave_nothing_to_an_exchange(answer):
+    first = {n: ended(reduce(Rank(), 0, 1, "4 inf", 0, 1)) for n in (0, 1)}
+    found = answer({**first, 2: ended(bare(Rank(), 0, 2, 3).call(LOG, [1], ["4 nan"]))}, task="overflow_check")
+    assert (0, "Distributed.all_reduce.0.forward") in [(o.rank, o.name) for o in (*found.first, *found.others)]

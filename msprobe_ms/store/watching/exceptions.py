@@ -43,15 +43,20 @@ class ExceptionFront(LastCalls):
         self._passing: tuple[int, str | None] | None = None
         """The exception on its way out, by its id, and the call that it reaches next."""
         self._written = ""
+        self._is_ignored = False
 
     @property
     def _is_over(self) -> bool:
-        return len(self._findings) > _MOST
+        return False
 
     def raised(self, call: Raised) -> None:
         with self._lock:
             is_new = self._passing != (id(call.cause), call.name)
             self._passing = (id(call.cause), call.parent)
+            if is_new:
+                self._is_ignored = len(self._findings) >= _MOST
+            if self._is_ignored:
+                return
             self._written = call.name
             if call.stack is not None:
                 self._stacks[call.name] = call.stack
@@ -61,8 +66,6 @@ class ExceptionFront(LastCalls):
     def _begin(self, call: Raised) -> None:
         last = tuple(self._last)
         self._last.clear()
-        if self._is_over:
-            return
         file, line = self._line(call.name)
         running = tuple(one for one in call.running if one != call.name)
         finding = Finding(
