@@ -39,7 +39,6 @@ class Cause(Enum):
     | `TRANSFORM` | it runs inside `vmap`, `grad` or another transform of functions |
     | `NO_DATA` | a tensor has no elements now: its storage was set free, or it is only an initializer |
     | `NO_GRADIENT` | no input, or no output, can have a gradient |
-    | `RECOMPUTED` | it is recomputed by MindSpore during a backward, where no further gradient can be taken |
     | `IN_PLACE` | it changes its arguments, which a fix could not take back |
     | `FAILED` | the second run raised an exception |
     """
@@ -57,7 +56,6 @@ class Cause(Enum):
     TRANSFORM = "transform"
     NO_DATA = "no data"
     NO_GRADIENT = "no gradient"
-    RECOMPUTED = "recomputed"
     IN_PLACE = "in place"
     FAILED = "failed"
 

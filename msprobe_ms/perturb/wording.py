@@ -21,7 +21,6 @@ _CAUSES = {
     Cause.TRANSFORM: "is run by a transform of functions, such as vmap",
     Cause.NO_DATA: "has a tensor without data",
     Cause.NO_GRADIENT: "has no input and output that a gradient flows between",
-    Cause.RECOMPUTED: "is recomputed during a backward, where no further gradient can be taken",
     Cause.IN_PLACE: "gives or changes its own argument, which a fix cannot replace",
 }
 

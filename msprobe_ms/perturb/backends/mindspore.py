@@ -7,13 +7,11 @@ of the default generator are, too, but for attention, whose dropout may be off; 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, wraps
-from importlib import import_module
 from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Parameter, Tensor, ops
+from mindspore import Parameter, Tensor
 
 from msprobe.base.errors import UsageError
 from msprobe.base.patches import Patches
@@ -24,7 +22,12 @@ from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.executors import api, executor
 from msprobe.perturb.backend import Backend
-from msprobe.perturb.finding import Cause, Skipped
+from msprobe.perturb.finding import Cause, Skipped, Stage
+
+try:
+    from mindspore._c_expression import run_backward
+except ImportError:  # an older version
+    run_backward = None
 
 _RANDOM = re.compile(
     r"(?:rand\w*|random\w*|\w*dropout\w*|\w*candidate_sampler|standard_\w+|fractional_max_pool\w+|"
@@ -34,18 +37,15 @@ _RANDOM = re.compile(
 )
 """Functions that draw, or call one that does."""
 
-_recompute = import_module("mindspore.common.recompute")  # as an attribute it is the function
-
-_recomputations = [0]
-"""How many recomputations by hooks on saved tensors run now. A gradient of ours inside would end their recording."""
-
-_HAS_SAVED_HOOKS = hasattr(executor, "push_saved_tensor_hook")
+_HAS_ENGINE = run_backward is not None and hasattr(executor, "push_saved_tensor_hook")
+"""Whether gradients can be had apart from those of the training; older versions have no such engine."""
 
 
 class MindSpore(Backend):
     """MindSpore's functions."""
 
     framework = FRAMEWORK
+    stages = (Stage.FORWARD, Stage.BACKWARD) if _HAS_ENGINE else (Stage.FORWARD,)
 
     @classmethod
     def public_name(cls, owner: Any, name: str, stem: str) -> str:
@@ -66,8 +66,6 @@ class MindSpore(Backend):
     @classmethod
     def guard(cls, current: Current, guards: Patches, patches: Patches) -> None:
         jit.plan(guards, patches, nullcontext)
-        guards.add(_recompute._RecomputationHook, "__enter__", partial(_counting, 1))
-        guards.add(_recompute._RecomputationHook, "__exit__", partial(_counting, -1))
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
@@ -129,32 +127,24 @@ class MindSpore(Backend):
     def gradients(
         self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
     ) -> list[Any]:
-        def function(*inputs: Any) -> Any:
-            others = list(tensors)
-            for place, tensor in zip(wanted, inputs, strict=True):
-                others[place] = tensor
-            return tuple(tensor for tensor in run(others) if self.format(tensor) is not None)
-
-        if not wanted:
-            raise Skipped(Cause.NO_GRADIENT)
-        if _recomputations[0]:
-            raise Skipped(Cause.RECOMPUTED)
+        """By the engine itself, not by `vjp`: what raises inside of that ends the recording of the training too."""
         with _recording():
-            outputs, vjp = ops.vjp(function, *(tensors[place] for place in wanted))
-            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-            if not outputs:
+            leaves = [self._leaf(tensors[place]) for place in wanted]
+            others = list(tensors)
+            for place, leaf in zip(wanted, leaves, strict=True):
+                others[place] = leaf * 1  # a further tensor, for a leaf cannot be changed in place
+            outputs = [t for t in run(others) if self.format(t) is not None and t._grad_node is not None]
+            if not outputs or not leaves:
                 raise Skipped(Cause.NO_GRADIENT)
-            found = vjp(*(Tensor(np.ones(tensor.shape, np.float32), tensor.dtype) for tensor in outputs))
-        return list(found) if isinstance(found, tuple) else [found]
+            ones = tuple(Tensor(np.ones(tensor.shape, np.float32), tensor.dtype) for tensor in outputs)
+            found = run_backward(tuple(outputs), ones, False, False, tuple(leaves), True, accumulate_grad=False)
+        return list(found)
 
-
-def _counting(change: int, original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def hook(*args: Any) -> Any:
-        _recomputations[0] += change
-        return original(*args)
-
-    return hook
+    @staticmethod
+    def _leaf(tensor: Any) -> Any:
+        leaf = Tensor(tensor) if isinstance(tensor, Parameter) else tensor
+        leaf.requires_grad_(True)
+        return leaf
 
 
 def _parameter_of(tensor: Any, like: Any) -> Any:
@@ -167,16 +157,16 @@ def _parameter_of(tensor: Any, like: Any) -> Any:
 @contextmanager
 def _recording() -> Iterator[None]:
     """Inside, gradients are recorded; hooks on saved tensors, as a recomputation of the training has, see nothing."""
-    before = executor.enable_grad()
+    flag, is_enabled = executor.grad_flag(), executor.enable_grad()
+    executor.set_grad_flag(True)
     executor.set_enable_grad(True)
-    if _HAS_SAVED_HOOKS:
-        executor.push_saved_tensor_hook(_same, _same)
+    executor.push_saved_tensor_hook(_same, _same)
     try:
         yield
     finally:
-        if _HAS_SAVED_HOOKS:
-            executor.pop_saved_tensor_hook()
-        executor.set_enable_grad(before)
+        executor.pop_saved_tensor_hook()
+        executor.set_enable_grad(is_enabled)
+        executor.set_grad_flag(flag)
 
 
 def _same(tensor: Any) -> Any:

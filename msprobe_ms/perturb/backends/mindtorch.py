@@ -18,7 +18,7 @@ _SPACES = {"Functional": "torch.nn.functional", "Tensor": "torch.Tensor", "NPU":
 class MindTorch(MindSpore):
     """The layer's functions, by PyTorch's names.
 
-    Forward only: a gradient of ours, by MindSpore's `vjp`, would end the recording that the layer's `backward` needs.
+    Forward only: the layer's own recording of gradients is always on, and what ours would do to it was not tested.
     """
 
     stages = (Stage.FORWARD,)
