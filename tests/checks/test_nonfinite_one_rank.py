@@ -200,3 +200,13 @@ def test_dumps_of_digests_are_not_judged(answer):
     found = answer({0: Rank().call(EXP, [record], [record])})
     assert not found.first
     assert found.unjudged[0][0] == 0
+
+
+@pytest.mark.parametrize("made", ["3 nan", "3 inf", "1 nan 2 -inf"])
+def test_what_reaches_the_loss_is_not_absorbed(answer, made):
+    """A cross entropy is made for masks of -inf; NaN and inf it passes on, and its backward gives NaN of a finite 1."""
+    loss = "Functional.cross_entropy.0"
+    rank = Rank().call(EXP, [1], [made])
+    rank.call(f"{loss}.forward", [tensor(made, f"call {EXP}.output.0"), 2], ["nan"])
+    found = only(answer({0: rank.call(f"{loss}.backward", [1], ["4 nan"])}))
+    assert (found.name, found.is_absorbed) == (EXP, False)
