@@ -61,7 +61,7 @@ _NOTHING = "None"
 
 
 def is_npu(variables: Mapping[str, str]) -> bool:
-    """Whether a run was on Ascend: by the name of any variable, as msprobe tells it, or by one of Ascend's collectives."""
+    """Whether a run was on Ascend: by the name of any variable, as msprobe tells it, or by one of HCCL."""
     return any("ASCEND" in name or name.startswith("HCCL_") for name in variables)
 
 
