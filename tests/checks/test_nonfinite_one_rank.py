@@ -220,3 +220,13 @@ def test_the_line_of_a_backward_call_is_that_of_its_forward_also_where_that_was_
 def test_an_empty_dump_of_task_overflow_check_says_that_everything_was_finite(answer):
     found = answer({0: Rank()}, task="overflow_check")
     assert (found.first, found.unjudged) == ((), ())
+
+
+@pytest.mark.parametrize("made", ["3 nan", "3 inf", "1 nan 2 -inf"])
+def test_what_reaches_the_loss_is_not_absorbed(answer, made):
+    """A cross entropy is made for masks of -inf; NaN and inf it passes on, and its backward gives NaN of a finite 1."""
+    loss = "Functional.cross_entropy.0"
+    rank = Rank().call(EXP, [1], [made])
+    rank.call(f"{loss}.forward", [tensor(made, f"call {EXP}.output.0"), 2], ["nan"])
+    found = only(answer({0: rank.call(f"{loss}.backward", [1], ["4 nan"])}))
+    assert (found.name, found.is_absorbed) == (EXP, False)

@@ -292,6 +292,11 @@ class _Walk:
         return together(self._amounts(nonfinite_rows(self._columns))) == Content.MINUS
 
     def _is_of_rows(self, at: int) -> bool:
-        """Whether a call turns a row of -inf into NaN by its definition; it is then named itself."""
+        """Whether a call turns a row of -inf into NaN by its definition; it is then named itself.
+
+        One that gets NaN or inf, as the loss does at the end of a network, passes on what came in.
+        """
         word = self._dump.names[at].stem.lower()
-        return any(part in word for part in _OF_ROWS)
+        rows = [row for row in self._columns.rows(at) if self._columns.part[row] == INPUT]
+        given = together(self._amounts([row for row in rows if self._columns.kind[row] == TENSOR]))
+        return any(part in word for part in _OF_ROWS) and not given & ~Content.MINUS
