@@ -22,7 +22,7 @@ ORDER = ("norm", "min", "max", "zeros", "nans", "mean", "entropy", "softmax", "s
 """The order of the statistics in the columns; others come behind them."""
 
 LIMIT = 1e9
-"""Numbers are cut to +-1e9, as msprobe's page wants them. NaN becomes NULL."""
+"""Numbers are cut to +-1e9, as msprobe's page wants them; infinities are one beyond. NaN becomes NULL."""
 
 Array = np.ndarray[Any, Any]
 
@@ -64,17 +64,16 @@ def write_database(output: Output, folder: Path, by_micro_step: bool, names: Map
 
 
 def tags_of(name: str) -> Iterator[tuple[str, str]]:
-    """(tag, category) of a name's segments: `layers.3` is one tag, of category `layer`; other segments are modules."""
-    segments = name.split(".")
-    at = 0
-    while at < len(segments):
-        word, following = segments[at], segments[at + 1 : at + 2]
-        if following and following[0].isdigit() and not word.isdigit():
-            yield f"{word}.{following[0]}", "layer"
-            at += 2
-        else:
+    """(tag, category) of a name's segments: each word is a `module`; a number makes a `layer` of the word just before
+    it, such as `layers.3`, and by itself none."""
+    word = ""
+    for segment in name.split("."):
+        if not segment.isdigit():
+            word = segment
             yield word, "module"
-            at += 1
+        elif word:
+            yield f"{word}.{segment}", "layer"
+            word = ""
 
 
 @dataclass
@@ -166,7 +165,8 @@ class _MicroSteps:
 
 
 def _cut(values: Array) -> list[float | None]:
-    return [None if value != value else value for value in np.clip(values, -LIMIT, LIMIT).tolist()]
+    cut = np.where(np.isinf(values), np.sign(values) * (LIMIT + 1), np.clip(values, -LIMIT, LIMIT))
+    return [None if value != value else value for value in cut.tolist()]
 
 
 def _ordered(names: set[str]) -> tuple[str, ...]:

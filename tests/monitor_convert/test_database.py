@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -41,7 +42,7 @@ def convert(monitor, tmp_path, *options):
 
 
 def test_every_table(monitor, tmp_path, capsys):
-    tables = convert(monitor, tmp_path)
+    tables = convert(monitor, tmp_path, "--micro_step", "false")
     assert capsys.readouterr().out == f"{tmp_path / 'db' / NAME}\n"
     assert [path.name for path in (tmp_path / "db").iterdir()] == [NAME]
     targets = [(1, "fc.input", 1, 0), (2, "fc.input", 1, 1), (3, "layers.3.w", 0, 0), (4, "all_reduce.input", 0, 0)]
@@ -53,15 +54,16 @@ def test_every_table(monitor, tmp_path, capsys):
             [
                 (1, "fc", "module", 1),
                 (2, "input", "module", 1),
-                (3, "layers.3", "layer", 2),
-                (4, "w", "module", 2),
-                (5, "all_reduce", "module", 3),
-                (6, "input", "module", 3),
+                (3, "layers", "module", 2),
+                (4, "layers.3", "layer", 2),
+                (5, "w", "module", 2),
+                (6, "all_reduce", "module", 3),
+                (7, "input", "module", 3),
             ],
         ),
         "tag_target_mapping": (
             ["tag_id", "target_id"],
-            [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 3), (5, 4), (6, 4)],
+            [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 3), (5, 3), (6, 4), (7, 4)],
         ),
         "global_stats": (
             ["min_step", "max_step", "max_rank", "actv", "grad_reduced", "other"],
@@ -74,7 +76,7 @@ def test_every_table(monitor, tmp_path, capsys):
                 (1, 0, 4, 3, 1.0, None, None),
                 (1, 1, 1, 1, None, None, 2.0),
                 (1, 1, 2, 1, None, None, 3.0),
-                (1, 1, 3, 2, None, -1e9, None),
+                (1, 1, 3, 2, None, -1e9 - 1, None),
                 (1, 3, 1, 1, None, None, 4.0),
                 (1, 3, 3, 2, 1.0, 0.25, None),
             ],
@@ -83,8 +85,9 @@ def test_every_table(monitor, tmp_path, capsys):
 
 
 def test_micro_steps_become_steps(monitor, tmp_path):
-    """Step 0 has one, step 1 two, step 3 one: they begin at 0, 1 and 3."""
-    tables = convert(monitor, tmp_path, "--micro_step", "true")
+    """Step 0 has one, step 1 two, step 3 one: they begin at 0, 1 and 3. That is the default."""
+    tables = convert(monitor, tmp_path)
+    assert convert(monitor, tmp_path, "--micro_step", "true") == tables
     assert tables["monitoring_targets"][1] == [
         (1, "fc.input", 1, 0),
         (2, "layers.3.w", 0, 0),
@@ -122,5 +125,23 @@ def test_what_cannot_be_done_is_refused(monitor, tmp_path, capsys):
 
 
 def test_a_number_joins_the_word_before_it():
-    assert list(tags_of("layers.3.1.fc.2")) == [("layers.3", "layer"), ("1", "module"), ("fc.2", "layer")]
-    assert list(tags_of("0.weight")) == [("0", "module"), ("weight", "module")]
+    of_layers = [("layers", "module"), ("layers.3", "layer"), ("fc", "module"), ("fc.2", "layer")]
+    assert list(tags_of("layers.3.1.fc.2")) == of_layers
+    assert list(tags_of("0.weight")) == [("weight", "module")]
+
+
+TAGS = """SELECT metric_name, tag_name, category, target_name FROM monitoring_tags JOIN tag_target_mapping USING (tag_id)
+    JOIN monitoring_targets USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 1, 2, 3, 4"""
+DATA = """SELECT rank, step, target_name, vpp_stage, t.micro_step, metric_name, norm FROM trend_data
+    JOIN monitoring_targets t USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 2, 6, 3, 5"""
+
+
+@pytest.mark.parametrize("micro_step", ["true", "false"])
+def test_the_database_says_what_that_of_msprobe_says(micro_step, tmp_path):
+    """`expected.json` has the answers of the database that mindstudio-probe 26.2.0 made of the same files."""
+    sample = Path(__file__).parents[1] / "samples" / "monitor" / "26.2.0" / "data2db"
+    convert(sample / "in", tmp_path, "--micro_step", micro_step)
+    expected = json.loads((sample / "expected.json").read_text())[micro_step]
+    with closing(sqlite3.connect(tmp_path / "db" / NAME)) as database:
+        for query, name in ((TAGS, "tags"), (DATA, "data")):
+            assert [list(row) for row in database.execute(query)] == expected[name]
