@@ -1,4 +1,4 @@
-"""Record the calls of faulty kernels into one dump: `python plant.py OUT [--healthy] [--task statistics]`.
+"""Record the calls of faulty kernels into one dump: `python plant.py OUT [--healthy]`.
 
 `--healthy` records the same calls with nothing wrong in them.
 """
@@ -104,6 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--healthy", action="store_true")
+    parser.add_argument("--numbers", type=int, nargs="*", help="only these of faults.py")
     args = parser.parse_args()
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     warnings.simplefilter("ignore")
@@ -111,6 +112,8 @@ def main():
     settings = args.out / "config.json"
     settings.write_text(json.dumps({"task": "tensor", "dump_path": str(args.out), "level": "L1", "tensor": {}}))
     for number, fault in enumerate(faults.FAULTS):
+        if args.numbers and number not in args.numbers:
+            continue
         prefix, _, name = fault.stem.partition(".")
         owner = OWNERS[prefix]
         original = getattr(owner, name)

@@ -183,6 +183,9 @@ def test_a_script_of_one_call_runs_by_itself(writer, tmp_path, capsys):
 
 def test_op_generate_keeps_an_extract_and_draws_by_seed(writer, tmp_path):
     folder = product(writer)
+    file = folder / "dump.json"
+    text = file.read_text().replace('"Max": 0.0', '"Max": 2.0').replace('"Min": 0.0', '"Min": -2.0')
+    file.write_text(text.replace('"Norm": 0.0', '"Norm": 6.0'))
     config, extract = tmp_path / "op.json", tmp_path / "extract.json"
     settings = {"api_name": "Torch.matmul.0", "extract_api_path": str(extract), "iter_times": 2}
     made = []
