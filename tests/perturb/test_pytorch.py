@@ -129,6 +129,7 @@ def test_gradients_of_several_inputs_have_their_places(perturb):
 
 
 @pytest.mark.parametrize("stage", ["forward", "backward"])
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", ["improve_precision", "add_noise", "bit_noise", "change_value", "no_change"])
 def test_a_training_keeps_its_bits(mode, stage, perturb):
     def train(run):
