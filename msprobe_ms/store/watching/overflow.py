@@ -32,6 +32,9 @@ _PURE = ("Tensor", "Functional", "Mint", "MintFunctional", "Torch", "Primitive",
 """Prefixes of functions that change no input, but for those below."""
 
 _IN_PLACE = frozenset(("__setitem__", "assign", "assign_add", "assign_sub", "set_data"))
+_AT_ONCE = 100
+"""Findings of a step for which the files are brought up to date at once; of later ones the entries alone are written."""
+
 _WITH_BUFFERS = ("batchnorm", "instancenorm")
 """In the names of functions that also keep running statistics up to date, in lower case without underscores."""
 
@@ -284,15 +287,17 @@ class OverflowFront(Front):
         return Finding(kind, name, place, file=line.file if line else "", line=line.number if line else None)
 
     def _count(self, finding: Finding, parent: str | None) -> None:
-        self._findings.append(finding)
         self._watch.count()
         logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
         try:
-            self._note(self._findings, self._watch.is_over)
+            if len(self._findings) < _AT_ONCE or self._watch.is_over:
+                self._findings.append(finding)
+                self._note(self._findings, self._watch.is_over)
             if self._watch.is_over:
                 logger.warning("overflow_check: overflow_nums is reached; nothing more is collected in this run")
                 if parent is not None:  # it runs, and nothing will be heard of its end
                     self._writer.call(parent, None, None, None)
+            if len(self._findings) < _AT_ONCE or self._watch.is_over:
                 self._writer.assemble()
         finally:
             if self._watch.is_over:
