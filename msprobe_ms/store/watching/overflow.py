@@ -33,7 +33,7 @@ _PURE = ("Tensor", "Functional", "Mint", "MintFunctional", "Torch", "Primitive",
 
 _IN_PLACE = frozenset(("__setitem__", "assign", "assign_add", "assign_sub", "set_data"))
 _AT_ONCE = 100
-"""Findings of a step for which the files are brought up to date at once; of later ones the entries alone are written."""
+"""Findings of a step for which the files are brought up to date at once; for later ones only entries are written."""
 
 _WITH_BUFFERS = ("batchnorm", "instancenorm")
 """In the names of functions that also keep running statistics up to date, in lower case without underscores."""
