@@ -40,8 +40,14 @@ class Contribution:
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
         """Add a part; the first is copied, since the framework may write into its memory again."""
+        array = widen(array)
         with np.errstate(all="ignore"):  # a sum that overflows is infinite, also where the user has numpy raise
-            self.total = widen(array).copy() if self.total is None else self.total + widen(array)
+            if self.total is None:
+                self.total = array.copy()
+            elif self.total.dtype == array.dtype and self.total.ndim:
+                self.total += array
+            else:
+                self.total = self.total + array
 
 
 class Backward:

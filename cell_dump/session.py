@@ -148,8 +148,8 @@ class Session:
         """Nothing more is to be collected in this run; what is open is let go."""
         self.on = self.open = False
         _recording.discard(self)
-        self._gradients.forget()
         self._backwards.clear()
+        self._gradients.forget()
 
     def _stop(self) -> None:
         self.guard(self._exchanges.give_up)

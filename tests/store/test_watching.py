@@ -145,6 +145,16 @@ def test_after_so_many_calls_nothing_more_is_collected(overflow):
     assert run.written == ["Mint.log.0.forward", "Mint.log.1.forward"]
 
 
+def test_the_files_are_whole_at_each_of_the_first_findings_and_then_no_longer(overflow):
+    run = overflow()
+    for number in range(120):
+        run.call(f"Mint.log.{number}.forward", [ONES], [NAN])
+        if number in (0, 50):
+            assert len(run.written) == len(run.findings) == number + 1
+    assert len(run.findings) == 100
+    assert len(run.end().written) == 120
+
+
 def test_the_batch_and_parameters_are_charged_once(overflow):
     run = overflow()
     run.call("Mint.matmul.0.forward", [NAN, ONES], [NAN])

@@ -117,6 +117,29 @@ def test_a_value_that_other_code_overwrites_is_looked_at_again(configured, dumpe
     assert json.loads((dump.folder / "findings.json").read_text())["findings"][0]["kind"] == "received"
 
 
+def test_a_result_that_was_written_into_an_argument_is_looked_at_again(configured, dumped):
+    debugger = configured("overflow_check", "L1")
+    debugger.start()
+    with torch.no_grad():
+        x = torch.exp(X)
+        torch.div(x, 0.0, out=x)
+    debugger.stop()
+    debugger.step()
+    assert dumped(debugger).names == ["Torch.div.0.forward"]
+
+
+def test_a_normalisation_that_spoils_its_own_buffers_made_that_itself(configured, dumped):
+    debugger, net = configured("overflow_check", "L1"), nn.Sequential(nn.BatchNorm1d(4))
+    debugger.start(net)
+    net(X * 3e38)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    (name,) = dump.names
+    assert "batch_norm" in name
+    assert json.loads((dump.folder / "findings.json").read_text())["findings"][0]["kind"] == "made"
+
+
 def test_a_trigger_holds_tensors_as_they_were(configured, dumped):
     debugger = configured("statistics", "L1", trigger={"on": ["inf"], "calls": 5})
     debugger.start()

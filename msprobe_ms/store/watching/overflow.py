@@ -32,6 +32,12 @@ _PURE = ("Tensor", "Functional", "Mint", "MintFunctional", "Torch", "Primitive",
 """Prefixes of functions that change no input, but for those below."""
 
 _IN_PLACE = frozenset(("__setitem__", "assign", "assign_add", "assign_sub", "set_data"))
+_AT_ONCE = 100
+"""Findings of a step for which the files are brought up to date at once; for later ones only entries are written."""
+
+_WITH_BUFFERS = ("batchnorm", "instancenorm")
+"""In the names of functions that also keep running statistics up to date, in lower case without underscores."""
+
 _PRIMITIVES_IN_PLACE = ("Apply", "Assign", "Scatter", "SparseApply", "Adam", "Momentum")
 
 _MOVES = frozenset(
@@ -65,7 +71,8 @@ class _Manner:
         in_place |= prefix == "Primitive" and word.startswith(_PRIMITIVES_IN_PLACE)
         is_forward, self.is_backward = parsed.direction == "forward", parsed.direction == "backward"
         self.copies = is_forward and (in_place or is_exchange(name))
-        self.looks = not self.copies and (parsed.kind == "cell" or (is_forward and prefix not in _PURE))
+        may_change = prefix not in _PURE or any(each in word.lower().replace("_", "") for each in _WITH_BUFFERS)
+        self.looks = not self.copies and (parsed.kind == "cell" or (is_forward and may_change))
         self.moves = is_forward and parsed.kind == "api" and word in _MOVES
 
 
@@ -206,7 +213,8 @@ class OverflowFront(Front):
         if manner.moves and self._moved(inputs, results):
             return None, None
         trusts = self._trusts and not manner.copies
-        bad = [one for one in results if not self._is_finite(one, name, trusts)]
+        received = {id(one.value) for one in inputs}  # which a function may have written into: relu(x, inplace=True)
+        bad = [one for one in results if not self._is_finite(one, name, trusts and id(one.value) not in received)]
         if not bad and not exchanges:
             return None, None
         given = [one for one in inputs if not self._was_finite(one, name)]
@@ -279,15 +287,17 @@ class OverflowFront(Front):
         return Finding(kind, name, place, file=line.file if line else "", line=line.number if line else None)
 
     def _count(self, finding: Finding, parent: str | None) -> None:
-        self._findings.append(finding)
         self._watch.count()
         logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
         try:
-            self._note(self._findings, self._watch.is_over)
+            if len(self._findings) < _AT_ONCE or self._watch.is_over:
+                self._findings.append(finding)
+                self._note(self._findings, self._watch.is_over)
             if self._watch.is_over:
                 logger.warning("overflow_check: overflow_nums is reached; nothing more is collected in this run")
                 if parent is not None:  # it runs, and nothing will be heard of its end
                     self._writer.call(parent, None, None, None)
+            if len(self._findings) < _AT_ONCE or self._watch.is_over:
                 self._writer.assemble()
         finally:
             if self._watch.is_over:
