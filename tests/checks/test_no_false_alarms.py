@@ -143,3 +143,13 @@ def test_a_parameter_of_the_root_has_a_gradient_that_nobody_records(tmp_path):
     write(tmp_path, {0: rank})
     assert [one.why for one in judged("gradients", tmp_path) if one.status is Status.UNJUDGED] == [Why.NO_RECORD]
     assert not violated("gradients", tmp_path)
+
+
+def test_tensor_parallel_ranks_take_the_same_batch(tmp_path):
+    ranks = {}
+    for n in range(2):
+        rank = Rank().call("Module.up.Linear.forward.0", [tensor(1, "leaf")], [2], parameters={"weight": n})
+        rank.gradients("Module.fc.Linear.parameters_grad", weight=2)
+        ranks[n] = rank.call(REDUCE.format(0), [2], [4])
+    write(tmp_path, ranks)
+    assert not violated("own-batches", tmp_path)

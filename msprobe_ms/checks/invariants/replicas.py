@@ -121,7 +121,8 @@ def batches_differ(run: Run) -> Iterator[Judgement]:
     """Ranks whose gradients are summed up have batches of their own."""
     is_judged = False
     for step, ranks in run.steps.items():
-        if len(ranks) < 2 or not all(_is_data_parallel(dump) for dump in ranks.values()):
+        # ranks with shards of one model take the same batch
+        if len(ranks) < 2 or _shards(ranks) or not all(_is_data_parallel(dump) for dump in ranks.values()):
             continue
         prints = {rank: batch for rank, dump in ranks.items() if (batch := _batch(dump))}
         if len(prints) < len(ranks):
