@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .deviations import OF_UPDATES, SHARES, Deviations
+from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations
 
 Array = np.ndarray[Any, Any]
 
@@ -156,9 +156,10 @@ def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
     steps = len({int(step) for d in measured for step in d.step[d.step < first]})
     if steps < LIMITS.few_equal_steps:
         return False
-    continuous = [d for d in measured if d.kind not in OF_UPDATES and d.statistic not in SHARES]
+    continuous = [d for d in measured if d.kind != UPDATE and d.statistic not in SHARES]
     at = [d.value[:, d.step == first] for d in continuous]
-    greatest = max((float(_size(value).max(initial=0)) for value in at), default=0.0)
+    of_others = (value for d, value in zip(continuous, at, strict=True) if d.kind not in OF_UPDATES)
+    greatest = max((float(_size(value).max(initial=0)) for value in of_others), default=0.0)
     if greatest > LIMITS.large:
         return True
     if steps < LIMITS.equal_steps:

@@ -175,10 +175,11 @@ class Features:
         return self._calls[key]
 
     def _attention(self, _: Any, given: Any, __: Any) -> list[float]:
-        tensors = [self._backend.array(tensor) for _, tensor in tree_of([given]).tensors[:2]]
+        tensors = tree_of([given]).tensors
         if len(tensors) < 2:
             raise ValueError("q and k are not its first two inputs; name the module that receives them")
-        return attention(*tensors, self._order)
+        q, k = (self._backend.array(tensor) for _, tensor in tensors[:2])
+        return attention(q, k, self._order)
 
     def _of_weight(self, feature: Callable[[Numbers], list[float]]) -> Callable[..., list[float] | None]:
         def measure(module: Any, *_: Any) -> list[float]:

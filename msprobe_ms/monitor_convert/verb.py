@@ -26,8 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, metavar="MONITOR_DIR", help="the output of a monitor")
     parser.add_argument("--format", choices=FORMATS, default="auto", help="dump: not available in this version")
     parser.add_argument("--mapping", metavar="JSON", help='other names for modules: {"net.layers": "layers"}')
-    switch = {"type": _switch, "default": True, "metavar": "true|false"}
-    parser.add_argument("--micro_step", **switch, help="each micro step becomes a step (default)")
+    parser.add_argument(
+        "--micro_step", type=_switch, default=True, metavar="true|false", help="each micro step is a step (default)"
+    )
     parser.add_argument("--process_num", type=int, default=1, metavar="N", help="accepted; one process is used")
 
 

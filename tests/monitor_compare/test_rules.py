@@ -131,6 +131,30 @@ def test_shares_alone_are_judged_by_the_elements_that_they_count(golden):
     assert (found.step, found.statistic) == (50, "zeros")
 
 
+def with_updates(found, factor=1.0, at=50):
+    """The norm of each update, from a step on another one."""
+    changed = output(found)
+    for rank in changed.ranks.values():
+        of = rank.tables["param_origin"]
+        norms = (1 + of.target % 5) * 1.234567e-3 * (1 + 0.1 * (of.step % 7)) * np.where(of.step >= at, factor, 1.0)
+        statistics = {"update_norm": np.array([float(f"{norm:.6g}") for norm in norms])}
+        rank.tables["update_ratio"] = Table("update_ratio", of.targets, of.target, of.step, of.micro_step, statistics)
+    return changed
+
+
+@pytest.mark.parametrize("factor", [1 - 3e-6, 0.999])
+def test_updates_that_differ_where_everything_was_equal_are_the_answer(factor, golden):
+    """Of a small eps nothing else shows in the digits of the files."""
+    found = compare_outputs(with_updates(golden, factor), with_updates(golden)).finding
+    assert (found.step, found.stage, found.statistic) == (50, Stage.AFTER_UPDATE, "update_norm")
+
+
+def test_the_size_of_an_update_is_judged_by_the_steps_before(other, golden):
+    found = compare_outputs(with_updates(other, 0.999), with_updates(golden)).finding
+    assert (found.step, found.stage, found.statistic) == (50, Stage.AFTER_UPDATE, "update_norm")
+    assert compare_outputs(with_updates(other), with_updates(golden)).is_clean
+
+
 def test_what_another_update_did_is_found_though_weights_are_not_monitored(golden):
     def without(found):
         kinds = ("actv", "actv_grad", "grad_unreduced", "grad_reduced")

@@ -130,9 +130,9 @@ def test_a_number_joins_the_word_before_it():
     assert list(tags_of("0.weight")) == [("weight", "module")]
 
 
-TAGS = """SELECT metric_name, tag_name, category, target_name
-    FROM monitoring_tags JOIN tag_target_mapping USING (tag_id)
-    JOIN monitoring_targets USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 1, 2, 3, 4"""
+TAGS = """SELECT metric_name, tag_name, category, target_name FROM monitoring_tags
+    JOIN tag_target_mapping USING (tag_id) JOIN monitoring_targets USING (target_id)
+    JOIN monitoring_metrics USING (metric_id) ORDER BY 1, 2, 3, 4"""
 DATA = """SELECT rank, step, target_name, vpp_stage, t.micro_step, metric_name, norm FROM trend_data
     JOIN monitoring_targets t USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 2, 6, 3, 5"""
 
