@@ -121,7 +121,7 @@ def _claimed(claims: str, devices: tuple[int, ...]) -> int:
 def _is_alive(process: str) -> bool:
     try:
         os.kill(int(process), 0)
-    except (OSError, ValueError):
+    except (OSError, OverflowError, ValueError):
         return False
     return True
 
