@@ -28,7 +28,7 @@ OPENS = {
     "msprobe.compare.tables.csv_file": {"open": 1},  # what its own workers wrote
     "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
     "msprobe.store.run_folder": {"os.open": 1, "read_text": 2},  # a file that was claimed before; what /proc says
-    "msprobe.precheck.tables": {"os.open": 1},  # appended to, behind a look at its header
+    "msprobe.precheck.tables": {"os.open": 1},  # appended to, what the same check began
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own
 }
 

@@ -1,6 +1,7 @@
 """The files of a check, white and black lists, and two devices. Needs neither framework."""
 
 import csv
+import os
 
 import pytest
 
@@ -11,6 +12,7 @@ from msprobe.precheck.devices import Cause, compared
 from msprobe.precheck.judge import Judgement, Reason, Status
 from msprobe.precheck.lists import Lists
 from msprobe.precheck.measures import Measures
+from msprobe.precheck.run import _claimed as claimed
 from msprobe.precheck.standards import Criterion
 from msprobe.precheck.tables import DETAILS, RESULT, Files
 from msprobe.replay.recorded import Cause as NotChecked
@@ -88,6 +90,16 @@ def test_lists_know_apis_functions_and_plain_names():
     assert names(black=("add",)) == ["Mint.mul.0"]
     with pytest.raises(UsageError, match="did you mean"):
         names(white=("Mint.ad",))
+
+
+def test_each_process_takes_a_device_that_no_living_one_has(tmp_path):
+    folder = str(tmp_path)
+    (tmp_path / "3").write_text(str(os.getppid()))  # it lives
+    (tmp_path / "5").write_text("4194304000")  # no process has this number
+    assert claimed.__wrapped__(folder, (3, 5)) == 5
+    assert (tmp_path / "5").read_text() == str(os.getpid())
+    with pytest.raises(UsageError, match="3, 5"):
+        claimed.__wrapped__(folder, (3, 5))
 
 
 def row(name, dtype="float32", status="pass", **numbers):
