@@ -16,6 +16,7 @@ from msprobe.precheck.run import _claimed as claimed
 from msprobe.precheck.standards import Criterion
 from msprobe.precheck.tables import DETAILS, RESULT, Files
 from msprobe.replay.recorded import Cause as NotChecked
+from msprobe.store.lock import claim
 
 
 def checked(name, status=Status.PASS):
@@ -92,14 +93,13 @@ def test_lists_know_apis_functions_and_plain_names():
         names(white=("Mint.ad",))
 
 
-def test_each_process_takes_a_device_that_no_living_one_has(tmp_path):
-    folder = str(tmp_path)
-    (tmp_path / "3").write_text(str(os.getppid()))  # it lives
-    (tmp_path / "5").write_text("4194304000")  # no process has this number
-    assert claimed.__wrapped__(folder, (3, 5)) == 5
-    assert (tmp_path / "5").read_text() == str(os.getpid())
+def test_each_process_takes_a_device_that_no_other_one_holds(tmp_path):
+    held = claim(tmp_path / "3", create=True)
+    assert claimed.__wrapped__(str(tmp_path), (3, 5)) == 5
     with pytest.raises(UsageError, match="3, 5"):
-        claimed.__wrapped__(folder, (3, 5))
+        claimed.__wrapped__(str(tmp_path), (3, 5))
+    os.close(held)
+    assert claimed.__wrapped__(str(tmp_path), (3, 5)) == 3
 
 
 def row(name, dtype="float32", status="pass", **numbers):
