@@ -45,6 +45,8 @@ def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
 
 
 COMMANDS = {
+    "acc_check": "-api_info dump.json",
+    "api_precision_compare": "-npu a.csv -gpu b.csv",
     "check": "dump",
     "code_mapping": "--ir graph.ir --dump_data dump",
     "compare": "-tp target -gp golden",
@@ -57,9 +59,14 @@ COMMANDS = {
     "merge_result": "-i tables -o out -config choice.yaml",
     "monitor anomalies": "-d monitors",
     "monitor compare": "target golden",
+    "multi_acc_check": "-api_info dump.json -d 0 1",
+    "multi_run_ut": "-api_info dump.json -d 0 1",
     "nan_analyze": "-i dump",
+    "op_generate": "-i config_op.json -o out",
     "overflow_check": "-i dump",
+    "repro": "Mint.add.0.forward -api_info dump.json",
     "rollout_check": "both.npz",
+    "run_ut": "-api_info dump.json",
     "verify-collection": "train.py",
 }
 GONE = """
