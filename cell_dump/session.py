@@ -27,14 +27,14 @@ from .framework import Framework, Gradients, Names
 _all_gradients: "WeakSet[Gradients]" = WeakSet()
 """Those of all sessions of this process."""
 
-_recording: "set[Session]" = set()
+_recording: "WeakSet[Session]" = WeakSet()
 """The sessions between a start and its stop."""
 
 
 @contextmanager
 def unrecorded() -> "Iterator[None]":
     """No session of this process records what runs inside: another tool of ours reads tensors there."""
-    before = [(session, session.busy, session._api) for session in _recording]
+    before = [(session, session.busy, session._api) for session in tuple(_recording)]
     for session, _, _ in before:
         session.busy, session._api = True, None
     try:

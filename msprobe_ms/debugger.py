@@ -19,7 +19,7 @@ import numpy as np
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
-from msprobe.base.framework import Framework, frozen_parameters, rank, size
+from msprobe.base.framework import Framework, Roots, frozen_parameters, rank, size, weak_roots
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
 from msprobe.base.tally import Tally, log_nothing_collected
@@ -144,7 +144,7 @@ class Debugger:
     _service: Service | None = None
     _has_started = False
     _has_logged_end = False
-    _model: Any = None
+    _roots: Roots = ()
 
     @on_either
     @in_turn
@@ -195,7 +195,7 @@ class Debugger:
                 self._collectors.expect(model)
             return
         if model is not None:
-            self._model = model
+            self._roots = weak_roots(model)
         try:
             self._collectors.open(model, partial(self._step_folder, ours), token_range)
         except OSError as cause:
@@ -496,7 +496,7 @@ class Debugger:
                 "step": self._step,
                 "rank": rank or 0,
                 **({"stage": stage} if has_stage else {}),
-                **({"frozen": frozen} if (frozen := frozen_parameters(self._model)) else {}),
+                **({"frozen": frozen} if (frozen := frozen_parameters(self._roots)) else {}),
                 "settings": settings.described(),
             },
         }

@@ -7,16 +7,19 @@ not there made nothing.
 import logging
 import os
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from .errors import UsageError, reason
 from .log import once
 from .statistic import Array
+
+Item = TypeVar("Item")
 
 Framework = Literal["mindspore", "pytorch"]
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
@@ -189,14 +192,27 @@ def check_model(model: Any, cell: type, kind: Kind = CELLS) -> None:
         raise UsageError("start(): the model is an empty list, tuple or dict; pass the network")
 
 
-def frozen_parameters(model: Any) -> list[str]:
+Roots = Sequence[tuple[str, Callable[[], Any]]]
+"""Roots of a model with their prefixes, which live as long as the training keeps them."""
+
+
+def weak_roots(model: Any) -> Roots:
+    """The roots of a model of any framework, without keeping them alive; never raises."""
+    return _of_foreign(lambda: [(prefix, weakref.ref(root)) for prefix, root in roots_of(model)])
+
+
+def frozen_parameters(roots: Roots) -> Sequence[str]:
     """The parameters of a model of any framework that are not trained, each by the path of its cell and its name there.
 
     A parameter that several cells share has several names. Empty for what is no model, or has names of its own for what
     a framework has; never raises.
     """
+    return _of_foreign(lambda: [name for prefix, root in roots for name in _frozen(prefix, root())])
+
+
+def _of_foreign(found: Callable[[], list[Item]]) -> list[Item]:
     try:
-        return [] if model is None else _frozen(model)
+        return found()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as err:  # a model may be foreign code
@@ -204,20 +220,17 @@ def frozen_parameters(model: Any) -> list[str]:
         return []
 
 
-def _frozen(model: Any) -> list[str]:
-    found: list[str] = []
-    for prefix, root in roots_of(model):
-        kind = MODULES if hasattr(root, MODULES.children) else CELLS
-        if not hasattr(root, kind.children):
-            continue
-        start = ".".join(prefix.split(".")[1:])
-        cells = [(start, root), *((".".join(s.split(".")[1:-1]), c) for s, c in named_cells(prefix, root, kind))]
-        for path, cell in cells:
-            own = cell._parameters if kind is MODULES else cell._params
-            found += [
-                f"{path}.{key}".strip(".") for key, p in own.items() if p is not None and p.requires_grad is False
-            ]
-    return found
+def _frozen(prefix: str, root: Any) -> Iterator[str]:
+    kind = MODULES if hasattr(root, MODULES.children) else CELLS
+    if not hasattr(root, kind.children):
+        return
+    start = ".".join(prefix.split(".")[1:])
+    cells = [(start, root), *((".".join(s.split(".")[1:-1]), c) for s, c in named_cells(prefix, root, kind))]
+    for path, cell in cells:
+        own = cell._parameters if kind is MODULES else cell._params
+        for key, parameter in own.items():
+            if parameter is not None and parameter.requires_grad is False:
+                yield f"{path}.{key}".strip(".")
 
 
 def own_parameters(cell: Any) -> list[tuple[str, Any]]:
