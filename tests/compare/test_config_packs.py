@@ -130,7 +130,12 @@ NPU = {"ASCEND_HOME_PATH": "/usr/local/Ascend"}
         ({"HCCL_IF_IP": "1"}, {"HCCL_IF_IP": "2"}, [("HCCL_IF_IP", "info")]),
         ({"HOME": "/a"}, {"HOME": "/b"}, [("HOME", "info")]),
         ({"MS_JIT": "0"}, {}, [("MS_JIT", "error")]),
-        ({"HCCL_DETERMINISTIC": "true"}, {"HCCL_DETERMINISTIC": "false"}, [("HCCL_DETERMINISTIC", "error")]),
+        ({"HCCL_DETERMINISTIC": "true"}, {"HCCL_DETERMINISTIC": "false"}, [("HCCL_DETERMINISTIC", "warning")]),
+        (
+            {"HCCL_CONNECT_TIMEOUT": "600"},
+            {"NCCL_ALGO": "Ring"},
+            [("NCCL_ALGO", "error"), ("HCCL_CONNECT_TIMEOUT", "info")],
+        ),
     ],
 )
 def test_the_table_of_variables_decides(compare, bench, cmp, rows):
