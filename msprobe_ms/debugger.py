@@ -8,7 +8,7 @@ import atexit
 import logging
 import platform
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -496,10 +496,13 @@ class Debugger:
                 "step": self._step,
                 "rank": rank or 0,
                 **({"stage": stage} if has_stage else {}),
-                **({"frozen": frozen} if (frozen := frozen_parameters(self._roots)) else {}),
+                **({"frozen": frozen} if (frozen := self._frozen()) else {}),
                 "settings": settings.described(),
             },
         }
+
+    def _frozen(self) -> Sequence[str]:
+        return frozen_parameters(self._roots)
 
     def _own_folder(self, rank: int | None) -> RunFolder:
         path = self._settings.dump_path

@@ -1,5 +1,6 @@
 """The debugger of a training with PyTorch."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ import torch
 from msprobe.base.errors import SettingsError
 from msprobe.base.pytorch_limits import wrong_with_pytorch
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
+from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
@@ -31,10 +32,10 @@ class PrecisionDebugger(Debugger):
     def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe | Perturber":
         if settings.task == "grad_probe":
             return GradProbe(settings, attach)
-        if settings.task == "free_benchmark":
-            return Perturber(settings, PyTorch, "pytorch")
         if wrong := wrong_with_pytorch(settings):
             raise SettingsError(wrong)
+        if settings.task == "free_benchmark":
+            return Perturber(settings, PyTorch, "pytorch")
         return PythonCalls(settings)
 
     @classmethod
@@ -44,6 +45,9 @@ class PrecisionDebugger(Debugger):
     @classmethod
     def _version(cls) -> str:
         return str(torch.__version__)
+
+    def _frozen(self) -> Sequence[str]:
+        return apart(super()._frozen)  # type: ignore[no-any-return]  # what the work returns
 
 
 class PythonCalls(Collector):

@@ -19,9 +19,10 @@ def have_gradients(run: Run) -> Iterator[Judgement]:
     unheld: set[str] = set()
     for step, rank, dump in run.every:
         have.update(gradients(dump))
-        for name, row in parameters(dump).items():
+        held = {dump.parameter_name(row) for row, part in enumerate(dump.columns.part) if part == PARAMETERS}
+        for name in parameters(dump):
             # the gradients of a parameter that no recorded cell holds, as one of the root's own, are not recorded
-            if dump.columns.part[row] != PARAMETERS:
+            if name not in held:
                 unheld.add(name)
                 continue
             there.setdefault(name, (step, rank))
