@@ -11,7 +11,7 @@ LAYERS = [
     ["msprobe.store"],
     [
         *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
-        *("msprobe.model_training", "msprobe.monitor_convert", "msprobe.stage_control"),
+        *("msprobe.model_training", "msprobe.monitor_convert", "msprobe.report", "msprobe.stage_control"),
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
@@ -63,6 +63,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.diagnose",
     "msprobe.monitor_convert",
     "msprobe.readiness",
+    "msprobe.report",
 )
 
 IMPORTERS = {

@@ -1,0 +1,283 @@
+"""What a report holds, as data: the contract between the commands, which fill it, and the page, which shows it.
+
+A report is one HTML file: the built page with the data in it. The data are chunks of JSON, each compressed (zlib) and
+in base64, so that a page decodes only what it shows. Chunk 0 is the head (`Head`); everything else is reached by
+numbers of chunks in it.
+
+| chunk | class | one for |
+|---|---|---|
+| head | `Head` | the report |
+| layout | `Layout` | every set of units whose calls have the same names and parents |
+| state | `State` | a unit |
+| details | `Details` | some hundred calls of a unit, one after the other |
+| curves | list of `Curve` | one target of a monitor |
+| table | `Table` | a table |
+
+A *unit* is one step of one rank. A *call* is known by its unit and its number in the unit's layout, in execution order.
+Columns stand for lists of calls: position i is call i. Numbers that are not finite are the texts "NaN", "Infinity" and
+"-Infinity". `None` is null; members that hold their default are left out.
+"""
+
+from dataclasses import dataclass, field
+
+VERSION = 1
+
+VERDICTS = {"p": "pass", "w": "warning", "e": "error", "u": "unjudged", "h": "harmless", "n": "unmatched", ".": "none"}
+"""Letters of `State.verdicts`: of a call, the worst of its records; "." where a call has no records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two runs: `versions` are those of the framework and tools, by name."""
+
+    path: str
+    framework: str = ""
+    level: str = ""
+    task: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Lines of the user's source around the line of a finding; `first` is the number of the first of them."""
+
+    file: str
+    line: int
+    first: int = 0
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A finding, as the page shows it.
+
+    `kind` is the value of the finding's kind, which the page translates; `reason` and `evidence` are sentences.
+    `unit` and `call` are where it stands, None where it is no call of a unit. `path` are the calls around it, the
+    outermost first. `reaches` is how many later calls receive the difference, `to_loss` whether the loss does.
+    """
+
+    name: str
+    kind: str
+    reason: str = ""
+    cell: str = ""
+    unit: int | None = None
+    call: int | None = None
+    step: int | None = None
+    rank: int | None = None
+    evidence: tuple[str, ...] = ()
+    source: Source | None = None
+    reaches: int | None = None
+    to_loss: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do next: a sentence, with a command line or a configuration to copy."""
+
+    text: str
+    command: str = ""
+    config: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer. `state` is "differs", "clean", "unjudged" or "shown" (a dump alone: nothing was judged); `line` is
+    the last line that the command prints."""
+
+    state: str
+    line: str
+    first: Beginning | None = None
+    next: tuple[Beginning, ...] = ()
+    harmless: tuple[Beginning, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One step of one rank, and the numbers of its chunks.
+
+    `details` are pairs: the first call that a chunk of details may hold, and the chunk; sorted. `counts` are verdicts
+    of records by name. `first` is the unit's own first divergence, by call.
+    """
+
+    label: str
+    layout: int
+    state: int
+    details: tuple[tuple[int, int], ...] = ()
+    step: int | None = None
+    rank: int | None = None
+    stage: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    first: int | None = None
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Calls of several units that are one collective or one pair of send and receive: `calls` are (unit, call)."""
+
+    name: str
+    calls: tuple[tuple[int, int], ...]
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSet:
+    """Curves of one target: the chunk that holds them, and what the page lists."""
+
+    target: str
+    stage: str
+    chunk: int
+    is_answer: bool = False
+    excess: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSet:
+    """A table's title, and the chunk that holds it."""
+
+    title: str
+    chunk: int
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check.
+
+    `merged` says why layouts of several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and
+    `detailed` those whose records are in the report.
+    """
+
+    kind: str
+    title: str
+    command: str
+    time: str
+    tool: str
+    target: Side
+    golden: Side | None
+    answer: Answer
+    counts: dict[str, int] = field(default_factory=dict)
+    causes: tuple[tuple[int, str], ...] = ()
+    units: tuple[Unit, ...] = ()
+    meetings: tuple[Meeting, ...] = ()
+    curves: tuple[CurveSet, ...] = ()
+    tables: tuple[TableSet, ...] = ()
+    merged: str = ""
+    calls: int = 0
+    detailed: int = 0
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Calls and how they are nested, in execution order.
+
+    `parents` are numbers of calls, -1 at the top. `kinds` are letters: m module, a API, p primitive, j jit,
+    o optimizer, c collective, k kernel, s saved value, g parameters' gradients, P parameters. `directions` are f, b or
+    "." for none. `micro` is the micro step of each call, empty where there is one. `golden` are names on the golden's
+    side, "" for equal ones; empty where all are.
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    kinds: str
+    directions: str
+    classes: tuple[str, ...] = ()
+    micro: tuple[int, ...] = ()
+    golden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What was found at each call of a unit.
+
+    `excess` is, by call, the worst distance from the tolerance: 1 is at the tolerance, more is outside; null where
+    nothing was measured. `errors` is the worst relative error of the outputs, `noise` what of it noise explains.
+    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none. `links` are (call, place,
+    producing call, place): which recorded output an input is. Lists are empty where no call has a value.
+    """
+
+    verdicts: str
+    excess: tuple[float | str | None, ...] = ()
+    errors: tuple[float | str | None, ...] = ()
+    noise: tuple[float | str | None, ...] = ()
+    overflow: str = ""
+    links: tuple[tuple[int, str, int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One side of a record: what the dump holds of it. `value` is for what is no tensor."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    max: float | str | None = None
+    min: float | str | None = None
+    mean: float | str | None = None
+    norm: float | str | None = None
+    digest: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One input, parameter, output or gradient of a call. `part` is one of these words; `place` is `output.0`.
+
+    `measures` are the columns of the sheet by their titles; `limits` says what was allowed, `reasons` why the verdict
+    is what it is. `verdict` is a letter of `VERDICTS`.
+    """
+
+    place: str
+    part: str
+    target: Tensor | None = None
+    golden: Tensor | None = None
+    verdict: str = "."
+    measures: dict[str, float | str | None] = field(default_factory=dict)
+    limits: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallDetails:
+    """The records of a call, and the lines of its stack, the innermost first."""
+
+    call: int
+    records: tuple[Record, ...] = ()
+    stack: tuple[str, ...] = ()
+    golden_stack: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Some calls of a unit, in their order."""
+
+    calls: tuple[CallDetails, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One number of a monitored target over the steps, in both runs, with the band in which two correct runs stay.
+
+    `low` and `high` are the band around the golden, by step; empty where it is not known. `left` is the first step
+    outside.
+    """
+
+    statistic: str
+    rank: int | None
+    steps: tuple[int, ...]
+    target: tuple[float | str | None, ...]
+    golden: tuple[float | str | None, ...] = ()
+    low: tuple[float | str | None, ...] = ()
+    high: tuple[float | str | None, ...] = ()
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as a command writes it: `verdicts` has a letter of `VERDICTS` for each row, or is empty."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[float | str | None, ...], ...]
+    verdicts: str = ""

@@ -1,0 +1,41 @@
+"""Chunks of a document, put into the built page: `page.html` is read, the data are written where its mark stands."""
+
+import base64
+import json
+import math
+import zlib
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+MARK = "<!-- msprobe report data -->"
+"""Stands once in the built page, inside its body, before the scripts."""
+
+
+def plain(value: Any) -> Any:
+    """An object of `document` as JSON's types: members that hold their default are left out, numbers that are not
+    finite are texts."""
+    if is_dataclass(value):
+        held = ((each, getattr(value, each.name)) for each in fields(value))
+        return {
+            each.name: plain(one)
+            for each, one in held
+            if each.name == "version" or each.default is MISSING or one != each.default
+        }
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return value
+
+
+def encoded(value: Any) -> bytes:
+    """A chunk: JSON, compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
+    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 6))
+
+
+def element(number: int, chunk: bytes) -> bytes:
+    """The element of the page that holds a chunk; a browser runs nothing in it."""
+    return b'<script type="text/plain" id="chunk-%d">%b</script>\n' % (number, chunk)
