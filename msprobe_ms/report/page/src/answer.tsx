@@ -1,0 +1,282 @@
+// The top of the page: the answer, what it rests on, and what to do.
+
+import type { ComponentChildren } from "preact";
+import type { Advice, Beginning, Head, Side, Source } from "./document.ts";
+import { count, shown, sourceLine } from "./format.ts";
+import { kindName, t } from "./language.ts";
+import { Copy, Mark, Part, verdictName } from "./marks.tsx";
+import { LETTERS, LOOKS } from "./verdicts.ts";
+
+const SHOWN = 30;
+
+type Go = (unit: number, call: number) => void;
+
+const STATES = { differs: "e", clean: "p", unjudged: "u", shown: "." } as const;
+
+function isState(state: string): state is keyof typeof STATES {
+  return state in STATES;
+}
+
+export function AnswerPart({ head, go }: { head: Head; go: Go }) {
+  const { answer } = head;
+  const state = isState(answer.state) ? answer.state : "shown";
+  const { first } = answer;
+  // "First wrong call" is what two runs have; a run alone has what was found first.
+  const title = state === "differs" && (head.kind !== "compare" || !first) ? "state_found" : (`state_${state}` as const);
+  return (
+    <section class={`answer ${state}`} aria-labelledby="answer-title">
+      <div class="columns">
+        <div class="statement">
+          <h1 id="answer-title">
+            <Mark letter={STATES[state]} />
+            <span>{t(title)}</span>
+          </h1>
+          {first ? <First first={first} go={go} /> : <p class="line">{shown(answer.line)}</p>}
+          {answer.notes?.length ? (
+            <ul class="notes" aria-label={t("notes")}>
+              {answer.notes.map((note) => (
+                <li>{shown(note)}</li>
+              ))}
+            </ul>
+          ) : null}
+        </div>
+        {first?.source?.lines?.length ? <Snippet source={first.source} /> : null}
+        {answer.advice?.length ? <ToDo advice={answer.advice} /> : null}
+      </div>
+      <Counts counts={head.counts} />
+      <div class="folded">
+        <Beginnings title={t("next")} list={answer.next} go={go} />
+        <Beginnings title={t("harmless")} list={answer.harmless} go={go} />
+        {head.causes?.length ? (
+          <Part title={<Titled title={t("causes")} number={head.causes.length} />}>
+            {() => (
+              <ul class="causes">
+                {head.causes?.map(([number, cause]) => (
+                  <li>
+                    <b>{count(number)}</b> {shown(cause)}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Part>
+        ) : null}
+        <Part title={t("as_printed")} class="printed">
+          {() => (
+            <div>
+              <Line text={answer.line} />
+              <p class="label">{t("command")}</p>
+              <Line text={head.command} />
+            </div>
+          )}
+        </Part>
+        <Sides head={head} />
+      </div>
+    </section>
+  );
+}
+
+function Titled({ title, number }: { title: ComponentChildren; number: number }) {
+  return (
+    <>
+      {title} <span class="number">{count(number)}</span>
+    </>
+  );
+}
+
+function Where({ one }: { one: Beginning }) {
+  return (
+    <span class="where">
+      {one.step !== undefined && one.step !== null && (
+        <span class="chip">
+          {t("step")} {one.step}
+        </span>
+      )}
+      {one.rank !== undefined && one.rank !== null && (
+        <span class="chip">
+          {t("rank")} {one.rank}
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Name({ one, go }: { one: Beginning; go: Go }) {
+  const { unit, call } = one;
+  if (unit === undefined || call === undefined) return <code class="name">{shown(one.name)}</code>;
+  return (
+    <button type="button" class="name link" title={t("show_in_tree")} onClick={() => go(unit, call)}>
+      <code>{shown(one.name)}</code>
+    </button>
+  );
+}
+
+function First({ first, go }: { first: Beginning; go: Go }) {
+  return (
+    <>
+      <p class="headline">
+        <Name one={first} go={go} />
+        {first.cell ? (
+          <span class="cell">
+            {" "}
+            {t("in_cell")} <code>{shown(first.cell)}</code>
+          </span>
+        ) : null}
+      </p>
+      <p class="reason">
+        <strong>{kindName(first.kind)}</strong>
+        {first.reason ? <span class="because">: {shown(first.reason)}</span> : null}
+      </p>
+      <p class="facts">
+        <Where one={first} />
+        {first.source ? (
+          <span class="chip file">
+            {shown(first.source.file)}:{first.source.line}
+          </span>
+        ) : null}
+        {first.reaches !== undefined && first.reaches !== null ? <span>{t("reaches", count(first.reaches))}</span> : null}
+        {first.to_loss !== undefined && first.to_loss !== null ? (
+          <span>{t(first.to_loss ? "to_loss" : "not_to_loss")}</span>
+        ) : null}
+      </p>
+      {first.evidence?.length ? (
+        <ul class="evidence" aria-label={t("evidence")}>
+          {first.evidence.slice(0, SHOWN).map((one) => (
+            <li>{shown(one)}</li>
+          ))}
+        </ul>
+      ) : null}
+    </>
+  );
+}
+
+function Snippet({ source }: { source: Source }) {
+  const first = source.first ?? source.line;
+  return (
+    <figure class="snippet">
+      <figcaption>
+        <span class="label">{t("source")}</span>
+        <span class="file" title={shown(source.file)}>
+          {shown(source.file)}:{source.line}
+        </span>
+        <Copy text={`${source.file}:${source.line}`} quiet />
+      </figcaption>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
+      <pre tabIndex={0} aria-label={t("source")}>
+        {source.lines?.map((line, i) => (
+          <span class={first + i === source.line ? "row here" : "row"}>
+            <span class="line-number">{first + i}</span>
+            <span class="text">{sourceLine(line) || " "}</span>
+          </span>
+        ))}
+      </pre>
+    </figure>
+  );
+}
+
+function ToDo({ advice }: { advice: Advice[] }) {
+  return (
+    <div class="todo">
+      <h2>{t("advice")}</h2>
+      <ol>
+        {advice.map(({ text, command, config }) => (
+          <li>
+            <p>{shown(text)}</p>
+            {command ? <Line text={command} /> : null}
+            {config ? <Line text={config} /> : null}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function Line({ text }: { text: string }) {
+  return (
+    <div class="command">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
+      <pre tabIndex={0}>{text.split("\n").map(sourceLine).join("\n")}</pre>
+      <Copy text={text} />
+    </div>
+  );
+}
+
+function Beginnings({ title, list, go }: { title: string; list: Beginning[] | undefined; go: Go }) {
+  if (!list?.length) return null;
+  return (
+    <Part title={<Titled title={title} number={list.length} />}>
+      {() => (
+        <ol class="beginnings">
+          {list.slice(0, 200).map((one) => (
+            <li>
+              <Name one={one} go={go} /> <Where one={one} />
+              <div class="because">
+                {kindName(one.kind)}
+                {one.reason ? `: ${shown(one.reason)}` : ""}
+                {one.source ? (
+                  <span class="file">
+                    {" "}
+                    {shown(one.source.file)}:{one.source.line}
+                  </span>
+                ) : null}
+              </div>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Part>
+  );
+}
+
+/** How many values have which verdict, as a bar with a legend. */
+export function Counts({ counts }: { counts: Record<string, number> | undefined }) {
+  const held = LETTERS.map((letter) => ({ letter, number: counts?.[LOOKS[letter].name] ?? 0 })).filter((e) => e.number);
+  const total = held.reduce((sum, each) => sum + each.number, 0);
+  if (!total) return null;
+  return (
+    <div class="counts">
+      <div class="stack" aria-hidden="true">
+        {held.map(({ letter, number }) => (
+          <span class={LOOKS[letter].name} style={{ flexGrow: number }} />
+        ))}
+      </div>
+      <ul>
+        {held.map(({ letter, number }) => (
+          <li>
+            <Mark letter={letter} small /> <b>{count(number)}</b> {verdictName(letter)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Sides({ head }: { head: Head }) {
+  return (
+    <Part title={head.golden ? `${t("target")}, ${t("golden")}` : t("target")} class="sides">
+      {() => (
+        <dl>
+          <SideRow name={t("target")} side={head.target} />
+          {head.golden ? <SideRow name={t("golden")} side={head.golden} /> : null}
+          {head.merged ? (
+            <>
+              <dt>{t("merged")}</dt>
+              <dd>{shown(head.merged)}</dd>
+            </>
+          ) : null}
+        </dl>
+      )}
+    </Part>
+  );
+}
+
+function SideRow({ name, side }: { name: string; side: Side }) {
+  const about = [side.framework, side.level, side.task, ...Object.entries(side.versions ?? {}).map((e) => e.join(" "))];
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>
+        <code>{shown(side.path)}</code> <span class="quiet">{about.filter(Boolean).map((e) => shown(e ?? "")).join(" · ")}</span>
+      </dd>
+    </>
+  );
+}

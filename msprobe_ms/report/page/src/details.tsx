@@ -1,0 +1,285 @@
+// The chosen call: its values on both sides, where they come from and go to, and its stack.
+
+import { useState } from "preact/hooks";
+import { configurationOf } from "./collection.ts";
+import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
+import { Everywhere } from "./everywhere.tsx";
+import { count, shape, short, shown } from "./format.ts";
+import { isKey, t } from "./language.ts";
+import { Bar, Copy, Failure, Mark, Overflow, Part, useAwaited, verdictName } from "./marks.tsx";
+import type { Report } from "./report.ts";
+import type { Link, UnitData } from "./unit.ts";
+
+const RECORDS = 40;
+const LINKS = 12;
+
+interface Props {
+  report: Report;
+  data: UnitData;
+  call: number;
+  go: (unit: number, call: number) => void;
+}
+
+export function DetailsPart({ report, data, call, go }: Props) {
+  const { calls, unit } = data;
+  const name = calls.name(call);
+  const golden = calls.golden(call);
+  const { value, failure } = useAwaited(async () => ({ details: await report.details(data.number, call) }), [data, call]);
+  const excess = data.distance(call);
+  return (
+    <section class="details" aria-label={shown(name)}>
+      <header>
+        <h2>
+          <Mark letter={data.verdict(call)} /> <code>{shown(name)}</code> <Overflow letter={data.overflow(call)} />
+        </h2>
+        <p class="facts">
+          <span>{verdictName(data.verdict(call))}</span>
+          {excess !== null ? (
+            <span class="distance">
+              <Bar excess={excess} letter={data.verdict(call)} /> {t("distance_times", short(excess))}
+            </span>
+          ) : null}
+          {golden ? <span>{t("golden_name", shown(golden))}</span> : null}
+          {calls.layout.classes?.[call] ? <span>{shown(calls.layout.classes[call])}</span> : null}
+        </p>
+        <Around data={data} call={call} go={go} />
+        <p class="actions">
+          <Copy text={name} label="copy_name" />
+          <Copy text={location.href} label="copy_link" />
+          <Copy text={configurationOf(name, unit.step, unit.rank)} label="copy_config" />
+        </p>
+      </header>
+      {failure ? <Failure text={failure} /> : null}
+      {value ? <Records details={value.details} hasGolden={report.head.golden !== null} /> : <p class="empty">{failure ? "" : t("loading")}</p>}
+      <Dataflow data={data} call={call} go={go} />
+      <Everywhere report={report} data={data} call={call} go={go} />
+      {value?.details?.stack?.length ? <Stack title={t("stack")} lines={value.details.stack} /> : null}
+      {value?.details?.golden_stack?.length ? <Stack title={t("golden_stack")} lines={value.details.golden_stack} /> : null}
+    </section>
+  );
+}
+
+function Around({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
+  const { calls } = data;
+  const path = calls.path(call).slice(-6);
+  if (!path.length) return null;
+  return (
+    <p class="around">
+      {path.map((one) => (
+        <>
+          <button type="button" class="link" title={shown(calls.name(one))} onClick={() => go(data.number, one)}>
+            {shown(calls.partsOf(one).label)}
+          </button>
+          <span aria-hidden="true"> › </span>
+        </>
+      ))}
+    </p>
+  );
+}
+
+const PARTS = ["input", "parameter", "output", "gradient"];
+
+function Records({ details, hasGolden }: { details: CallDetails | null; hasGolden: boolean }) {
+  const [limit, setLimit] = useState(RECORDS);
+  const records = details?.records ?? [];
+  if (!records.length) return <p class="empty">{t("no_records")}</p>;
+  const parts = [...PARTS, ...new Set(records.map((r) => r.part).filter((part) => !PARTS.includes(part)))];
+  const sorted = parts.flatMap((part) => records.filter((record) => record.part === part)).slice(0, limit);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard.
+    // biome-ignore lint/a11y/useSemanticElements: a region that scrolls.
+    <div class="records" tabIndex={0} role="region" aria-label={t("records")}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{t("place")}</th>
+            <th scope="col">{hasGolden ? t("side") : ""}</th>
+            <th scope="col">dtype</th>
+            {(["max", "min", "mean", "norm"] as const).map((key) => (
+              <th scope="col" class="figure">
+                {t(key)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        {sorted.map((record, i) => (
+          <>
+            {record.part !== sorted[i - 1]?.part ? (
+              <tbody>
+                <tr class="part-title">
+                  <th colSpan={7} scope="rowgroup">
+                    {isKey(`part_${record.part}`) ? t(`part_${record.part}` as "part_input") : shown(record.part)}
+                  </th>
+                </tr>
+              </tbody>
+            ) : null}
+            <RecordRows record={record} hasGolden={hasGolden} />
+          </>
+        ))}
+      </table>
+      {records.length > sorted.length ? (
+        <button type="button" class="link" onClick={() => setLimit(limit + 200)}>
+          {t("more", count(Math.min(200, records.length - sorted.length)))}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: boolean }) {
+  const { target, golden } = record;
+  const measures = Object.entries(record.measures ?? {}).filter(([, value]) => value !== null && value !== "");
+  const both = hasGolden && !(record.part === "output" && !target && !golden);
+  return (
+    <tbody class={`record verdict-${record.verdict === "." ? "none" : (record.verdict ?? "none")}`}>
+      <tr>
+        <th scope="row" rowSpan={both ? 2 : 1}>
+          {record.verdict && record.verdict !== "." ? <Mark letter={record.verdict} small /> : null} {shown(record.place)}
+        </th>
+        <SideCells name={hasGolden ? t("target") : ""} one={target} other={both ? golden : undefined} />
+      </tr>
+      {both ? (
+        <tr class="golden">
+          <SideCells name={t("golden")} one={golden} other={target} />
+        </tr>
+      ) : null}
+      {measures.length || record.limits || record.reasons?.length ? (
+        <tr class="judged">
+          <td colSpan={7}>
+            {record.reasons?.map((reason) => (
+              <p class="because">{shown(reason)}</p>
+            ))}
+            {measures.length ? (
+              <p class="measures">
+                {measures.map(([title, value]) => (
+                  <span>
+                    <i>{shown(title)}</i> {short(value)}
+                  </span>
+                ))}
+              </p>
+            ) : null}
+            {record.limits ? <p class="limits">{shown(record.limits)}</p> : null}
+          </td>
+        </tr>
+      ) : null}
+    </tbody>
+  );
+}
+
+function SideCells({ name, one, other }: { name: string; one: Tensor | undefined; other: Tensor | undefined }) {
+  if (!one) {
+    return (
+      <>
+        <td class="side">{name}</td>
+        <td colSpan={5} class="quiet">
+          {t("one_side")}
+        </td>
+      </>
+    );
+  }
+  const differs = (key: keyof Tensor) => other !== undefined && String(one[key]) !== String(other[key]);
+  const of = `${shown(one.dtype ?? "")} ${shape(one.shape)}`.trim();
+  const digest = one.digest ? (
+    <div class={`digest${differs("digest") ? " unlike" : ""}`} title={t("digest")}>
+      {shown(one.digest)}
+    </div>
+  ) : null;
+  if (one.value) {
+    return (
+      <>
+        <td class="side">{name}</td>
+        <td colSpan={5} class={`text${differs("value") ? " unlike" : ""}`}>
+          {of ? <span class="quiet">{of} </span> : null}
+          <code>{shown(one.value)}</code>
+          {digest}
+        </td>
+      </>
+    );
+  }
+  return (
+    <>
+      <td class="side">{name}</td>
+      <td class={`text${differs("dtype") || differs("shape") ? " unlike" : ""}`}>
+        {of}
+        {digest}
+      </td>
+      {(["max", "min", "mean", "norm"] as const).map((key) => (
+        <Figure value={one[key]} isUnlike={differs(key)} />
+      ))}
+    </>
+  );
+}
+
+function Figure({ value, isUnlike }: { value: Measured | undefined; isUnlike: boolean }) {
+  return (
+    <td class={`figure${isUnlike ? " unlike" : ""}`} title={value === null || value === undefined ? undefined : String(value)}>
+      {short(value)}
+    </td>
+  );
+}
+
+function Dataflow({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
+  const made = data.madeBy(call);
+  const used = data.usedBy(call);
+  if (!data.state.links?.length) return null;
+  return (
+    <Part title={t("dataflow")} open={true} class="dataflow">
+      {() =>
+        made.length || used.length ? (
+          <div class="ways">
+            <Links title={t("made_by")} list={made} data={data} go={go} isMade={true} />
+            <Links title={t("used_by")} list={used} data={data} go={go} isMade={false} />
+          </div>
+        ) : (
+          <p class="empty">{t("no_links")}</p>
+        )
+      }
+    </Part>
+  );
+}
+
+function Links(props: { title: string; list: Link[]; data: UnitData; go: Props["go"]; isMade: boolean }) {
+  const { title, list, data, go, isMade } = props;
+  const [limit, setLimit] = useState(LINKS);
+  if (!list.length) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ul>
+        {list.slice(0, limit).map(({ place, call, other }) => (
+          <li>
+            <span class="place">{shown(place)}</span>
+            <span class="arrow" aria-hidden="true">
+              {isMade ? "←" : "→"}
+            </span>
+            <button type="button" class="link" onClick={() => go(data.number, call)}>
+              <Mark letter={data.verdict(call)} small /> <code>{shown(data.calls.name(call))}</code>
+            </button>
+            <span class="quiet"> {shown(other)}</span>
+          </li>
+        ))}
+      </ul>
+      {list.length > limit ? (
+        <button type="button" class="link" onClick={() => setLimit(limit + 100)}>
+          {t("more", count(Math.min(100, list.length - limit)))}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+function Stack({ title, lines }: { title: string; lines: string[] }) {
+  return (
+    <Part title={title} open={true} class="stack-lines">
+      {() => (
+        <ol>
+          {lines.slice(0, 100).map((line) => (
+            <li>
+              <code>{shown(line.trim())}</code>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Part>
+  );
+}

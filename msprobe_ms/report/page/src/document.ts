@@ -1,0 +1,180 @@
+// What a report holds: the classes of `document.py` as they come in JSON. Members that hold their default are left out.
+
+export type Measured = number | string | null;
+
+export interface Side {
+  path: string;
+  framework?: string;
+  level?: string;
+  task?: string;
+  versions?: Record<string, string>;
+}
+
+export interface Source {
+  file: string;
+  line: number;
+  first?: number;
+  lines?: string[];
+}
+
+export interface Beginning {
+  name: string;
+  kind: string;
+  reason?: string;
+  cell?: string;
+  unit?: number;
+  call?: number;
+  step?: number;
+  rank?: number;
+  evidence?: string[];
+  source?: Source;
+  reaches?: number;
+  to_loss?: boolean;
+}
+
+export interface Advice {
+  text: string;
+  command?: string;
+  config?: string;
+}
+
+export interface Answer {
+  state: string;
+  line: string;
+  first?: Beginning;
+  next?: Beginning[];
+  harmless?: Beginning[];
+  advice?: Advice[];
+  notes?: string[];
+}
+
+export interface Unit {
+  label: string;
+  layout: number;
+  state: number;
+  details?: [number, number][];
+  step?: number;
+  rank?: number;
+  stage?: string;
+  counts?: Record<string, number>;
+  first?: number;
+  line?: string;
+}
+
+export interface Meeting {
+  name: string;
+  calls: [number, number][];
+  role?: string;
+}
+
+export interface CurveSet {
+  target: string;
+  stage: string;
+  chunk: number;
+  is_answer?: boolean;
+  excess?: Measured;
+}
+
+export interface TableSet {
+  title: string;
+  chunk: number;
+  rows?: number;
+}
+
+export interface Head {
+  kind: string;
+  title: string;
+  command: string;
+  time: string;
+  tool: string;
+  target: Side;
+  golden: Side | null;
+  answer: Answer;
+  counts?: Record<string, number>;
+  causes?: [number, string][];
+  units?: Unit[];
+  meetings?: Meeting[];
+  curves?: CurveSet[];
+  tables?: TableSet[];
+  merged?: string;
+  calls?: number;
+  detailed?: number;
+  version: number;
+}
+
+export interface Layout {
+  names: string[];
+  parents: number[];
+  kinds: string;
+  directions: string;
+  classes?: string[];
+  micro?: number[];
+  golden?: string[];
+}
+
+export interface State {
+  verdicts: string;
+  excess?: Measured[];
+  errors?: Measured[];
+  noise?: Measured[];
+  overflow?: string;
+  links?: [number, string, number, string][];
+}
+
+export interface Tensor {
+  dtype?: string;
+  shape?: number[];
+  max?: Measured;
+  min?: Measured;
+  mean?: Measured;
+  norm?: Measured;
+  digest?: string;
+  value?: string;
+}
+
+export interface CallRecord {
+  place: string;
+  part: string;
+  target?: Tensor;
+  golden?: Tensor;
+  verdict?: string;
+  measures?: Record<string, Measured>;
+  limits?: string;
+  reasons?: string[];
+}
+
+export interface CallDetails {
+  call: number;
+  records?: CallRecord[];
+  stack?: string[];
+  golden_stack?: string[];
+}
+
+export interface Details {
+  calls: CallDetails[];
+}
+
+export interface Curve {
+  statistic: string;
+  rank: number | null;
+  steps: number[];
+  target: Measured[];
+  golden?: Measured[];
+  low?: Measured[];
+  high?: Measured[];
+  left?: number;
+}
+
+export interface Table {
+  columns: string[];
+  rows: Measured[][];
+  verdicts?: string;
+}
+
+export const VERSION = 1;
+
+/** A number of the data: null for none; "NaN", "Infinity" and "-Infinity" are the numbers they name. */
+export function numberOf(value: Measured | undefined): number | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === "number" ? value : Number(value);
+}

@@ -1,0 +1,218 @@
+// Every text of the page, in English and Chinese. What the commands wrote (reasons, advice) stays as it is.
+
+export type Language = "en" | "zh";
+
+const TEXTS = {
+  // Above everything.
+  about: ["About this report", "关于本报告"],
+  help: ["Keyboard and marks", "快捷键与标记"],
+  theme: ["Light or dark", "浅色/深色"],
+  language: ["中文", "English"],
+  close: ["Close", "关闭"],
+  copy: ["Copy", "复制"],
+  copied: ["Copied", "已复制"],
+  more: ["Show {0} more", "再显示 {0} 项"],
+  skip: ["Skip to the calls", "跳到调用树"],
+  // Kinds of reports.
+  kind_compare: ["Two runs compared", "两次运行的比较"],
+  kind_dump: ["One dump", "单份转储"],
+  kind_overflow_check: ["NaN and infinities", "NaN 与无穷检查"],
+  kind_check: ["What holds in every correct training", "不变量检查"],
+  kind_monitor: ["Two monitored trainings", "两次训练监控的比较"],
+  kind_config_check: ["Two configurations", "两份配置的比较"],
+  kind_flow: ["Two RL flows", "两个强化学习流程的比较"],
+  kind_acc_check: ["Single calls held to float64", "单 API 精度预检"],
+  // The answer.
+  answer: ["Answer", "结论"],
+  state_differs: ["First wrong call", "首个出错的调用"],
+  state_clean: ["Nothing differs", "未发现差异"],
+  state_unjudged: ["Could not be judged", "无法判定"],
+  state_shown: ["Shown as collected", "仅展示采集结果"],
+  state_found: ["What was found first", "首个发现"],
+  in_cell: ["in", "位于"],
+  step: ["step", "步"],
+  rank: ["rank", "卡"],
+  stage: ["stage", "阶段"],
+  show_in_tree: ["Show in tree", "在树中定位"],
+  evidence: ["Evidence", "依据"],
+  reaches: ["{0} later calls receive the difference", "后续 {0} 个调用受其影响"],
+  to_loss: ["it reaches the loss", "影响到 loss"],
+  not_to_loss: ["it does not reach the loss", "未影响到 loss"],
+  source: ["Your code", "源码"],
+  next: ["Next divergences, independent of the first", "其余独立的差异起点"],
+  harmless: ["Differences that are harmless", "无害的差异"],
+  advice: ["What to do", "下一步"],
+  notes: ["Notes", "说明"],
+  causes: ["Why values differ", "差异的原因"],
+  as_printed: ["As printed", "命令行输出"],
+  target: ["Target", "待测"],
+  golden: ["Golden", "标杆"],
+  values: ["values", "个值"],
+  // Verdicts.
+  pass: ["pass", "通过"],
+  warning: ["warning", "警告"],
+  error: ["error", "错误"],
+  unjudged: ["unjudged", "未判定"],
+  harmless_verdict: ["harmless", "无害"],
+  unmatched: ["unmatched", "未匹配"],
+  none: ["not judged", "无判定"],
+  // Parts of the page.
+  view_calls: ["Calls", "调用"],
+  view_spread: ["Ranks and steps", "卡与步"],
+  view_curves: ["Curves", "曲线"],
+  view_tables: ["Tables", "表格"],
+  // The tree.
+  tree: ["Calls of {0}", "{0} 的调用"],
+  unit: ["Step and rank", "步与卡"],
+  search: ["Search calls ( / )", "搜索调用（/）"],
+  found: ["{0} of {1} calls", "{0} / {1} 个调用"],
+  calls_count: ["{0} calls", "{0} 个调用"],
+  filter: ["Filter", "筛选"],
+  reset: ["Reset", "清除"],
+  forward: ["forward", "前向"],
+  backward: ["backward", "反向"],
+  both: ["forward and backward", "前向和反向"],
+  any_dtype: ["any dtype", "任意 dtype"],
+  overflow: ["non-finite", "非有限值"],
+  overflow_m: ["inputs are not finite, outputs are", "输入含非有限值，输出正常"],
+  overflow_h: ["inputs and outputs are not finite, or outputs grow more than a hundredfold", "输入输出均含非有限值，或输出增大百倍以上"],
+  overflow_c: ["inputs are finite, outputs are not", "输入正常，输出含非有限值"],
+  micro_step: ["micro step {0}", "微步 {0}"],
+  fold_all: ["Fold all", "全部收起"],
+  unfold_path: ["Fold to the first wrong call", "仅展开到首个出错处"],
+  previous_marked: ["Previous differing call (p)", "上一个差异（p）"],
+  next_marked: ["Next differing call (n)", "下一个差异（n）"],
+  differing_inside: ["{0} differing calls inside", "内部有 {0} 个差异调用"],
+  first_here: ["first wrong call", "首个出错处"],
+  distance: ["distance from the tolerance", "与容差的距离"],
+  distance_times: ["{0} times the tolerance", "容差的 {0} 倍"],
+  nothing_found: ["No call is found.", "没有符合条件的调用。"],
+  no_calls: ["This step has no calls.", "该步没有调用。"],
+  loading: ["Loading…", "加载中…"],
+  failed: ["The data of this report are damaged: {0}", "报告数据已损坏：{0}"],
+  other_version: ["This page reads reports of version {0}; the data are of version {1}.", "本页面支持的报告版本为 {0}，数据版本为 {1}。"],
+  unknown_call: ["{0} is not in {1}.", "{1} 中没有 {0}。"],
+  // A call.
+  choose: ["Choose a call in the tree: its values on both sides stand here.", "在树中选择一个调用，此处显示两侧的数值。"],
+  records: ["Values", "数值"],
+  no_records: ["The values of this call are not in the report.", "报告中没有该调用的数值。"],
+  copy_name: ["Copy name", "复制名称"],
+  copy_link: ["Copy link", "复制链接"],
+  copy_config: ["Copy configuration to collect this call", "复制仅采集该调用的配置"],
+  golden_name: ["golden: {0}", "标杆：{0}"],
+  place: ["value", "值"],
+  side: ["side", "侧"],
+  max: ["max", "最大"],
+  min: ["min", "最小"],
+  mean: ["mean", "均值"],
+  norm: ["norm", "范数"],
+  digest: ["digest", "摘要"],
+  one_side: ["not there", "无"],
+  part_input: ["Inputs", "输入"],
+  part_parameter: ["Parameters", "参数"],
+  part_output: ["Outputs", "输出"],
+  part_gradient: ["Gradients", "梯度"],
+  dataflow: ["Dataflow", "数据流"],
+  made_by: ["Where its inputs come from", "输入来自"],
+  used_by: ["What uses its outputs", "输出用于"],
+  no_links: ["No recorded call made its inputs or uses its outputs.", "没有已记录的调用产生其输入或使用其输出。"],
+  stack: ["Stack", "调用栈"],
+  golden_stack: ["Stack of the golden", "标杆调用栈"],
+  everywhere: ["This call in all steps and on all ranks", "该调用在各步各卡"],
+  odd_ranks: ["{0} differs from the others", "{0} 与其他不同"],
+  all_alike: ["all {0} are alike", "{0} 处一致"],
+  met: ["Exchanged with", "通信对端"],
+  // Along the run.
+  course: ["Along the step, in execution order", "按执行顺序"],
+  course_error: ["relative error", "相对误差"],
+  course_excess: ["distance from tolerance", "与容差的距离"],
+  course_label: ["One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.", "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。"],
+  noise: ["explained by noise", "噪声可解释"],
+  call_number: ["call", "调用序号"],
+  // Ranks and steps.
+  by_step: ["Values that differ, by rank and step", "各卡各步的差异值个数"],
+  by_module: ["Where it differs in step {0}, by rank and module", "第 {0} 步各卡各模块的差异"],
+  by_calls: ["Where it differs in step {0}, by rank and calls", "第 {0} 步各卡各段调用的差异"],
+  read_units: ["{0} of {1} ranks read", "已读取 {0} / {1} 卡"],
+  alike_ranks: ["all ranks are alike", "各卡一致"],
+  meetings: ["Exchanges among ranks", "卡间通信"],
+  merged: ["Layouts", "并行切分"],
+  // Curves and tables.
+  targets: ["Targets", "监控对象"],
+  left_at: ["outside the band from step {0}", "自第 {0} 步起超出范围"],
+  stays: ["inside the band", "在范围内"],
+  band: ["band of two correct runs", "正常波动范围"],
+  filter_rows: ["Filter rows", "筛选行"],
+  rows: ["{0} of {1} rows", "{0} / {1} 行"],
+  sort_by: ["Sort by {0}", "按 {0} 排序"],
+  verdict: ["verdict", "判定"],
+  // Help.
+  keys: ["Keys", "快捷键"],
+  key_move: ["move in the tree", "在树中移动"],
+  key_fold: ["fold and unfold", "收起与展开"],
+  key_search: ["search", "搜索"],
+  key_next: ["next and previous differing call", "下一个与上一个差异"],
+  key_first: ["the first wrong call", "首个出错的调用"],
+  key_help: ["this help", "本帮助"],
+  key_escape: ["close, or leave the search", "关闭或退出搜索"],
+  marks: ["Marks", "标记"],
+  bar_help: [
+    "The bar beside a call is its distance from the tolerance. The line in the middle is the tolerance; to the right of it a call is outside, at the end a thousand times.",
+    "调用旁的横条表示与容差的距离。中线为容差，越过中线即超出容差，最右端为一千倍。",
+  ],
+  number_help: ["A number at a folded row counts the differing calls inside it.", "折叠行上的数字为其内部差异调用的个数。"],
+  made_with: ["Written by {0} at {1}", "由 {0} 于 {1} 生成"],
+  command: ["Command", "命令"],
+  licences: ["Libraries in this page, and their licences", "页面使用的库及许可证"],
+  detailed: ["Values of {0} of {1} calls are in this report.", "报告含 {1} 个调用中 {0} 个的数值。"],
+} as const;
+
+export type Key = keyof typeof TEXTS;
+
+let current: Language = "en";
+
+export function speak(language: Language): void {
+  current = language;
+}
+
+/** A text in the language that is spoken; `{0}` stands for the first of `values`. */
+export function t(key: Key, ...values: (string | number)[]): string {
+  return TEXTS[key][current === "zh" ? 1 : 0].replace(/\{(\d)\}/g, (_, i) => String(values[Number(i)]));
+}
+
+export function isKey(key: string): key is Key {
+  return key in TEXTS;
+}
+
+/** What kinds of findings are called; `locate/finding.py`, `checks/nonfinite/finding.py`, `watching/findings.py`. */
+const KINDS: Record<string, readonly [string, string]> = {
+  "computes differently": ["computes differently", "计算结果不同"],
+  "argument differs": ["argument differs", "参数取值不同"],
+  "different call": ["different call", "调用不同"],
+  "parameters differ": ["parameters differ", "权重不同"],
+  "run inputs differ": ["run inputs differ", "运行输入不同"],
+  "code between": ["code between recorded calls differs", "已记录调用之间的代码不同"],
+  "cannot tell": ["cannot tell", "无法确定"],
+  made: ["makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"],
+  "made of infinities": ["makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"],
+  argument: ["an argument is not finite", "参数值为非有限值"],
+  exchange: ["a collective makes values that are not finite", "集合通信产生非有限值"],
+  parameter: ["a parameter is not finite", "权重含非有限值"],
+  leaf: ["an input that no operation made is not finite", "外部输入含非有限值"],
+  uninitialised: ["reads memory that was never written", "读取了未初始化的内存"],
+  unrecorded: ["received from a call that was not recorded", "来自未记录的调用"],
+  "missing rank": ["received from a rank that is not in the dump", "来自未采集的卡"],
+  "inputs unknown": ["outputs are not finite, inputs are not known", "输出含非有限值，输入未知"],
+  received: ["an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"],
+  nan: ["holds NaN", "含 NaN"],
+  inf: ["holds an infinity", "含无穷"],
+  jump: ["a norm jumps between steps", "范数在相邻步间跳变"],
+  digest: ["the digest is not the golden's", "摘要与标杆不同"],
+  exception: ["raised an exception", "抛出异常"],
+  violated: ["does not hold", "不成立"],
+};
+
+/** What a kind of finding is called; one that is not in the table is shown as it is. */
+export function kindName(kind: string): string {
+  return KINDS[kind]?.[current === "zh" ? 1 : 0] ?? kind;
+}
