@@ -46,6 +46,11 @@ class Chunks:
         self.held.append(encoded(value))
         return len(self.held) - 1
 
+    def copy(self, number):
+        """The same chunk once more."""
+        self.held.append(self.held[number])
+        return len(self.held) - 1
+
     def write(self, head, path):
         """Write the report to `path` and return it."""
         self.held[0] = encoded(head)
@@ -332,22 +337,26 @@ def compared(path, ranks=(0, 1, 2, 3, 4, 5, 6, 7), steps=(0, 1), blocks=2, micro
 
 
 def large(path, ranks=64, calls=20_000):
-    """As many ranks and calls as a large training has; the records of the first and of one more rank are there."""
-    network = Network(calls // 71 + 1)
+    """As many ranks and calls as a large training has. Only four ranks differ in their numbers, the others are copies;
+    the records are there of rank 0 and of rank 5, which has the answer."""
+    network = Network(calls // 60)
     layout = network.layout()
-    size = min(calls, len(layout.names))
-    layout = Layout(layout.names[:size], layout.parents[:size], layout.kinds[:size], layout.directions[:size])
+    layout = Layout(layout.names[:calls], layout.parents[:calls], layout.kinds[:calls], layout.directions[:calls])
     chunks = Chunks()
     number = chunks.add(layout)
     fault = network.call("Tensor.__add__.77.forward")
-    units = tuple(
-        add_unit(chunks, number, layout, fault, 0, rank, rank in (0, 5), seed=rank, is_odd=rank == 5)
-        for rank in range(ranks)
-    )
+    distinct = [add_unit(chunks, number, layout, fault, 0, rank, rank == 3, rank, rank == 3) for rank in range(4)]
+    units = []
+    for rank in range(ranks):
+        like = distinct[3 if rank == 5 else rank % 3]
+        details = ()
+        if rank in (0, 5):
+            details = tuple((first, chunks.copy(chunk)) for first, chunk in distinct[3].details)
+        units.append(replace(like, label=f"step0 rank{rank}", rank=rank, state=chunks.copy(like.state), details=details))
     counts = {"pass": 700_000, "error": 480_000, "warning": 100_000}
     head = Head(
         "compare", "64 ranks", "msprobe compare", "2026-11-27", "msprobe-ms", TARGET, GOLDEN,
-        answer_of(network, fault, 5), counts, (), units, calls=ranks * size, detailed=2 * size,
+        answer_of(network, fault, 5), counts, (), tuple(units), calls=ranks * calls, detailed=2 * calls,
     )
     return chunks.write(head, path)
 

@@ -29,7 +29,14 @@ const licences = {
   },
 };
 
-const shared = { absWorkingDir: HERE, bundle: true, jsx: "automatic", jsxImportSource: "preact", plugins: [licences], charset: "utf8" };
+const shared = {
+  absWorkingDir: HERE,
+  bundle: true,
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  plugins: [licences],
+  charset: "utf8",
+};
 
 async function page() {
   const { outputFiles, errors } = await build({
@@ -74,7 +81,14 @@ ${MARK}
 
 async function tests() {
   const entryPoints = readdirSync(join(HERE, "test")).map((name) => join("test", name));
-  await build({ ...shared, entryPoints, outdir: ".tests", format: "esm", platform: "node", outExtension: { ".js": ".mjs" } });
+  await build({
+    ...shared,
+    entryPoints,
+    outdir: ".tests",
+    format: "esm",
+    platform: "node",
+    outExtension: { ".js": ".mjs" },
+  });
 }
 
 await (process.argv.includes("--tests") ? tests() : page());

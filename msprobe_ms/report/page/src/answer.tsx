@@ -1,13 +1,14 @@
 // The top of the page: the answer, what it rests on, and what to do.
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { Advice, Beginning, Head, Side, Source } from "./document.ts";
 import { count, shown, sourceLine } from "./format.ts";
 import { kindName, t } from "./language.ts";
 import { Copy, Mark, Part, verdictName } from "./marks.tsx";
 import { LETTERS, LOOKS } from "./verdicts.ts";
 
-const SHOWN = 30;
+const SHOWN = 8;
 
 type Go = (unit: number, call: number) => void;
 
@@ -22,7 +23,8 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   const state = isState(answer.state) ? answer.state : "shown";
   const { first } = answer;
   // "First wrong call" is what two runs have; a run alone has what was found first.
-  const title = state === "differs" && (head.kind !== "compare" || !first) ? "state_found" : (`state_${state}` as const);
+  const title =
+    state === "differs" && (head.kind !== "compare" || !first) ? "state_found" : (`state_${state}` as const);
   return (
     <section class={`answer ${state}`} aria-labelledby="answer-title">
       <div class="columns">
@@ -32,13 +34,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
             <span>{t(title)}</span>
           </h1>
           {first ? <First first={first} go={go} /> : <p class="line">{shown(answer.line)}</p>}
-          {answer.notes?.length ? (
-            <ul class="notes" aria-label={t("notes")}>
-              {answer.notes.map((note) => (
-                <li>{shown(note)}</li>
-              ))}
-            </ul>
-          ) : null}
+          <Texts class="notes" label={t("notes")} list={answer.notes} />
         </div>
         {first?.source?.lines?.length ? <Snippet source={first.source} /> : null}
         {answer.advice?.length ? <ToDo advice={answer.advice} /> : null}
@@ -72,6 +68,25 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
         <Sides head={head} />
       </div>
     </section>
+  );
+}
+
+function Texts({ class: kind, label, list }: { class: string; label: string; list: string[] | undefined }) {
+  const [limit, setLimit] = useState(SHOWN);
+  if (!list?.length) return null;
+  return (
+    <>
+      <ul class={kind} aria-label={label}>
+        {list.slice(0, limit).map((text) => (
+          <li>{shown(text)}</li>
+        ))}
+      </ul>
+      {list.length > limit ? (
+        <button type="button" class="link" onClick={() => setLimit(limit + 200)}>
+          {t("more", count(Math.min(200, list.length - limit)))}
+        </button>
+      ) : null}
+    </>
   );
 }
 
@@ -133,18 +148,14 @@ function First({ first, go }: { first: Beginning; go: Go }) {
             {shown(first.source.file)}:{first.source.line}
           </span>
         ) : null}
-        {first.reaches !== undefined && first.reaches !== null ? <span>{t("reaches", count(first.reaches))}</span> : null}
+        {first.reaches !== undefined && first.reaches !== null ? (
+          <span>{t("reaches", count(first.reaches))}</span>
+        ) : null}
         {first.to_loss !== undefined && first.to_loss !== null ? (
           <span>{t(first.to_loss ? "to_loss" : "not_to_loss")}</span>
         ) : null}
       </p>
-      {first.evidence?.length ? (
-        <ul class="evidence" aria-label={t("evidence")}>
-          {first.evidence.slice(0, SHOWN).map((one) => (
-            <li>{shown(one)}</li>
-          ))}
-        </ul>
-      ) : null}
+      <Texts class="evidence" label={t("evidence")} list={first.evidence} />
     </>
   );
 }
@@ -156,11 +167,10 @@ function Snippet({ source }: { source: Source }) {
       <figcaption>
         <span class="label">{t("source")}</span>
         <span class="file" title={shown(source.file)}>
-          {shown(source.file)}:{source.line}
+          {shown(source.file.split("/").slice(-2).join("/"))}:{source.line}
         </span>
         <Copy text={`${source.file}:${source.line}`} quiet />
       </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
       <pre tabIndex={0} aria-label={t("source")}>
         {source.lines?.map((line, i) => (
           <span class={first + i === source.line ? "row here" : "row"}>
@@ -177,7 +187,7 @@ function ToDo({ advice }: { advice: Advice[] }) {
   return (
     <div class="todo">
       <h2>{t("advice")}</h2>
-      <ol>
+      <ol tabIndex={0}>
         {advice.map(({ text, command, config }) => (
           <li>
             <p>{shown(text)}</p>
@@ -193,7 +203,6 @@ function ToDo({ advice }: { advice: Advice[] }) {
 function Line({ text }: { text: string }) {
   return (
     <div class="command">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
       <pre tabIndex={0}>{text.split("\n").map(sourceLine).join("\n")}</pre>
       <Copy text={text} />
     </div>
@@ -205,7 +214,7 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
   return (
     <Part title={<Titled title={title} number={list.length} />}>
       {() => (
-        <ol class="beginnings">
+        <ol class="beginnings" tabIndex={0}>
           {list.slice(0, 200).map((one) => (
             <li>
               <Name one={one} go={go} /> <Where one={one} />
@@ -252,7 +261,7 @@ export function Counts({ counts }: { counts: Record<string, number> | undefined 
 
 function Sides({ head }: { head: Head }) {
   return (
-    <Part title={head.golden ? `${t("target")}, ${t("golden")}` : t("target")} class="sides">
+    <Part title={t(head.golden ? "runs" : "run")} class="sides">
       {() => (
         <dl>
           <SideRow name={t("target")} side={head.target} />
@@ -275,7 +284,13 @@ function SideRow({ name, side }: { name: string; side: Side }) {
     <>
       <dt>{name}</dt>
       <dd>
-        <code>{shown(side.path)}</code> <span class="quiet">{about.filter(Boolean).map((e) => shown(e ?? "")).join(" · ")}</span>
+        <code>{shown(side.path)}</code>{" "}
+        <span class="quiet">
+          {about
+            .filter(Boolean)
+            .map((e) => shown(e ?? ""))
+            .join(" · ")}
+        </span>
       </dd>
     </>
   );

@@ -7,37 +7,21 @@ import { CurvesPart } from "./curves.tsx";
 import { DetailsPart } from "./details.tsx";
 import { About, Help } from "./dialogs.tsx";
 import { shown } from "./format.ts";
-import { isKey, type Language, speak, t } from "./language.ts";
-import { hashOf, placeOf } from "./place.ts";
+import { useKeys } from "./keys.ts";
+import { speak, t } from "./language.ts";
 import type { Report } from "./report.ts";
 import { type Filter, openFor, search } from "./rows.ts";
 import { SpreadPart } from "./spread.tsx";
 import { TablesPart } from "./tables.tsx";
-import { Toolbar } from "./toolbar.tsx";
+import { Toolbar, Units } from "./toolbar.tsx";
+import { kept, preferred, Top } from "./top.tsx";
 import { Tree } from "./tree.tsx";
 import type { UnitData } from "./unit.ts";
+import { useAddress, useWhere } from "./where.ts";
 
 type View = "calls" | "spread" | "curves" | "tables";
 
 const NOTHING: Filter = { query: "", verdicts: new Set(), direction: "", ofDtype: null, overflow: false };
-
-function kept(key: string, value?: string): string {
-  try {
-    if (value !== undefined) localStorage.setItem(`msprobe-${key}`, value);
-    return localStorage.getItem(`msprobe-${key}`) ?? "";
-  } catch {
-    return value ?? ""; // A page from a file may keep nothing.
-  }
-}
-
-function preferred(): { language: Language; theme: string } {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const chinese = navigator.language.toLowerCase().startsWith("zh");
-  return {
-    language: (kept("language") || (chinese ? "zh" : "en")) as Language,
-    theme: kept("theme") || (dark ? "dark" : "light"),
-  };
-}
 
 /** The views that have data, the most telling first. */
 export function viewsOf(report: Report): View[] {
@@ -48,76 +32,6 @@ export function viewsOf(report: Report): View[] {
   if (units.length > 1) views.push("spread");
   if (head.tables?.length) views.push("tables");
   return views;
-}
-
-interface Where {
-  data: UnitData | null;
-  /** The chosen call, ~i for micro step i; null for none. */
-  row: number | null;
-  open: ReadonlySet<number>;
-  /** Counts what was gone to, so that the tree brings it into sight. */
-  gone: number;
-}
-
-/** What is shown of the units: the chosen unit and row, and how one goes elsewhere. */
-function useWhere(report: Report, fail: (text: string) => void) {
-  const [where, setWhere] = useState<Where>({ data: null, row: null, open: new Set(), gone: 0 });
-  const wanted = useRef(0);
-  const go = useCallback(
-    async (unit: number, call: number): Promise<void> => {
-      if (!report.units[unit]) return;
-      const turn = ++wanted.current;
-      let data: UnitData;
-      try {
-        data = report.ready(unit) ?? (await report.unit(unit));
-      } catch (failure) {
-        fail(String(failure));
-        return;
-      }
-      if (turn !== wanted.current) return;
-      setWhere((before) => {
-        const open = before.data?.calls === data.calls ? new Set(before.open) : new Set<number>();
-        const first = unit === report.head.answer.first?.unit ? report.head.answer.first.call : data.unit.first;
-        const row = call >= 0 && call < data.calls.size ? call : -1;
-        for (const one of [row, first ?? -1]) {
-          if (one >= 0 && one < data.calls.size) for (const around of openFor(data.calls, one)) open.add(around);
-        }
-        return { data, row: row < 0 ? null : row, open, gone: before.gone + 1 };
-      });
-    },
-    [report, fail],
-  );
-  return { where, setWhere, go };
-}
-
-/** A link of the address is followed; the address follows what is chosen. */
-function useAddress(report: Report, where: Where, go: (unit: number, call: number) => Promise<void>, fail: (text: string) => void) {
-  const follow = useCallback(async () => {
-    const place = placeOf(location.hash);
-    const named = report.units.findIndex((unit) => unit.label === place.unit);
-    const unit = named < 0 ? report.start : named;
-    if (!report.units.length) return;
-    const answered = report.head.answer.first;
-    let call = answered?.unit === unit ? (answered.call ?? -1) : (report.units[unit].first ?? -1);
-    if (place.call) {
-      call = (await report.unit(unit)).calls.find(place.call);
-      if (call < 0) fail(t("unknown_call", shown(place.call), shown(report.units[unit].label)));
-    }
-    await go(unit, call);
-  }, [report, go, fail]);
-  useEffect(() => {
-    const failed = (failure: unknown) => fail(t("failed", String(failure)));
-    const changed = () => void follow().catch(failed);
-    changed();
-    addEventListener("hashchange", changed);
-    return () => removeEventListener("hashchange", changed);
-  }, [follow, fail]);
-  useEffect(() => {
-    const { data, row } = where;
-    if (!data || row === null || row < 0) return;
-    const hash = hashOf({ call: data.calls.name(row), unit: data.unit.label });
-    if (hash !== location.hash) history.replaceState(null, "", hash);
-  }, [where]);
 }
 
 export function App({ report }: { report: Report }) {
@@ -144,11 +58,14 @@ export function App({ report }: { report: Report }) {
     (unit: number, call: number) => {
       setView("calls");
       fail("");
-      void go(unit, call).then(() => work.current?.scrollIntoView({ block: "nearest" }));
+      void go(unit, call).then(() => work.current?.scrollIntoView({ block: "start" }));
     },
     [go],
   );
-  const choose = useCallback((one: number) => setWhere((before) => ({ ...before, row: one, gone: before.gone + 1 })), [setWhere]);
+  const choose = useCallback(
+    (one: number) => setWhere((before) => ({ ...before, row: one, gone: before.gone + 1 })),
+    [setWhere],
+  );
   const fold = useCallback(
     (one: number, isOpen: boolean) =>
       setWhere((before) => {
@@ -181,7 +98,11 @@ export function App({ report }: { report: Report }) {
     },
     [data, row, found, go],
   );
-  useKeys({ step, help: () => setDialog("help"), toFirst: () => answered?.unit !== undefined && answered.call !== undefined && show(answered.unit, answered.call) });
+  useKeys({
+    step,
+    help: () => setDialog("help"),
+    toFirst: () => answered?.unit !== undefined && answered.call !== undefined && show(answered.unit, answered.call),
+  });
 
   const call = row !== null && row >= 0 ? row : -1;
   return (
@@ -206,26 +127,42 @@ export function App({ report }: { report: Report }) {
         ) : null}
         {view ? (
           <section class="work" ref={work} aria-label={t(`view_${view}`)}>
-            <div class="views" role="tablist" aria-label={shown(report.head.title)}>
-              {views.map((one) => (
-                <button
-                  type="button"
-                  role="tab"
-                  id={`tab-${one}`}
-                  aria-selected={one === view}
-                  aria-controls="view"
-                  class={one === view ? "chosen" : ""}
-                  onClick={() => setView(one)}
-                >
-                  {t(`view_${one}`)}
-                </button>
-              ))}
+            <div class="views">
+              <div role="tablist" aria-label={shown(report.head.title)}>
+                {views.map((one) => (
+                  <button
+                    type="button"
+                    role="tab"
+                    id={`tab-${one}`}
+                    aria-selected={one === view}
+                    aria-controls="view"
+                    class={one === view ? "chosen" : ""}
+                    onClick={() => setView(one)}
+                  >
+                    {t(`view_${one}`)}
+                  </button>
+                ))}
+              </div>
+              <span class="space" />
+              {data && report.units.length > 1 && (view === "calls" || view === "spread") ? (
+                <Units
+                  report={report}
+                  data={data}
+                  setUnit={(unit) => void go(unit, sameCall(report, data, call, unit))}
+                />
+              ) : null}
             </div>
             <div class={`view ${view}`} id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
               {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
               {view === "calls" && data ? (
                 <>
-                  <Course data={data} chosen={call} first={first} theme={theme} choose={(one) => void go(data.number, one)} />
+                  <Course
+                    data={data}
+                    chosen={call}
+                    first={first}
+                    theme={theme}
+                    choose={(one) => void go(data.number, one)}
+                  />
                   <Toolbar
                     report={report}
                     data={data}
@@ -233,7 +170,6 @@ export function App({ report }: { report: Report }) {
                     found={found}
                     first={first}
                     setFilter={setFilter}
-                    setUnit={(unit) => void go(unit, sameCall(report, data, call, unit))}
                     step={step}
                     foldTo={foldTo}
                   />
@@ -246,6 +182,7 @@ export function App({ report }: { report: Report }) {
                       chosen={row ?? Number.NaN}
                       goneTo={gone}
                       first={first}
+                      flag={flagOf(report, data, first)}
                       choose={choose}
                       fold={fold}
                     />
@@ -270,89 +207,14 @@ export function App({ report }: { report: Report }) {
   );
 }
 
+/** What the first call that differs in a unit is called in the tree. */
+function flagOf(report: Report, data: UnitData, first: number): string {
+  const { answer, kind } = report.head;
+  if (answer.first?.unit !== data.number || answer.first.call !== first) return t("first_of_unit");
+  return t(kind === "compare" ? "first_wrong" : "first_found");
+}
+
 /** The call to show in another unit: the same one, where it has the same calls. */
 function sameCall(report: Report, data: UnitData, call: number, unit: number): number {
   return report.units[unit].layout === data.unit.layout && call >= 0 ? call : (report.units[unit].first ?? -1);
-}
-
-interface Keys {
-  step: (by: 1 | -1) => void;
-  help: () => void;
-  toFirst: () => void;
-}
-
-function useKeys(keys: Keys): void {
-  const now = useRef(keys);
-  now.current = keys;
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      const element = event.target as HTMLElement;
-      const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName);
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === "Escape" && isTyping) {
-        element.blur();
-        document.getElementById("tree")?.focus();
-      }
-      if (isTyping || document.querySelector("dialog[open]")) return;
-      const does: Record<string, () => void> = {
-        "/": () => (document.getElementById("search") ?? document.querySelector<HTMLElement>("input[type=search]"))?.focus(),
-        n: () => now.current.step(1),
-        p: () => now.current.step(-1),
-        f: () => now.current.toFirst(),
-        "?": () => now.current.help(),
-      };
-      if (!(event.key in does)) return;
-      event.preventDefault();
-      does[event.key]();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
-}
-
-interface TopProps {
-  report: Report;
-  language: Language;
-  theme: string;
-  setLook: (look: { language: Language; theme: string }) => void;
-  open: (dialog: "help" | "about") => void;
-}
-
-function Top({ report, language, theme, setLook, open }: TopProps) {
-  const { head } = report;
-  const kind = `kind_${head.kind}`;
-  return (
-    <header class="top">
-      <a class="skip" href="#work" onClick={(event) => {
-        event.preventDefault();
-        document.getElementById("tree")?.focus();
-      }}>
-        {t("skip")}
-      </a>
-      <span class="brand">msprobe</span>
-      <span class="title" title={shown(head.title)}>
-        {shown(head.title)}
-      </span>
-      <span class="quiet kind">{isKey(kind) ? t(kind) : shown(head.kind)}</span>
-      <span class="space" />
-      <button type="button" onClick={() => setLook({ language: language === "zh" ? "en" : "zh", theme })} lang={language === "zh" ? "en" : "zh"}>
-        {t("language")}
-      </button>
-      <button
-        type="button"
-        aria-label={t("theme")}
-        title={t("theme")}
-        aria-pressed={theme === "dark"}
-        onClick={() => setLook({ language, theme: theme === "dark" ? "light" : "dark" })}
-      >
-        {theme === "dark" ? "☀" : "☾"}
-      </button>
-      <button type="button" aria-label={t("help")} title={t("help")} onClick={() => open("help")}>
-        ?
-      </button>
-      <button type="button" onClick={() => open("about")} aria-label={t("about")} title={t("about")}>
-        ⓘ
-      </button>
-    </header>
-  );
 }

@@ -70,8 +70,6 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
           {at >= 0 ? `${shown(data.calls.name(at))}  ${short(values[at])}  ${verdictName(data.verdict(at))}` : ""}
         </span>
       </header>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: n, p and the tree choose calls by the keyboard. */}
-      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the same. */}
       <div
         class="surface"
         onMouseMove={() => setAt(pick())}
@@ -102,6 +100,13 @@ function columnsOf(values: Float64Array, { low, high }: Range): uPlot.AlignedDat
   return [x, y];
 }
 
+/** Powers of ten in a range, at most some six of them. */
+function decades({ low, high }: Range): number[] {
+  const [from, to] = [Math.round(Math.log10(low)), Math.round(Math.log10(high))];
+  const by = Math.max(1, Math.ceil((to - from) / 6));
+  return Array.from({ length: Math.floor((to - from) / by) + 1 }, (_, i) => 10 ** (from + i * by));
+}
+
 /** The call whose mark is nearest to the pointer. */
 function nearest(plot: uPlot, y: (number | null)[]): number {
   const { left = -1, top = -1 } = plot.cursor;
@@ -130,8 +135,18 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, n
     cursor: { y: false, drag: { x: true, y: false }, points: { show: false } },
     scales: { x: { time: false }, y: { distr: 3 as const, range: [range.low, range.high] as [number, number] } },
     axes: [
-      axis(color, { size: 26, grid: { show: false }, values: (_, splits) => splits.map((one) => (Number.isInteger(one) ? count(one) : "")) }),
-      axis(color, { size: 52, space: 24, values: (_, splits) => splits.map((one) => (one === null ? "" : short(one))) }),
+      axis(color, {
+        size: 26,
+        grid: { show: false },
+        values: (_, splits) => splits.map((one) => (Number.isInteger(one) ? count(one) : "")),
+      }),
+      axis(color, {
+        size: 52,
+        space: 24,
+        splits: () => decades(range),
+        filter: (_, splits) => splits,
+        values: (_, splits) => splits.map((one) => (one === null ? "" : short(one))),
+      }),
     ],
     series: [{}, { paths: () => null, points: { show: false } }],
     hooks: {
@@ -145,7 +160,14 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, n
 }
 
 /** Marks by verdict, the worse above the others; the band of noise below them. */
-function draw(plot: uPlot, data: UnitData, which: string, range: Range, color: Colors, { chosen, first }: Now["current"]) {
+function draw(
+  plot: uPlot,
+  data: UnitData,
+  which: string,
+  range: Range,
+  color: Colors,
+  { chosen, first }: Now["current"],
+) {
   const { ctx, bbox } = plot;
   const scale = devicePixelRatio || 1;
   const x = (call: number) => plot.valToPos(call, "x", true);
@@ -160,17 +182,41 @@ function draw(plot: uPlot, data: UnitData, which: string, range: Range, color: C
   const width = Math.max(scale, bbox.width / Math.max(1, to - from));
   if (which === "error" && data.noise) {
     ctx.fillStyle = color("noise");
-    for (let call = from; call <= to; call++) {
-      const noise = data.noise[call];
-      if (noise > 0) ctx.fillRect(x(call) - width / 2, y(noise), width + 0.5, bbox.top + bbox.height - y(noise));
+    ctx.beginPath();
+    for (const [left, noise] of columnsOfNoise(data.noise, from, to, (call) => Math.round(x(call) - width / 2))) {
+      ctx.rect(left, y(noise), Math.ceil(width), bbox.top + bbox.height - y(noise));
     }
+    ctx.fill();
   }
   if (which === "excess") line(ctx, bbox.left, y(1), bbox.left + bbox.width, y(1), color("warning"), scale);
-  if (first >= 0) line(ctx, x(first), bbox.top, x(first), bbox.top + bbox.height, color("error"), scale);
-  if (chosen >= 0) line(ctx, x(chosen), bbox.top, x(chosen), bbox.top + bbox.height, color("accent"), scale);
+  if (first >= 0) {
+    line(ctx, x(first), bbox.top, x(first), bbox.top + bbox.height, color("error"), 1.4 * scale);
+    ctx.fillStyle = color("error");
+    ctx.beginPath();
+    ctx.moveTo(x(first), bbox.top + 7 * scale);
+    ctx.lineTo(x(first) - 5 * scale, bbox.top - 3 * scale);
+    ctx.lineTo(x(first) + 5 * scale, bbox.top - 3 * scale);
+    ctx.fill();
+  }
+  if (chosen >= 0 && chosen !== first)
+    line(ctx, x(chosen), bbox.top, x(chosen), bbox.top + bbox.height, color("accent"), scale);
   const values = which === "error" ? data.errors : data.excess;
   if (values) marks(ctx, data, values, [from, to], { x, y, scale, color });
   ctx.restore();
+}
+
+/** What noise explains, once for each column of pixels: the most of the calls that stand there. */
+function columnsOfNoise(
+  noise: Float64Array,
+  from: number,
+  to: number,
+  left: (call: number) => number,
+): Map<number, number> {
+  const most = new Map<number, number>();
+  for (let call = from; call <= to; call++) {
+    if (noise[call] > 0) most.set(left(call), Math.max(most.get(left(call)) ?? 0, noise[call]));
+  }
+  return most;
 }
 
 interface Paper {
@@ -180,7 +226,13 @@ interface Paper {
   color: Colors;
 }
 
-function marks(ctx: CanvasRenderingContext2D, data: UnitData, values: Float64Array, [from, to]: number[], paper: Paper) {
+function marks(
+  ctx: CanvasRenderingContext2D,
+  data: UnitData,
+  values: Float64Array,
+  [from, to]: number[],
+  paper: Paper,
+) {
   const { x, y, scale, color } = paper;
   const bySeverity: number[][] = [[], [], [], [], [], [], []];
   for (let call = from; call <= to; call++) {
@@ -211,7 +263,15 @@ function mark(ctx: CanvasRenderingContext2D, severity: number, x: number, y: num
   }
 }
 
-function line(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number, stroke: string, scale: number) {
+function line(
+  ctx: CanvasRenderingContext2D,
+  x0: number,
+  y0: number,
+  x1: number,
+  y1: number,
+  stroke: string,
+  scale: number,
+) {
   ctx.beginPath();
   ctx.lineWidth = 1.5 * scale;
   ctx.strokeStyle = stroke;

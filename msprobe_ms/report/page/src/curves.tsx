@@ -52,7 +52,12 @@ function Target({ set, isChosen, choose }: { set: CurveSet; isChosen: boolean; c
   const letter = set.is_answer || (excess !== null && excess > 1) ? "e" : excess === null ? "." : "p";
   return (
     <div role="listitem" style={{ height: "40px" }}>
-      <button type="button" class={isChosen ? "target chosen" : "target"} aria-pressed={isChosen} onClick={() => choose(set)}>
+      <button
+        type="button"
+        class={isChosen ? "target chosen" : "target"}
+        aria-pressed={isChosen}
+        onClick={() => choose(set)}
+      >
         <Mark letter={letter} small />
         <span class="text" title={shown(set.target)}>
           {shown(set.target)}
@@ -79,7 +84,8 @@ function Charts({ report, set, theme }: { report: Report; set: CurveSet; theme: 
         <code>{shown(set.target)}</code> <span class="quiet">{shown(set.stage)}</span>
       </h2>
       <p class="legend">
-        <span class="swatch target" /> {t("target")} <span class="swatch golden" /> {t("golden")} <span class="swatch band" /> {t("band")}
+        <span class="swatch target" /> {t("target")} <span class="swatch golden" /> {t("golden")}{" "}
+        <span class="swatch band" /> {t("band")}
       </p>
       <div class="grid">
         {ordered.slice(0, limit).map((curve) => (
@@ -108,7 +114,13 @@ function Chart({ curve, theme }: { curve: Curve; theme: string }) {
   const isLeft = curve.left !== undefined && curve.left !== null;
   const name = `${curve.statistic}${curve.rank === null ? "" : ` · ${t("rank")} ${curve.rank}`}`;
   const said = isLeft ? t("left_at", curve.left as number) : has(curve.low) ? t("stays") : "";
-  const columns = [curve.steps, column(curve.low, size), column(curve.high, size), column(curve.golden, size), column(curve.target, size)];
+  const columns = [
+    curve.steps,
+    column(curve.low, size),
+    column(curve.high, size),
+    column(curve.golden, size),
+    column(curve.target, size),
+  ];
   return (
     <figure class={isLeft ? "chart left" : "chart"}>
       <figcaption>
@@ -130,7 +142,10 @@ function optionsOf(color: Colors, left: number | null): Omit<uPlot.Options, "wid
   return {
     legend: { show: false },
     scales: { x: { time: false } },
-    axes: [axis(color, { size: 26 }), axis(color, { size: 56, space: 28, values: (_, splits) => splits.map((one) => short(one)) })],
+    axes: [
+      axis(color, { size: 26 }),
+      axis(color, { size: 56, space: 28, values: (_, splits) => splits.map((one) => short(one)) }),
+    ],
     series: [
       {},
       { stroke: color("band-line"), width: 1, points },

@@ -24,16 +24,20 @@ export function DetailsPart({ report, data, call, go }: Props) {
   const { calls, unit } = data;
   const name = calls.name(call);
   const golden = calls.golden(call);
-  const { value, failure } = useAwaited(async () => ({ details: await report.details(data.number, call) }), [data, call]);
+  const { value, failure } = useAwaited(
+    async () => ({ details: await report.details(data.number, call) }),
+    [data, call],
+  );
   const excess = data.distance(call);
   return (
     <section class="details" aria-label={shown(name)}>
       <header>
         <h2>
-          <Mark letter={data.verdict(call)} /> <code>{shown(name)}</code> <Overflow letter={data.overflow(call)} />
+          {data.isJudged ? <Mark letter={data.verdict(call)} /> : null} <code>{shown(name)}</code>{" "}
+          <Overflow letter={data.overflow(call)} />
         </h2>
         <p class="facts">
-          <span>{verdictName(data.verdict(call))}</span>
+          {data.isJudged ? <span>{verdictName(data.verdict(call))}</span> : null}
           {excess !== null ? (
             <span class="distance">
               <Bar excess={excess} letter={data.verdict(call)} /> {t("distance_times", short(excess))}
@@ -50,11 +54,17 @@ export function DetailsPart({ report, data, call, go }: Props) {
         </p>
       </header>
       {failure ? <Failure text={failure} /> : null}
-      {value ? <Records details={value.details} hasGolden={report.head.golden !== null} /> : <p class="empty">{failure ? "" : t("loading")}</p>}
+      {value ? (
+        <Records details={value.details} hasGolden={report.head.golden !== null} />
+      ) : (
+        <p class="empty">{failure ? "" : t("loading")}</p>
+      )}
       <Dataflow data={data} call={call} go={go} />
       <Everywhere report={report} data={data} call={call} go={go} />
       {value?.details?.stack?.length ? <Stack title={t("stack")} lines={value.details.stack} /> : null}
-      {value?.details?.golden_stack?.length ? <Stack title={t("golden_stack")} lines={value.details.golden_stack} /> : null}
+      {value?.details?.golden_stack?.length ? (
+        <Stack title={t("golden_stack")} lines={value.details.golden_stack} />
+      ) : null}
     </section>
   );
 }
@@ -86,8 +96,6 @@ function Records({ details, hasGolden }: { details: CallDetails | null; hasGolde
   const parts = [...PARTS, ...new Set(records.map((r) => r.part).filter((part) => !PARTS.includes(part)))];
   const sorted = parts.flatMap((part) => records.filter((record) => record.part === part)).slice(0, limit);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard.
-    // biome-ignore lint/a11y/useSemanticElements: a region that scrolls.
     <div class="records" tabIndex={0} role="region" aria-label={t("records")}>
       <table>
         <thead>
@@ -134,7 +142,8 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
     <tbody class={`record verdict-${record.verdict === "." ? "none" : (record.verdict ?? "none")}`}>
       <tr>
         <th scope="row" rowSpan={both ? 2 : 1}>
-          {record.verdict && record.verdict !== "." ? <Mark letter={record.verdict} small /> : null} {shown(record.place)}
+          {record.verdict && record.verdict !== "." ? <Mark letter={record.verdict} small /> : null}{" "}
+          {shown(record.place)}
         </th>
         <SideCells name={hasGolden ? t("target") : ""} one={target} other={both ? golden : undefined} />
       </tr>
@@ -212,7 +221,10 @@ function SideCells({ name, one, other }: { name: string; one: Tensor | undefined
 
 function Figure({ value, isUnlike }: { value: Measured | undefined; isUnlike: boolean }) {
   return (
-    <td class={`figure${isUnlike ? " unlike" : ""}`} title={value === null || value === undefined ? undefined : String(value)}>
+    <td
+      class={`figure${isUnlike ? " unlike" : ""}`}
+      title={value === null || value === undefined ? undefined : String(value)}
+    >
       {short(value)}
     </td>
   );
@@ -253,7 +265,9 @@ function Links(props: { title: string; list: Link[]; data: UnitData; go: Props["
               {isMade ? "←" : "→"}
             </span>
             <button type="button" class="link" onClick={() => go(data.number, call)}>
-              <Mark letter={data.verdict(call)} small /> <code>{shown(data.calls.name(call))}</code>
+              {data.isJudged ? <Mark letter={data.verdict(call)} small /> : null}{" "}
+              <Overflow letter={data.overflow(call)} />
+              <code>{shown(data.calls.name(call))}</code>
             </button>
             <span class="quiet"> {shown(other)}</span>
           </li>

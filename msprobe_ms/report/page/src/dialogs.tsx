@@ -13,7 +13,6 @@ function Dialog({ title, close, children }: { title: string; close: () => void; 
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => element.current?.showModal(), []);
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it.
     <dialog
       ref={element}
       aria-label={title}
@@ -50,9 +49,12 @@ export function Help({ close }: { close: () => void }) {
             {keys.map(([key, text]) => (
               <>
                 <dt>
-                  {key.split(" ").filter(Boolean).map((one) => (
-                    <kbd>{one}</kbd>
-                  ))}
+                  {key
+                    .split(" ")
+                    .filter(Boolean)
+                    .map((one) => (
+                      <kbd>{one}</kbd>
+                    ))}
                 </dt>
                 <dd>{text}</dd>
               </>

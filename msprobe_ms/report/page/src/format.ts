@@ -30,7 +30,10 @@ export function short(value: number | string | null | undefined): string {
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
   const size = Math.abs(value);
   if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(5)));
-  return value.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e");
+  return value
+    .toExponential(3)
+    .replace(/\.?0+e/, "e")
+    .replace("e+", "e");
 }
 
 /** A number with thousands apart: 20 000. */

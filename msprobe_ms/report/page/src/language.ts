@@ -1,5 +1,7 @@
 // Every text of the page, in English and Chinese. What the commands wrote (reasons, advice) stays as it is.
 
+import { shown } from "./format.ts";
+
 export type Language = "en" | "zh";
 
 const TEXTS = {
@@ -35,7 +37,7 @@ const TEXTS = {
   stage: ["stage", "阶段"],
   show_in_tree: ["Show in tree", "在树中定位"],
   evidence: ["Evidence", "依据"],
-  reaches: ["{0} later calls receive the difference", "后续 {0} 个调用受其影响"],
+  reaches: ["later calls that receive the difference: {0}", "后续受影响的调用：{0}"],
   to_loss: ["it reaches the loss", "影响到 loss"],
   not_to_loss: ["it does not reach the loss", "未影响到 loss"],
   source: ["Your code", "源码"],
@@ -44,6 +46,8 @@ const TEXTS = {
   advice: ["What to do", "下一步"],
   notes: ["Notes", "说明"],
   causes: ["Why values differ", "差异的原因"],
+  runs: ["The two runs", "两次运行"],
+  run: ["The run", "该次运行"],
   as_printed: ["As printed", "命令行输出"],
   target: ["Target", "待测"],
   golden: ["Golden", "标杆"],
@@ -71,29 +75,40 @@ const TEXTS = {
   reset: ["Reset", "清除"],
   forward: ["forward", "前向"],
   backward: ["backward", "反向"],
-  both: ["forward and backward", "前向和反向"],
+  both: ["both directions", "前向和反向"],
   any_dtype: ["any dtype", "任意 dtype"],
   overflow: ["non-finite", "非有限值"],
   overflow_m: ["inputs are not finite, outputs are", "输入含非有限值，输出正常"],
-  overflow_h: ["inputs and outputs are not finite, or outputs grow more than a hundredfold", "输入输出均含非有限值，或输出增大百倍以上"],
+  overflow_h: [
+    "inputs and outputs are not finite, or outputs grow more than a hundredfold",
+    "输入输出均含非有限值，或输出增大百倍以上",
+  ],
   overflow_c: ["inputs are finite, outputs are not", "输入正常，输出含非有限值"],
   micro_step: ["micro step {0}", "微步 {0}"],
   fold_all: ["Fold all", "全部收起"],
-  unfold_path: ["Fold to the first wrong call", "仅展开到首个出错处"],
+  unfold_path: ["First wrong call", "首个出错处"],
   previous_marked: ["Previous differing call (p)", "上一个差异（p）"],
   next_marked: ["Next differing call (n)", "下一个差异（n）"],
   differing_inside: ["{0} differing calls inside", "内部有 {0} 个差异调用"],
-  first_here: ["first wrong call", "首个出错处"],
+  first_wrong: ["first wrong call", "首个出错处"],
+  first_found: ["found first", "首个发现"],
+  first_of_unit: ["first divergence", "首个差异"],
   distance: ["distance from the tolerance", "与容差的距离"],
   distance_times: ["{0} times the tolerance", "容差的 {0} 倍"],
   nothing_found: ["No call is found.", "没有符合条件的调用。"],
   no_calls: ["This step has no calls.", "该步没有调用。"],
   loading: ["Loading…", "加载中…"],
   failed: ["The data of this report are damaged: {0}", "报告数据已损坏：{0}"],
-  other_version: ["This page reads reports of version {0}; the data are of version {1}.", "本页面支持的报告版本为 {0}，数据版本为 {1}。"],
+  other_version: [
+    "This page reads reports of version {0}; the data are of version {1}.",
+    "本页面支持的报告版本为 {0}，数据版本为 {1}。",
+  ],
   unknown_call: ["{0} is not in {1}.", "{1} 中没有 {0}。"],
   // A call.
-  choose: ["Choose a call in the tree: its values on both sides stand here.", "在树中选择一个调用，此处显示两侧的数值。"],
+  choose: [
+    "Choose a call in the tree: its values on both sides stand here.",
+    "在树中选择一个调用，此处显示两侧的数值。",
+  ],
   records: ["Values", "数值"],
   no_records: ["The values of this call are not in the report.", "报告中没有该调用的数值。"],
   copy_name: ["Copy name", "复制名称"],
@@ -121,12 +136,17 @@ const TEXTS = {
   everywhere: ["This call in all steps and on all ranks", "该调用在各步各卡"],
   odd_ranks: ["{0} differs from the others", "{0} 与其他不同"],
   all_alike: ["all {0} are alike", "{0} 处一致"],
+  not_alike: ["they are not all alike", "并不一致"],
+  value_of: ["norm of {0}", "{0} 的范数"],
   met: ["Exchanged with", "通信对端"],
   // Along the run.
   course: ["Along the step, in execution order", "按执行顺序"],
   course_error: ["relative error", "相对误差"],
   course_excess: ["distance from tolerance", "与容差的距离"],
-  course_label: ["One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.", "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。"],
+  course_label: [
+    "One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.",
+    "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。",
+  ],
   noise: ["explained by noise", "噪声可解释"],
   call_number: ["call", "调用序号"],
   // Ranks and steps.
@@ -160,7 +180,10 @@ const TEXTS = {
     "The bar beside a call is its distance from the tolerance. The line in the middle is the tolerance; to the right of it a call is outside, at the end a thousand times.",
     "调用旁的横条表示与容差的距离。中线为容差，越过中线即超出容差，最右端为一千倍。",
   ],
-  number_help: ["A number at a folded row counts the differing calls inside it.", "折叠行上的数字为其内部差异调用的个数。"],
+  number_help: [
+    "A number at a folded row counts the differing calls inside it.",
+    "折叠行上的数字为其内部差异调用的个数。",
+  ],
   made_with: ["Written by {0} at {1}", "由 {0} 于 {1} 生成"],
   command: ["Command", "命令"],
   licences: ["Libraries in this page, and their licences", "页面使用的库及许可证"],
@@ -181,7 +204,7 @@ export function t(key: Key, ...values: (string | number)[]): string {
 }
 
 export function isKey(key: string): key is Key {
-  return key in TEXTS;
+  return Object.hasOwn(TEXTS, key);
 }
 
 /** What kinds of findings are called; `locate/finding.py`, `checks/nonfinite/finding.py`, `watching/findings.py`. */
@@ -214,5 +237,5 @@ const KINDS: Record<string, readonly [string, string]> = {
 
 /** What a kind of finding is called; one that is not in the table is shown as it is. */
 export function kindName(kind: string): string {
-  return KINDS[kind]?.[current === "zh" ? 1 : 0] ?? kind;
+  return Object.hasOwn(KINDS, kind) ? KINDS[kind][current === "zh" ? 1 : 0] : shown(kind);
 }

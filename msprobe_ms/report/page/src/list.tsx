@@ -32,7 +32,7 @@ export function List({ count, height, render, row = -1, goneTo, above, width, ho
     measure();
     return () => observer.disconnect();
   }, []);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only what was gone to moves the list, not what is unfolded.
+  // Only what was gone to moves the list, not what is unfolded.
   useLayoutEffect(() => {
     const one = element.current;
     if (!one || row < 0) return;

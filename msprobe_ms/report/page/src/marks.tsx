@@ -15,7 +15,12 @@ export function verdictName(letter: string): string {
 export function Mark({ letter, small }: { letter: string; small?: boolean }) {
   const { name, mark } = lookOf(letter);
   return (
-    <span class={`mark ${name}${small ? " small" : ""}`} title={verdictName(letter)} role="img" aria-label={verdictName(letter)}>
+    <span
+      class={`mark ${name}${small ? " small" : ""}`}
+      title={verdictName(letter)}
+      role="img"
+      aria-label={verdictName(letter)}
+    >
       <span aria-hidden="true">{mark}</span>
     </span>
   );
@@ -27,7 +32,10 @@ export function Bar({ excess, letter }: { excess: number | null; letter: string 
   const said = t("distance_times", short(excess));
   return (
     <span class="bar" title={said} role="img" aria-label={said}>
-      <span class={`fill ${excess > 1 ? "outside" : "inside"} ${lookOf(letter).name}`} style={{ width: `${placeOf(excess) * 100}%` }} />
+      <span
+        class={`fill ${excess > 1 ? "outside" : "inside"} ${lookOf(letter).name}`}
+        style={{ width: `${placeOf(excess) * 100}%` }}
+      />
     </span>
   );
 }
@@ -78,7 +86,12 @@ export function Copy({ text, label, quiet }: { text: string; label?: Key; quiet?
 }
 
 /** A part that can be folded; what is in it is made when it is open. */
-export function Part(props: { title: ComponentChildren; open?: boolean; class?: string; children: () => ComponentChildren }) {
+export function Part(props: {
+  title: ComponentChildren;
+  open?: boolean;
+  class?: string;
+  children: () => ComponentChildren;
+}) {
   const [isOpen, setOpen] = useState(props.open ?? false);
   return (
     <details class={`part ${props.class ?? ""}`} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -91,7 +104,7 @@ export function Part(props: { title: ComponentChildren; open?: boolean; class?: 
 /** The value of a promise, and the failure; `null` while it is awaited. */
 export function useAwaited<T>(make: () => Promise<T>, on: unknown[]): { value: T | null; failure: string } {
   const [state, setState] = useState<{ value: T | null; failure: string }>({ value: null, failure: "" });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whoever calls says on what it depends.
+  // Whoever calls says on what it depends.
   useEffect(() => {
     let isWanted = true;
     setState({ value: null, failure: "" });

@@ -18,7 +18,8 @@ const TEXT = new Intl.Collator("en", { numeric: true });
 
 /** Numbers before texts before nothing; NaN after all numbers. */
 export function compared(a: Measured, b: Measured): number {
-  const kind = (value: Measured) => (value === null || value === "" ? 3 : isNumber(value) ? (value === "NaN" ? 1 : 0) : 2);
+  const kind = (value: Measured) =>
+    value === null || value === "" ? 3 : isNumber(value) ? (value === "NaN" ? 1 : 0) : 2;
   const kinds = kind(a) - kind(b);
   if (kinds || kind(a) === 3 || kind(a) === 1) return kinds;
   if (kind(a) === 0) {

@@ -14,7 +14,8 @@ export function placeOf(hash: string): Place {
 }
 
 export function hashOf(place: Place): string {
-  const part = (key: keyof Place) => (place[key] ? `${key}=${encodeURIComponent(place[key].replace(HALVES, "\ufffd"))}` : "");
+  const part = (key: keyof Place) =>
+    place[key] ? `${key}=${encodeURIComponent(place[key].replace(HALVES, "\ufffd"))}` : "";
   const parts = [part("call"), part("unit")].filter(Boolean);
   return parts.length ? `#${parts.join("&")}` : "";
 }

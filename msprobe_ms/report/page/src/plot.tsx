@@ -18,7 +18,7 @@ interface Props {
 
 export function Plot({ label, height, on, options, data, made }: Props) {
   const holder = useRef<HTMLDivElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whoever calls says on what it depends.
+  // Whoever calls says on what it depends.
   useEffect(() => {
     const element = holder.current;
     if (!element) return;
@@ -26,7 +26,8 @@ export function Plot({ label, height, on, options, data, made }: Props) {
     const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
     const plot = new uPlot({ ...options(color), width: Math.max(200, element.clientWidth), height }, data, element);
     const observer = new ResizeObserver(() => {
-      if (element.clientWidth && element.clientWidth !== plot.width) plot.setSize({ width: element.clientWidth, height });
+      if (element.clientWidth && element.clientWidth !== plot.width)
+        plot.setSize({ width: element.clientWidth, height });
     });
     observer.observe(element);
     made?.(plot);
@@ -41,5 +42,11 @@ export function Plot({ label, height, on, options, data, made }: Props) {
 /** An axis in the colours of the page. */
 export function axis(color: Colors, more: uPlot.Axis = {}): uPlot.Axis {
   const line = { stroke: color("line"), width: 1 };
-  return { stroke: color("quiet"), font: "11px system-ui, sans-serif", grid: line, ticks: { ...line, size: 4 }, ...more };
+  return {
+    stroke: color("quiet"),
+    font: "11px system-ui, sans-serif",
+    grid: line,
+    ticks: { ...line, size: 4 },
+    ...more,
+  };
 }

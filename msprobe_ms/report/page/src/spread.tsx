@@ -6,7 +6,7 @@ import { count, short, shown } from "./format.ts";
 import { t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Mark, verdictName } from "./marks.tsx";
-import { assigned, type Cell, type Column, cellsOf, columnsOf } from "./modules.ts";
+import { assigned, type Cell, type Columns, cellsOf, columnsOf } from "./modules.ts";
 import type { Report } from "./report.ts";
 import { letterOf, lookOf, placeOf } from "./verdicts.ts";
 
@@ -34,7 +34,8 @@ export function SpreadPart(props: Props) {
 }
 
 function worstOf(unit: Unit): string {
-  for (const severity of [6, 5, 4, 3, 2, 1]) if (unit.counts?.[lookOf(letterOf(severity)).name]) return letterOf(severity);
+  for (const severity of [6, 5, 4, 3, 2, 1])
+    if (unit.counts?.[lookOf(letterOf(severity)).name]) return letterOf(severity);
   return ".";
 }
 
@@ -43,12 +44,10 @@ function ByStep({ report, unit: chosen, go }: Props) {
   const steps = [...new Set(units.map((unit) => unit.step ?? null))].sort((a, b) => (a ?? -1) - (b ?? -1));
   const ranks = [...new Set(units.map((unit) => unit.rank ?? null))].sort((a, b) => (a ?? -1) - (b ?? -1));
   const at = new Map(units.map((unit, number) => [`${unit.rank ?? null} ${unit.step ?? null}`, number]));
-  const most = Math.max(1, ...units.map((unit) => unit.counts?.error ?? 0));
+  const most = units.reduce((sum, unit) => Math.max(sum, unit.counts?.error ?? 0), 1);
   return (
     <section>
       <h2>{t("by_step")}</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
-      {/* biome-ignore lint/a11y/useSemanticElements: a region that scrolls. */}
       <div class="map-holder" tabIndex={0} role="region" aria-label={t("by_step")}>
         <table class="map">
           <thead>
@@ -77,7 +76,7 @@ function ByStep({ report, unit: chosen, go }: Props) {
                       <button
                         type="button"
                         class={`map-cell ${lookOf(letter).name}${number === chosen ? " chosen" : ""}`}
-                        style={{ "--level": String(0.25 + (0.75 * errors) / most) }}
+                        style={{ "--level": String(0.2 + (0.45 * errors) / most) }}
                         title={said}
                         aria-label={said}
                         onClick={() => go(number, unit.first ?? -1)}
@@ -96,29 +95,29 @@ function ByStep({ report, unit: chosen, go }: Props) {
   );
 }
 
-interface Rows {
-  columns: Column[];
-  isOfModules: boolean;
+interface Rows extends Columns {
   cells: Map<number, (Cell | null)[]>;
 }
 
 const AT_ONCE = 8;
+/** From so many times the tolerance on a cell has the full colour. */
+const STRONG = 100;
 
 /** The cells of all ranks of a step, read one after the other; `rows` grows. */
 function useRows(report: Report, numbers: number[], key: string): Rows | null {
   const [rows, setRows] = useState<Rows | null>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `key` names the units.
+  // `key` names the units.
   useEffect(() => {
     let isWanted = true;
     const read = async () => {
       const cells = new Map<number, (Cell | null)[]>();
       const layouts = new Map<unknown, Int32Array>();
-      let made: { columns: Column[]; isOfModules: boolean } | null = null;
+      let made: Columns | null = null;
       for (const [i, number] of numbers.entries()) {
         const data = await report.unit(number);
         if (!isWanted) return;
         made ??= columnsOf(data.calls);
-        const of = layouts.get(data.calls) ?? assigned(data.calls, made.columns, made.isOfModules);
+        const of = layouts.get(data.calls) ?? assigned(data.calls, made);
         layouts.set(data.calls, of);
         cells.set(number, cellsOf(data, of, made.columns.length));
         if (i % AT_ONCE === AT_ONCE - 1 || i === numbers.length - 1) setRows({ ...made, cells: new Map(cells) });
@@ -142,9 +141,9 @@ function ByModule({ report, unit: chosen, go }: Props) {
   return (
     <section>
       <h2>{title}</h2>
-      {rows.cells.size < numbers.length ? <p class="quiet">{t("read_units", rows.cells.size, numbers.length)}</p> : null}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard. */}
-      {/* biome-ignore lint/a11y/useSemanticElements: a region that scrolls. */}
+      {rows.cells.size < numbers.length ? (
+        <p class="quiet">{t("read_units", rows.cells.size, numbers.length)}</p>
+      ) : null}
       <div class="map-holder" tabIndex={0} role="region" aria-label={title}>
         <table class="map modules">
           <thead>
@@ -170,8 +169,8 @@ function ByModule({ report, unit: chosen, go }: Props) {
                     <td>
                       <button
                         type="button"
-                        class={`map-cell ${lookOf(letter).name}`}
-                        style={{ "--level": String(0.25 + 0.75 * placeOf(cell.excess)) }}
+                        class={`map-cell ${lookOf(letter).name}${cell.excess > STRONG ? " strong" : ""}`}
+                        style={{ "--level": String(0.65 * placeOf(cell.excess)) }}
                         title={said}
                         aria-label={said}
                         onClick={() => go(number, cell.call)}

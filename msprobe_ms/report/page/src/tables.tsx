@@ -19,13 +19,22 @@ export function TablesPart({ report }: { report: Report }) {
     <div class="tables-part">
       <nav aria-label={t("view_tables")}>
         {sets.map(({ title, rows }, i) => (
-          <button type="button" aria-pressed={i === at} class={i === at ? "tab chosen" : "tab"} onClick={() => setAt(i)}>
+          <button
+            type="button"
+            aria-pressed={i === at}
+            class={i === at ? "tab chosen" : "tab"}
+            onClick={() => setAt(i)}
+          >
             {shown(title)} {rows ? <span class="number">{count(rows)}</span> : null}
           </button>
         ))}
       </nav>
       {failure ? <Failure text={failure} /> : null}
-      {table ? <Rows key={at} table={table} title={sets[at].title} /> : <p class="empty">{failure ? "" : t("loading")}</p>}
+      {table ? (
+        <Rows key={at} table={table} title={sets[at].title} />
+      ) : (
+        <p class="empty">{failure ? "" : t("loading")}</p>
+      )}
     </div>
   );
 }
@@ -46,11 +55,20 @@ function Rows({ table, title }: { table: Table; title: string }) {
   const held = useMemo(() => verdictsOf(table), [table]);
   const template = `${held.length ? "34px " : ""}${widths.map((width) => `minmax(${width}px, ${width}fr)`).join(" ")}`;
   const sort = (column: number) => {
-    setOrder(order?.column !== column ? { column, isDown: column < 0 } : order.isDown === column < 0 ? { column, isDown: !order.isDown } : null);
+    setOrder(
+      order?.column !== column
+        ? { column, isDown: column < 0 }
+        : order.isDown === column < 0
+          ? { column, isDown: !order.isDown }
+          : null,
+    );
   };
   const arrow = (column: number) => (order?.column === column ? (order.isDown ? " ▾" : " ▴") : "");
   const sorted = (column: number) => (order?.column === column ? (order.isDown ? "descending" : "ascending") : "none");
-  const heads = [...(held.length ? [{ column: -1, name: "" }] : []), ...table.columns.map((name, column) => ({ column, name }))];
+  const heads = [
+    ...(held.length ? [{ column: -1, name: "" }] : []),
+    ...table.columns.map((name, column) => ({ column, name })),
+  ];
   return (
     <div class="table-part">
       <div class="tools">
@@ -101,8 +119,6 @@ function Rows({ table, title }: { table: Table; title: string }) {
           const row = table.rows[rows[i]];
           const letter = table.verdicts?.[rows[i]];
           return (
-            // biome-ignore lint/a11y/useFocusableInteractive: a row is only marked.
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the same.
             <div
               key={rows[i]}
               role="row"
@@ -119,7 +135,11 @@ function Rows({ table, title }: { table: Table; title: string }) {
               {table.columns.map((_, column) => {
                 const value = row[column] ?? null;
                 return (
-                  <div role="cell" class={typeof value === "number" ? "figure" : ""} title={value === null ? "" : shown(String(value))}>
+                  <div
+                    role="cell"
+                    class={typeof value === "number" ? "figure" : ""}
+                    title={value === null ? "" : shown(String(value))}
+                  >
                     {typeof value === "number" ? short(value) : shown(value ?? "")}
                   </div>
                 );

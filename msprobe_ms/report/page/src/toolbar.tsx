@@ -16,13 +16,12 @@ interface Props {
   found: Found | null;
   first: number;
   setFilter: (filter: Filter) => void;
-  setUnit: (unit: number) => void;
   step: (by: 1 | -1) => void;
   foldTo: (call: number) => void;
 }
 
 export function Toolbar(props: Props) {
-  const { report, data, filter, found, first, setFilter, step, foldTo } = props;
+  const { data, filter, found, first, setFilter, step, foldTo } = props;
   const held = LETTERS.filter((letter) => data.state.verdicts.includes(letter));
   const hasOverflow = /[mhc]/.test(data.state.overflow ?? "");
   const toggle = (letter: string) => {
@@ -32,7 +31,6 @@ export function Toolbar(props: Props) {
   };
   return (
     <div class="tools" role="toolbar" aria-label={t("filter")}>
-      {report.units.length > 1 ? <Units {...props} /> : null}
       <input
         id="search"
         type="search"
@@ -43,7 +41,7 @@ export function Toolbar(props: Props) {
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)}
       />
       <span class="chips">
-        {held.map((letter) => (
+        {(data.isJudged ? held : []).map((letter) => (
           <button type="button" class="chip" aria-pressed={filter.verdicts.has(letter)} onClick={() => toggle(letter)}>
             <Mark letter={letter} small /> {verdictName(letter)}
           </button>
@@ -78,7 +76,9 @@ export function Toolbar(props: Props) {
         </button>
       ) : null}
       <span class="quiet found" aria-live="polite">
-        {found ? t("found", count(found.calls.length), count(data.calls.size)) : t("calls_count", count(data.calls.size))}
+        {found
+          ? t("found", count(found.calls.length), count(data.calls.size))
+          : t("calls_count", count(data.calls.size))}
       </span>
       <span class="space" />
       <button type="button" title={t("previous_marked")} aria-label={t("previous_marked")} onClick={() => step(-1)}>
@@ -100,7 +100,8 @@ export function Toolbar(props: Props) {
   );
 }
 
-function Units({ report, data, setUnit }: Props) {
+/** Which step of which rank is shown. */
+export function Units({ report, data, setUnit }: { report: Report; data: UnitData; setUnit: (unit: number) => void }) {
   const sign = (number: number) => {
     const { counts } = report.units[number];
     return counts?.error ? "✕ " : counts?.warning ? "! " : "";
@@ -110,7 +111,11 @@ function Units({ report, data, setUnit }: Props) {
       <button type="button" aria-label="−" disabled={data.number === 0} onClick={() => setUnit(data.number - 1)}>
         ‹
       </button>
-      <select aria-label={t("unit")} value={String(data.number)} onChange={(event) => setUnit(Number(event.currentTarget.value))}>
+      <select
+        aria-label={t("unit")}
+        value={String(data.number)}
+        onChange={(event) => setUnit(Number(event.currentTarget.value))}
+      >
         {report.units.map((unit, number) => (
           <option value={String(number)}>
             {sign(number)}
@@ -119,7 +124,12 @@ function Units({ report, data, setUnit }: Props) {
           </option>
         ))}
       </select>
-      <button type="button" aria-label="+" disabled={data.number === report.units.length - 1} onClick={() => setUnit(data.number + 1)}>
+      <button
+        type="button"
+        aria-label="+"
+        disabled={data.number === report.units.length - 1}
+        onClick={() => setUnit(data.number + 1)}
+      >
         ›
       </button>
     </span>
@@ -131,7 +141,7 @@ function Dtypes({ report, data, filter, setFilter }: Props) {
   const [dtypes, setDtypes] = useState<Map<string, Uint8Array> | null>(null);
   const [chosen, setChosen] = useState("");
   const isReset = filter.ofDtype === null;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another unit has other calls of a dtype.
+  // Another unit has other calls of a dtype.
   useEffect(() => {
     setDtypes(null);
     setChosen("");

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { count, labelInside, shown } from "./format.ts";
 import { t } from "./language.ts";
 import { List } from "./list.tsx";
-import { Bar, Mark, Overflow, verdictName } from "./marks.tsx";
+import { Bar, Mark, Overflow } from "./marks.tsx";
 import { type Found, rowsOf } from "./rows.ts";
 import type { UnitData } from "./unit.ts";
 import { DIFFERS } from "./verdicts.ts";
@@ -19,8 +19,9 @@ interface Props {
   /** The chosen row: a call, or ~i for a micro step. */
   chosen: number;
   goneTo: unknown;
-  /** The first wrong call of the report, where it is in this unit; -1 otherwise. */
+  /** The first call of this unit that differs, -1 for none; and what it is called. */
   first: number;
+  flag: string;
   choose: (row: number) => void;
   fold: (row: number, isOpen: boolean) => void;
 }
@@ -30,6 +31,7 @@ export function Tree(props: Props) {
   const { calls } = data;
   const rows = useMemo(() => rowsOf(calls, open, found), [calls, open, found]);
   const at = rows.indexOf(chosen);
+  const isJudged = data.isJudged;
   const moved = (event: KeyboardEvent) => {
     const target = keyed(event.key, rows, at, props);
     if (target === undefined) return;
@@ -60,7 +62,8 @@ export function Tree(props: Props) {
           at={i}
           row={rows[i]}
           data={data}
-          isFirst={rows[i] === props.first}
+          flag={rows[i] === props.first ? props.flag : ""}
+          isJudged={isJudged}
           isChosen={rows[i] === chosen}
           isOpen={found ? true : open.has(rows[i])}
           isDim={found !== null && rows[i] >= 0 && found.seen[rows[i]] === 2}
@@ -127,7 +130,8 @@ interface RowProps {
   at: number;
   row: number;
   data: UnitData;
-  isFirst: boolean;
+  flag: string;
+  isJudged: boolean;
   isChosen: boolean;
   isOpen: boolean;
   isDim: boolean;
@@ -136,14 +140,12 @@ interface RowProps {
 }
 
 function Row(props: RowProps) {
-  const { at, row, data, isFirst, isChosen, isOpen, choose, fold } = props;
+  const { at, row, data, flag, isChosen, isOpen, choose, fold } = props;
   const inside = insideOf(data, row);
   const micro = data.calls.micro.length ? 1 : 0;
   const depth = row < 0 ? 0 : data.calls.depth[row] + micro;
-  const classes = ["row", isChosen && "chosen", isFirst && "first", props.isDim && "dim", row < 0 && "group"];
+  const classes = ["row", isChosen && "chosen", flag && "first", props.isDim && "dim", row < 0 && "group"];
   return (
-    // biome-ignore lint/a11y/useFocusableInteractive: the tree has the focus, and says which row is active.
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys.
     <div
       class={classes.filter(Boolean).join(" ")}
       id={`row-${at}`}
@@ -156,8 +158,6 @@ function Row(props: RowProps) {
       onDblClick={() => inside.length && fold(row, !isOpen)}
     >
       {inside.length ? (
-        // biome-ignore lint/a11y/useKeyWithClickEvents: the arrow keys do the same.
-        // biome-ignore lint/a11y/noStaticElementInteractions: the same.
         <span
           class={isOpen ? "twist open" : "twist"}
           aria-hidden="true"
@@ -169,7 +169,11 @@ function Row(props: RowProps) {
       ) : (
         <span class="twist leaf" aria-hidden="true" />
       )}
-      {row < 0 ? <MicroStep data={data} row={row} /> : <CallRow {...props} depth={depth} hasInside={inside.length > 0} />}
+      {row < 0 ? (
+        <MicroStep data={data} row={row} />
+      ) : (
+        <CallRow {...props} depth={depth} hasInside={inside.length > 0} />
+      )}
     </div>
   );
 }
@@ -189,13 +193,21 @@ function MicroStep({ data, row }: { data: UnitData; row: number }) {
 function Differing({ number, worst }: { number: number; worst: string }) {
   const said = t("differing_inside", count(number));
   return (
-    <span class={`inside ${worst}`} title={said} role="img" aria-label={said}>
+    <span class={`differing ${worst}`} title={said} role="img" aria-label={said}>
       {count(number)}
     </span>
   );
 }
 
-function CallRow({ row: call, data, isFirst, isOpen, depth, hasInside }: RowProps & { depth: number; hasInside: boolean }) {
+function CallRow({
+  row: call,
+  data,
+  flag,
+  isJudged,
+  isOpen,
+  depth,
+  hasInside,
+}: RowProps & { depth: number; hasInside: boolean }) {
   const { calls } = data;
   const parts = calls.partsOf(call);
   const parent = calls.parents[call];
@@ -206,7 +218,7 @@ function CallRow({ row: call, data, isFirst, isOpen, depth, hasInside }: RowProp
   const of = parts.of || calls.layout.classes?.[call] || "";
   return (
     <>
-      <Mark letter={letter} />
+      {isJudged ? <Mark letter={letter} /> : null}
       {direction === "f" || direction === "b" ? (
         <span class={`direction ${direction}`} title={t(direction === "f" ? "forward" : "backward")}>
           {direction === "f" ? "→" : "←"}
@@ -220,11 +232,10 @@ function CallRow({ row: call, data, isFirst, isOpen, depth, hasInside }: RowProp
         {parts.number && parts.number !== "0" ? <span class="times">·{parts.number}</span> : null}
         {of ? <span class="of"> {shown(of)}</span> : null}
       </span>
-      {isFirst ? <span class="flag">{t("first_here")}</span> : null}
+      {flag ? <span class="flag">{flag}</span> : null}
       <Overflow letter={data.overflow(call)} />
       {hasInside && !isOpen && differing ? <Differing number={differing} worst={worst} /> : null}
       {data.excess ? <Bar excess={data.distance(call)} letter={letter} /> : null}
-      <span class="unseen">{verdictName(letter)}</span>
     </>
   );
 }

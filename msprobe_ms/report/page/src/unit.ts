@@ -61,6 +61,11 @@ export class UnitData {
     }
   }
 
+  /** Whether anything of this unit was judged. */
+  get isJudged(): boolean {
+    return /[^.]/.test(this.state.verdicts);
+  }
+
   verdict(call: number): string {
     return this.state.verdicts[call] ?? ".";
   }

@@ -22,7 +22,7 @@ export const LOOKS: Record<string, Look> = {
 const BY_SEVERITY = [".", "p", "h", "n", "u", "w", "e"];
 
 export function lookOf(letter: string | undefined): Look {
-  return LOOKS[letter ?? "."] ?? LOOKS["."];
+  return Object.hasOwn(LOOKS, letter ?? ".") ? LOOKS[letter ?? "."] : LOOKS["."];
 }
 
 export function letterOf(severity: number): string {
