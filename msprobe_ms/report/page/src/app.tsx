@@ -7,6 +7,7 @@ import { CurvesPart } from "./curves.tsx";
 import { DetailsPart } from "./details.tsx";
 import { About, Help } from "./dialogs.tsx";
 import { shown } from "./format.ts";
+import { Guard } from "./guard.tsx";
 import { useKeys } from "./keys.ts";
 import { speak, t } from "./language.ts";
 import type { Report } from "./report.ts";
@@ -153,50 +154,54 @@ export function App({ report }: { report: Report }) {
               ) : null}
             </div>
             <div class={`view ${view}`} id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-              {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
-              {view === "calls" && data ? (
-                <>
-                  <Course
-                    data={data}
-                    chosen={call}
-                    first={first}
-                    theme={theme}
-                    choose={(one) => void go(data.number, one)}
-                  />
-                  <Toolbar
-                    report={report}
-                    data={data}
-                    filter={filter}
-                    found={found}
-                    first={first}
-                    setFilter={setFilter}
-                    step={step}
-                    foldTo={foldTo}
-                  />
-                  <div class="panes">
-                    <Tree
-                      key={data.calls.size ? "tree" : "none"}
+              <Guard key={view}>
+                {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
+                {view === "calls" && data ? (
+                  <>
+                    <Course
                       data={data}
-                      found={found}
-                      open={open}
-                      chosen={row ?? Number.NaN}
-                      goneTo={gone}
+                      chosen={call}
                       first={first}
-                      flag={flagOf(report, data, first)}
-                      choose={choose}
-                      fold={fold}
+                      theme={theme}
+                      choose={(one) => void go(data.number, one)}
                     />
-                    {call >= 0 ? (
-                      <DetailsPart key={`${data.number}.${call}`} report={report} data={data} call={call} go={show} />
-                    ) : (
-                      <p class="details empty">{t("choose")}</p>
-                    )}
-                  </div>
-                </>
-              ) : null}
-              {view === "spread" ? <SpreadPart report={report} unit={data?.number ?? report.start} go={show} /> : null}
-              {view === "curves" ? <CurvesPart report={report} theme={theme} /> : null}
-              {view === "tables" ? <TablesPart report={report} /> : null}
+                    <Toolbar
+                      report={report}
+                      data={data}
+                      filter={filter}
+                      found={found}
+                      first={first}
+                      setFilter={setFilter}
+                      step={step}
+                      foldTo={foldTo}
+                    />
+                    <div class="panes">
+                      <Tree
+                        key={data.calls.size ? "tree" : "none"}
+                        data={data}
+                        found={found}
+                        open={open}
+                        chosen={row ?? Number.NaN}
+                        goneTo={gone}
+                        first={first}
+                        flag={flagOf(report, data, first)}
+                        choose={choose}
+                        fold={fold}
+                      />
+                      {call >= 0 ? (
+                        <DetailsPart key={`${data.number}.${call}`} report={report} data={data} call={call} go={show} />
+                      ) : (
+                        <p class="details empty">{t("choose")}</p>
+                      )}
+                    </div>
+                  </>
+                ) : null}
+                {view === "spread" ? (
+                  <SpreadPart report={report} unit={data?.number ?? report.start} go={show} />
+                ) : null}
+                {view === "curves" ? <CurvesPart report={report} theme={theme} /> : null}
+                {view === "tables" ? <TablesPart report={report} /> : null}
+              </Guard>
             </div>
           </section>
         ) : null}

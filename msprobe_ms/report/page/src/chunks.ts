@@ -1,6 +1,6 @@
-// The chunks of the page: zlib and base64, decoded when they are asked for, and kept while they are used.
+// The chunks of the page: zlib and base64, decoded when they are asked for; the last ones are kept.
 
-const KEPT = 400;
+const KEPT = 24;
 
 /** Bytes of base64 text. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {

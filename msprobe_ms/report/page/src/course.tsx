@@ -1,6 +1,6 @@
 // The error along the step: one mark for each call, in execution order.
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import { count, short, shown } from "./format.ts";
 import { t } from "./language.ts";
@@ -23,7 +23,7 @@ interface Range {
 }
 
 /** The limits of the logarithmic axis, whole powers of ten; zeros stand at its foot, infinities at its head. */
-export function rangeOf(values: Float64Array): Range {
+export function rangeOf(values: Float32Array): Range {
   let low = Number.POSITIVE_INFINITY;
   let high = 0;
   for (const value of values) {
@@ -42,11 +42,15 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
   const values = which === "error" ? data.errors : data.excess;
   const [at, setAt] = useState(-1);
   const plot = useRef<uPlot | null>(null);
-  const now = useRef({ chosen, first });
-  now.current = { chosen, first };
-  plot.current?.redraw(false);
-  const range = useMemo(() => rangeOf(values ?? new Float64Array()), [values]);
-  const columns = useMemo(() => columnsOf(values ?? new Float64Array(), range), [values, range]);
+  const now = useRef(first);
+  now.current = first;
+  const pointed = useRef(chosen);
+  pointed.current = chosen;
+  useEffect(() => {
+    if (plot.current) point(plot.current, chosen);
+  }, [chosen]);
+  const range = useMemo(() => rangeOf(values ?? new Float32Array()), [values]);
+  const columns = useMemo(() => columnsOf(values ?? new Float32Array(), range), [values, range]);
   const differing = useMemo(() => data.severity.reduce((sum, one) => sum + Number(one >= DIFFERS), 0), [data]);
   if (!values) return null;
   const pick = () => (plot.current ? nearest(plot.current, columns[1] as number[]) : -1);
@@ -84,7 +88,7 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
           height={132}
           on={[data, which, theme]}
           data={columns}
-          options={(color) => optionsOf(data, which, range, color, now)}
+          options={(color) => optionsOf(data, which, range, color, now, pointed)}
           made={(one) => {
             plot.current = one;
           }}
@@ -94,7 +98,7 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
   );
 }
 
-function columnsOf(values: Float64Array, { low, high }: Range): uPlot.AlignedData {
+function columnsOf(values: Float32Array, { low, high }: Range): uPlot.AlignedData {
   const x = Array.from(values, (_, call) => call);
   const y = Array.from(values, (value) => (Number.isNaN(value) ? null : Math.min(high, Math.max(low, value))));
   return [x, y];
@@ -127,9 +131,22 @@ function nearest(plot: uPlot, y: (number | null)[]): number {
   return found;
 }
 
-type Now = { current: { chosen: number; first: number } };
+type Now = { current: number };
 
-function optionsOf(data: UnitData, which: string, range: Range, color: Colors, now: Now) {
+/** The line at the chosen call: it stands above the canvas, which is not drawn again for it. */
+function point(plot: uPlot, call: number): void {
+  let line = plot.over.querySelector<HTMLElement>(".here");
+  if (!line) {
+    line = document.createElement("div");
+    line.className = "here";
+    plot.over.append(line);
+  }
+  const left = call < 0 ? -1 : plot.valToPos(call, "x");
+  line.hidden = !(left >= 0 && left <= plot.over.clientWidth);
+  line.style.transform = `translateX(${left}px)`;
+}
+
+function optionsOf(data: UnitData, which: string, range: Range, color: Colors, first: Now, chosen: Now) {
   return {
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, points: { show: false } },
@@ -152,7 +169,8 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, n
     hooks: {
       draw: [
         (plot: uPlot) => {
-          draw(plot, data, which, range, color, now.current);
+          draw(plot, data, which, range, color, first.current);
+          point(plot, chosen.current);
         },
       ],
     },
@@ -160,14 +178,7 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, n
 }
 
 /** Marks by verdict, the worse above the others; the band of noise below them. */
-function draw(
-  plot: uPlot,
-  data: UnitData,
-  which: string,
-  range: Range,
-  color: Colors,
-  { chosen, first }: Now["current"],
-) {
+function draw(plot: uPlot, data: UnitData, which: string, range: Range, color: Colors, first: number) {
   const { ctx, bbox } = plot;
   const scale = devicePixelRatio || 1;
   const x = (call: number) => plot.valToPos(call, "x", true);
@@ -198,8 +209,6 @@ function draw(
     ctx.lineTo(x(first) + 5 * scale, bbox.top - 3 * scale);
     ctx.fill();
   }
-  if (chosen >= 0 && chosen !== first)
-    line(ctx, x(chosen), bbox.top, x(chosen), bbox.top + bbox.height, color("accent"), scale);
   const values = which === "error" ? data.errors : data.excess;
   if (values) marks(ctx, data, values, [from, to], { x, y, scale, color });
   ctx.restore();
@@ -207,7 +216,7 @@ function draw(
 
 /** What noise explains, once for each column of pixels: the most of the calls that stand there. */
 function columnsOfNoise(
-  noise: Float64Array,
+  noise: Float32Array,
   from: number,
   to: number,
   left: (call: number) => number,
@@ -229,7 +238,7 @@ interface Paper {
 function marks(
   ctx: CanvasRenderingContext2D,
   data: UnitData,
-  values: Float64Array,
+  values: Float32Array,
   [from, to]: number[],
   paper: Paper,
 ) {

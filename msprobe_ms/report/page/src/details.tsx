@@ -233,7 +233,7 @@ function Figure({ value, isUnlike }: { value: Measured | undefined; isUnlike: bo
 function Dataflow({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
   const made = data.madeBy(call);
   const used = data.usedBy(call);
-  if (!data.state.links?.length) return null;
+  if (!data.links.size) return null;
   return (
     <Part title={t("dataflow")} open={true} class="dataflow">
       {() =>

@@ -10,6 +10,10 @@ import { lookOf, placeOf } from "./verdicts.ts";
 
 const MOST = 512;
 
+function rest(time: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, time));
+}
+
 export interface Place {
   unit: number;
   call: number;
@@ -74,12 +78,21 @@ async function normOf(report: Report, unit: number, call: number): Promise<numbe
   return numberOf(output?.target?.norm);
 }
 
+const REST = 150; // milliseconds
+
+let turn = 0;
+
+/** A call in all units. Reading them waits until the reader rests, and ends when another call is asked for. */
 async function placesOf(report: Report, data: UnitData, call: number): Promise<Place[]> {
+  const mine = ++turn;
+  await rest(REST);
   const name = data.calls.name(call);
   const isOfStep = report.units.length > MOST;
   const places: Place[] = [];
   for (let unit = 0; unit < report.units.length; unit++) {
     if (isOfStep && report.units[unit].step !== data.unit.step) continue;
+    if (!report.ready(unit)) await rest(0);
+    if (mine !== turn) return [];
     const one = await report.unit(unit);
     const there = one.calls === data.calls ? call : one.calls.find(name);
     if (there < 0) continue;
@@ -117,7 +130,7 @@ export function Everywhere(props: Props) {
 
 function Spread({ report, data, call, go }: Props) {
   const { value: places } = useAwaited(() => placesOf(report, data, call), [report, data, call]);
-  if (!places) return <p class="empty">{t("loading")}</p>;
+  if (!places?.length) return <p class="empty">{t("loading")}</p>;
   const outstanding = odd(places);
   const steps = [...new Set(places.map(({ unit }) => report.units[unit].step ?? null))];
   const most = places.reduce((sum, { value }) => Math.max(sum, Math.abs(value ?? 0)), 0);

@@ -10,7 +10,7 @@ export interface Order {
 }
 
 /** Whether a cell holds a number; texts that name numbers which are not finite do. */
-function isNumber(value: Measured): boolean {
+export function isNumber(value: Measured): boolean {
   return typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
 }
 

@@ -21,6 +21,7 @@ export class Report {
     this.units = head.units ?? [];
     head.meetings?.forEach((meeting, number) => {
       for (const [unit, call] of meeting.calls) {
+        if (!(unit in this.units)) continue;
         const key = `${unit}.${call}`;
         const held = this.meetings.get(key);
         if (held) held.push(number);
@@ -32,7 +33,7 @@ export class Report {
   /** The unit that is shown first: the one of the answer, or the first that differs. */
   get start(): number {
     const answered = this.head.answer.first?.unit;
-    if (answered !== undefined) return answered;
+    if (answered !== undefined && answered in this.units) return answered;
     const differs = this.units.findIndex((unit) => unit.first !== undefined);
     return Math.max(0, differs);
   }

@@ -6,7 +6,7 @@ import { count, short, shown } from "./format.ts";
 import { t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Failure, Mark, useAwaited, verdictName } from "./marks.tsx";
-import { type Order, rowsWanted, verdictsOf, widthsOf } from "./ordered.ts";
+import { isNumber, type Order, rowsWanted, verdictsOf, widthsOf } from "./ordered.ts";
 import type { Report } from "./report.ts";
 
 const HEIGHT = 26;
@@ -137,7 +137,7 @@ function Rows({ table, title }: { table: Table; title: string }) {
                 return (
                   <div
                     role="cell"
-                    class={typeof value === "number" ? "figure" : ""}
+                    class={isNumber(value) ? "figure" : ""}
                     title={value === null ? "" : shown(String(value))}
                   >
                     {typeof value === "number" ? short(value) : shown(value ?? "")}

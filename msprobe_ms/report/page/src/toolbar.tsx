@@ -22,8 +22,8 @@ interface Props {
 
 export function Toolbar(props: Props) {
   const { data, filter, found, first, setFilter, step, foldTo } = props;
-  const held = LETTERS.filter((letter) => data.state.verdicts.includes(letter));
-  const hasOverflow = /[mhc]/.test(data.state.overflow ?? "");
+  const held = LETTERS.filter((letter) => data.verdicts.includes(letter));
+  const hasOverflow = /[mhc]/.test(data.overflows);
   const toggle = (letter: string) => {
     const verdicts = new Set(filter.verdicts);
     if (!verdicts.delete(letter)) verdicts.add(letter);

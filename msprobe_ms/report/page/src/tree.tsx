@@ -10,7 +10,7 @@ import type { UnitData } from "./unit.ts";
 import { DIFFERS } from "./verdicts.ts";
 
 const HEIGHT = 24;
-const DEEPEST = 24;
+const DEEPEST = 12;
 
 interface Props {
   data: UnitData;

@@ -17,9 +17,9 @@ export interface Inside {
 }
 
 /** Numbers by call: NaN where there is none, infinity where one is not finite. */
-function column(values: Measured[] | undefined, size: number): Float64Array | null {
+function column(values: Measured[] | undefined, size: number): Float32Array | null {
   if (!values?.length) return null;
-  const numbers = new Float64Array(size).fill(Number.NaN);
+  const numbers = new Float32Array(size).fill(Number.NaN);
   for (let i = 0; i < Math.min(size, values.length); i++) {
     const value = numberOf(values[i]);
     if (value !== null) numbers[i] = Number.isFinite(value) ? value : Number.POSITIVE_INFINITY;
@@ -28,26 +28,30 @@ function column(values: Measured[] | undefined, size: number): Float64Array | nu
 }
 
 export class UnitData {
-  readonly excess: Float64Array | null;
-  readonly errors: Float64Array | null;
-  readonly noise: Float64Array | null;
+  readonly excess: Float32Array | null;
+  readonly errors: Float32Array | null;
+  readonly noise: Float32Array | null;
   readonly severity: Uint8Array;
   /** By call: the worst severity inside it, itself left out, and how many calls inside differ. */
   private readonly worst: Uint8Array;
   private readonly differing: Int32Array;
-  private producers: Map<number, Link[]> | null = null;
-  private consumers: Map<number, Link[]> | null = null;
+  readonly verdicts: string;
+  readonly overflows: string;
+  readonly links: Links;
 
   constructor(
     readonly number: number,
     readonly unit: Unit,
     readonly calls: Calls,
-    readonly state: State,
+    state: State,
   ) {
     const size = calls.size;
     this.excess = column(state.excess, size);
     this.errors = column(state.errors, size);
     this.noise = column(state.noise, size);
+    this.verdicts = state.verdicts;
+    this.overflows = state.overflow ?? "";
+    this.links = new Links(state.links ?? [], size);
     this.severity = new Uint8Array(size);
     for (let call = 0; call < size; call++) this.severity[call] = lookOf(state.verdicts[call]).severity;
     this.worst = new Uint8Array(size);
@@ -63,15 +67,15 @@ export class UnitData {
 
   /** Whether anything of this unit was judged. */
   get isJudged(): boolean {
-    return /[^.]/.test(this.state.verdicts);
+    return /[^.]/.test(this.verdicts);
   }
 
   verdict(call: number): string {
-    return this.state.verdicts[call] ?? ".";
+    return this.verdicts[call] ?? ".";
   }
 
   overflow(call: number): string {
-    return this.state.overflow?.[call] ?? ".";
+    return this.overflows[call] ?? ".";
   }
 
   inside(call: number): Inside {
@@ -108,29 +112,50 @@ export class UnitData {
 
   /** What made the inputs of a call. */
   madeBy(call: number): Link[] {
-    this.link();
-    return this.producers?.get(call) ?? [];
+    return this.links.of(call, true);
   }
 
   /** What uses the outputs of a call. */
   usedBy(call: number): Link[] {
-    this.link();
-    return this.consumers?.get(call) ?? [];
-  }
-
-  private link(): void {
-    if (this.producers) return;
-    this.producers = new Map();
-    this.consumers = new Map();
-    for (const [call, place, producer, output] of this.state.links ?? []) {
-      add(this.producers, call, { place, call: producer, other: output });
-      add(this.consumers, producer, { place: output, call, other: place });
-    }
+    return this.links.of(call, false);
   }
 }
 
-function add(map: Map<number, Link[]>, key: number, link: Link): void {
-  const held = map.get(key);
-  if (held) held.push(link);
-  else map.set(key, [link]);
+/** Which recorded output an input is, for all inputs of a unit; links to calls that are not there are left out. */
+class Links {
+  readonly size: number;
+  private readonly calls: Int32Array;
+  private readonly producers: Int32Array;
+  private readonly places: Int32Array;
+  private readonly outputs: Int32Array;
+  private readonly texts: string[] = [];
+
+  constructor(links: [number, string, number, string][], size: number) {
+    const held = links.filter(([call, , producer]) => call >= 0 && call < size && producer >= 0 && producer < size);
+    const numbers = new Map<string, number>();
+    const numberOfText = (text: string) => {
+      let number = numbers.get(text);
+      if (number === undefined) {
+        number = this.texts.push(text) - 1;
+        numbers.set(text, number);
+      }
+      return number;
+    };
+    this.size = held.length;
+    this.calls = Int32Array.from(held, ([call]) => call);
+    this.producers = Int32Array.from(held, ([, , producer]) => producer);
+    this.places = Int32Array.from(held, ([, place]) => numberOfText(place));
+    this.outputs = Int32Array.from(held, ([, , , output]) => numberOfText(output));
+  }
+
+  /** The links into a call, or out of it. */
+  of(call: number, isInto: boolean): Link[] {
+    const found: Link[] = [];
+    const [here, there] = isInto ? [this.calls, this.producers] : [this.producers, this.calls];
+    const [place, other] = isInto ? [this.places, this.outputs] : [this.outputs, this.places];
+    for (let i = 0; i < this.size; i++) {
+      if (here[i] === call) found.push({ place: this.texts[place[i]], call: there[i], other: this.texts[other[i]] });
+    }
+    return found;
+  }
 }
