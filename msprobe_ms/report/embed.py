@@ -14,6 +14,14 @@ MARK = "<!-- msprobe report data -->"
 def plain(value: Any) -> Any:
     """An object of `document` as JSON's types: members that hold their default are left out, numbers that are not
     finite are texts."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
     if is_dataclass(value):
         held = ((each, getattr(value, each.name)) for each in fields(value))
         return {
@@ -21,19 +29,30 @@ def plain(value: Any) -> Any:
             for each, one in held
             if each.name == "version" or each.default is MISSING or one != each.default
         }
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
     return value
 
 
+def text_of(value: Any) -> bytes:
+    """An object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 has not, is written as JSON escapes
+    it."""
+    made = plain(value)
+    text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(made, separators=(",", ":")).encode()
+
+
+def packed(text: bytes) -> bytes:
+    """A JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
+    return base64.b64encode(zlib.compress(text, 6))
+
+
 def encoded(value: Any) -> bytes:
-    """A chunk: JSON, compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
-    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 6))
+    """A chunk that holds an object of `document`."""
+    return packed(text_of(value))
 
 
 def element(number: int, chunk: bytes) -> bytes:

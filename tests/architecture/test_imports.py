@@ -42,6 +42,7 @@ INSIDE_COMPARE = (
     "updates",
     "tables",
     "ranks",
+    "units",
     "run",
     "request",
     "jobs",
