@@ -32,7 +32,8 @@ class Request:
     target's, for npy files with other names there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
-    trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees. `html`: the outcomes have what a report shows.
+    trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
+    `html`: the outcomes have what a report shows.
     """
 
     target: Path

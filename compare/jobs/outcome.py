@@ -186,8 +186,8 @@ class Outcome:
     where the table is on `host`, `sides` says what was read. `rank_summary` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
     why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
-    up to where differences were noise, where that was judged. `notes` is what the console says besides findings. `survey`
-    and `unit` (of a report) are there where the request asks for them.
+    up to where differences were noise, where that was judged. `notes` is what the console says besides findings.
+    `survey` and `unit` (of a report) are there where the request asks for them.
     """
 
     label: str = ""

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.log import visible
+from msprobe.base.names import parse
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
@@ -77,7 +78,7 @@ def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -
             step=outcome.step,
             rank=outcome.rank,
             stage=stage,
-            counts=dict(outcome.counts),
+            counts={grade: outcome.counts.get(grade, 0) for grade in GRADES},
             line=outcome.lines[-1] if outcome.lines else "",
         )
         found[id(outcome)] = made.add(outcome.unit, unit)
@@ -102,7 +103,7 @@ def _answer(result: RequestResult, request: Request, made: Assembly, units: dict
         found[0] if named is not None and found else None,
         tuple(found[1:_MOST] if named is not None else found[:_MOST]),
         tuple(harmless[:_MOST]),
-        tuple(advice(named.findings[0], request) if named is not None else ()),
+        tuple(advice(named.findings[0], request, named) if named is not None else ()),
         (*_notes(result), *made.notes),
     )
 
@@ -117,16 +118,16 @@ def _notes(result: RequestResult) -> Iterator[str]:
     yield from (visible(f"missing: {sentence}") for sentence in result.missing)
 
 
-def advice(finding: Finding, request: Request) -> Iterator[Advice]:
-    """Where to look, and the commands that tell more."""
+def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
+    """Where to look, and the commands that tell more; `outcome` is that of the finding."""
     yield Advice(f"look {where_to_look(finding.kind)}")
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
         "what to collect next, as a configuration for both runs",
         f"msprobe diagnose {target} {golden} --write-config next.json",
     )
-    if finding.kind is FindingKind.COMPUTES:
-        yield Advice(
-            "whether the kernel is wrong by itself, against float64 on the recorded inputs",
-            f"msprobe acc_check -api_info {target}",
-        )
+    is_call = finding.kind is FindingKind.COMPUTES and parse(finding.name).kind == "api"
+    if is_call and outcome is not None and outcome.unit is not None and outcome.mode == "tensor":
+        where = quote(outcome.unit.target.path)
+        text = "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
+        yield Advice(text, f"msprobe repro {quote(finding.name)} -api_info {where}")

@@ -37,7 +37,8 @@ class Cause(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One series around a finding: both sides, the deviation and the half width of its band."""
+    """One series around a finding: both sides, the deviation and the half width of its band, and that band around B in
+    the series' own unit."""
 
     rank: int
     kind: str
@@ -48,6 +49,8 @@ class Curve:
     b: Array
     value: Array
     limit: Array
+    low: Array
+    high: Array
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back."""
+    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back.
+    `further` are the curves of other targets, where they were asked for."""
 
     target: str
     golden: str
@@ -112,6 +116,7 @@ class Result:
     lost_ranks: dict[str, tuple[int, ...]]
     notes: tuple[str, ...]
     curves: tuple[Curve, ...]
+    further: tuple[Curve, ...] = ()
 
     @property
     def is_clean(self) -> bool:

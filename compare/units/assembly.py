@@ -6,12 +6,17 @@ from dataclasses import replace
 from msprobe.base.log import few
 from msprobe.compare.ranks.collectives import RankSummary, connect
 from msprobe.report.document import Beginning, Meeting, Unit
+from msprobe.report.embed import encoded, unpacked
 from msprobe.report.file import Chunks
 
 from .unit import PackedUnit
 
-_MOST_BYTES = 20_000_000
-"""Of details in one report; what is beyond is left out of units without a finding, the last first."""
+_MOST_BYTES = 27_000_000
+"""Of all units in one report: what is beyond is left out of units without a finding, the last first. First details,
+then links."""
+
+_MOST_OF_STATES = 21_000_000
+"""Of these for states, so that some details fit."""
 
 _MOST_MEETINGS = 40_000
 """Calls in meetings: they are in the head, which is read before anything is shown."""
@@ -35,13 +40,14 @@ class Assembly:
 
     def finish(self) -> None:
         """Number the chunks of all units: what is looked at first stands first."""
-        kept = self._kept()
+        states = self._states()
+        kept = self._kept(_MOST_BYTES - sum(map(len, states)))
         for at, (packed, unit) in enumerate(zip(self.packed, self.units, strict=True)):
             made = packed.details.chunks if at in kept else ()
             self.units[at] = replace(
                 unit,
                 layout=self.chunks.put(packed.layout),
-                state=self.chunks.put(packed.state),
+                state=self.chunks.put(states[at]),
                 details=tuple((chunk.first, self.chunks.put(chunk.packed)) for chunk in made),
                 first=packed.first,
             )
@@ -66,13 +72,35 @@ class Assembly:
         """Of how many calls of some units the records are there."""
         return sum(self.packed[at].details.calls for at in kept)
 
-    def _kept(self) -> set[int]:
-        """The units whose details fit."""
-        order = sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
+    @property
+    def _by_importance(self) -> list[int]:
+        """The units, those with a finding first."""
+        return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
+
+    def _states(self) -> list[bytes]:
+        """The states of all units, as many without links as need be."""
+        states = [packed.state for packed in self.packed]
+        size, without = sum(map(len, states)), 0
+        for at in reversed(self._by_importance):
+            if size <= _MOST_OF_STATES:
+                break
+            size -= len(states[at])
+            states[at] = encoded({key: value for key, value in unpacked(states[at]).items() if key != "links"})
+            size += len(states[at])
+            without += 1
+        if without:
+            self.notes.append(
+                f"for its size this page has no dataflow of {without} of {len(states)} steps and ranks; a page of "
+                "fewer of them (--rank, --step) has it"
+            )
+        return states
+
+    def _kept(self, most: int) -> set[int]:
+        """The units whose details fit into so many bytes."""
         kept, size = set(), 0
-        for at in order:
+        for at in self._by_importance:
             size += sum(len(chunk.packed) for chunk in self.packed[at].details.chunks)
-            if size <= _MOST_BYTES:
+            if size <= most:
                 kept.add(at)
         return kept
 

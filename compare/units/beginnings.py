@@ -35,9 +35,7 @@ MOST = 50
 """Findings of one unit, and harmless differences, that a report lists."""
 
 
-def beginnings(
-    comparison: Comparison, located: Located, calls: UnitCalls, state: State
-) -> tuple[Beginning, ...]:
+def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Beginning, ...]:
     """The findings of a comparison, the first and then in the console's order; a call is its number in the unit."""
     if not located.findings:
         return ()

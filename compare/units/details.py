@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.wording import sentence
@@ -33,9 +32,11 @@ _DIGITS = 9  # of float32 they are all
 _LONGEST = 2000  # characters of a value
 
 _LEFT_OUT = frozenset(
-    ("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape", "Bench Tensor Shape")
-    + tuple(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm"))
-    + ("NPU MD5", "BENCH MD5", "NPU_Stack_Info", "Data_name", "Verdict", "Reason")
+    (
+        *("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape", "Bench Tensor Shape"),
+        *(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm")),
+        *("NPU MD5", "BENCH MD5", "NPU_Stack_Info", "Data_name", "Verdict", "Reason"),
+    )
 )
 """Columns of the sheet that a record shows elsewhere."""
 
@@ -56,9 +57,7 @@ class Budgeted:
     calls: int
 
 
-def details(
-    order: Iterable[int], of_calls: Callable[[Sequence[int]], Iterator[CallDetails]], budget: int
-) -> Budgeted:
+def details(order: Iterable[int], of_calls: Callable[[Sequence[int]], Iterator[CallDetails]], budget: int) -> Budgeted:
     """The details of calls in their order of importance, until so many bytes are used up. `of_calls` gives those of
     some calls, one after the other."""
     texts: dict[int, bytes] = {}
@@ -194,7 +193,8 @@ def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -
         return Tensor(kind, digest=digest, value=value[:_LONGEST])
     s = described or columns.statistics(row)
     numbers = (None,) * 4 if s is None else (s.max, s.min, s.mean, s.norm)
-    return Tensor(dtype, shape, *(_number(number, dtype) for number in numbers), digest)
+    high, low, mean, norm = (_number(number, dtype) for number in numbers)
+    return Tensor(dtype, shape, high, low, mean, norm, digest)
 
 
 def _number(value: object, dtype: str = "") -> float | str | None:
@@ -218,5 +218,3 @@ def limits_of(reasons: Iterable[Reason]) -> str:
 
 def _allowed(reason: Reason) -> str:
     return f"{reason.allowed:.4g}" if isinstance(reason.allowed, float) else str(reason.allowed)
-
-

@@ -48,9 +48,7 @@ def _kind(name: names.Name, family: str) -> str:
 
 def _classes(parsed: Sequence[names.Name]) -> tuple[str, ...]:
     """The classes of cells, empty for everything else; none at all where there are no cells."""
-    found = tuple(
-        name.stem.rsplit(".", 1)[-1] if name.kind in ("cell", "parameters_grad") else "" for name in parsed
-    )
+    found = tuple(name.stem.rsplit(".", 1)[-1] if name.kind in ("cell", "parameters_grad") else "" for name in parsed)
     return found if any(found) else ()
 
 
@@ -74,7 +72,7 @@ def micro_steps(parsed: Sequence[names.Name], parents: Sequence[int], kinds: str
     if not number:
         return ()
     for at in range(len(parsed)):
-        way = []
+        way: list[int] = []
         while found[at] < 0 and len(way) <= len(parsed):
             way.append(at)
             at = parents[at]

@@ -11,9 +11,14 @@
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, TENSOR, Columns, Dump
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 GROWTH = 100.0
 """So many times the norm of the inputs that of the outputs may be."""
@@ -44,7 +49,7 @@ def levels(dump: Dump) -> str:
     part = np.frombuffer(columns.part, np.uint8)
     counts = ~_ignored(dump) & (np.frombuffer(columns.kind, np.uint8) == TENSOR)
     is_input = (part == INPUT) | (part == PARAMETERS)
-    call_of = np.repeat(np.arange(len(columns.names)), np.diff(np.frombuffer(columns.starts, np.int64)))
+    call_of = np.repeat(np.arange(len(columns.names)), np.diff(np.array(columns.starts, np.int64)))
     size = len(columns.names)
     bad_in, bad_out = (
         np.bincount(call_of[bad & counts & chosen], minlength=size) > 0 for chosen in (is_input, ~is_input)
@@ -58,7 +63,7 @@ def levels(dump: Dump) -> str:
     return "".join(found.tolist()) if (found != ".").any() else ""
 
 
-def _not_finite(columns: Columns) -> np.ndarray:
+def _not_finite(columns: Columns) -> Mask:
     """Which tensors have a maximum, minimum or mean that is not finite."""
     found = np.zeros(len(columns), bool)
     for column in (columns.max, columns.min, columns.mean):
@@ -69,9 +74,9 @@ def _not_finite(columns: Columns) -> np.ndarray:
     return found
 
 
-def _grows(call_of: np.ndarray, size: int, norms: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+def _grows(call_of: Ints, size: int, norms: Floats, inputs: Mask, outputs: Mask) -> Mask:
     """Which calls return far greater norms than they received; calls without an input or an output do not."""
-    greatest = []
+    greatest: list[Floats] = []
     for chosen in (inputs, outputs):
         rows = np.flatnonzero(chosen & np.isfinite(norms))
         found = np.full(size, -1.0)
@@ -82,7 +87,7 @@ def _grows(call_of: np.ndarray, size: int, norms: np.ndarray, inputs: np.ndarray
     return np.asarray((received >= 0) & (returned > limit))
 
 
-def _ignored(dump: Dump) -> np.ndarray:
+def _ignored(dump: Dump) -> Mask:
     columns = dump.columns
     found = np.zeros(len(columns), bool)
     for at, text in enumerate(columns.names):

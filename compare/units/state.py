@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 SEVERITY = ".phunwe"
 """Letters of `document.VERDICTS`, from the least to the most severe."""
 
-_DIGITS = 4
+_DIGITS = 3
 
 
 def state_of(comparison: Comparison, calls: UnitCalls) -> State:
@@ -153,5 +153,3 @@ def _column(values: Floats) -> tuple[float | str | None, ...]:
     if np.isnan(values).all():
         return ()
     return tuple(None if v != v else 0 if v == 0 else float(f"{v:.{_DIGITS}g}") for v in values.tolist())
-
-

@@ -16,7 +16,7 @@ from .details import Budgeted, OfComparison, OfDump, by_importance, details
 from .layout import layout_of
 from .state import state_of, state_of_dump
 
-_OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 12_000_000, 50_000
+_OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
 
 
 def budget(units: int) -> int:
@@ -101,5 +101,3 @@ def _exchanges(summary: RankSummary | None, calls: UnitCalls) -> tuple[int, ...]
 def side_of(dump: Dump) -> Side:
     """Where a dump is, and what it was made with."""
     return Side(dump.where, dump.framework, dump.level, dump.task, dict(dump.made_with))
-
-

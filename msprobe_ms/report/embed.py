@@ -58,3 +58,8 @@ def encoded(value: Any) -> bytes:
 def element(number: int, chunk: bytes) -> bytes:
     """The element of the page that holds a chunk; a browser runs nothing in it."""
     return b'<script type="text/plain" id="chunk-%d">%b</script>\n' % (number, chunk)
+
+
+def unpacked(chunk: bytes) -> Any:
+    """What a chunk holds, as JSON's types."""
+    return json.loads(zlib.decompress(base64.b64decode(chunk)))
