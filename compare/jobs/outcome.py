@@ -36,6 +36,7 @@ from msprobe.compare.units.unit import PackedUnit, budget, unit_of
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
+from msprobe.report.fragment import fragment
 from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Calls, Dump
@@ -220,6 +221,15 @@ class Outcome:
     def first(self) -> Finding | None:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
+
+    def _repr_html_(self) -> str:
+        """The answer of this job, for a notebook."""
+        state = "differs" if self.findings else "clean" if self.is_clean else "unjudged"
+        line = f"not compared: {self.failed}" if self.failed else self.lines[-1] if self.lines else ""
+        facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", self.limits)]
+        facts += [(f"{number} unjudged", cause.value) for cause, number in self.unjudged.items()]
+        rows = [(each.name, each.cell, each.kind.value, max(each.receivers, 0)) for each in self.findings]
+        return fragment(state, line, facts, ("beginning", "cell", "kind", "later calls that received it"), rows)
 
 
 def failure(job: Job, reason: str) -> Outcome:
