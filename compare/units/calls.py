@@ -29,18 +29,21 @@ class Side:
     @cached_property
     def parents(self) -> list[int]:
         """By call of the dump: the call around it, -1 at the top. Where a backward call has none that was recorded, it
-        is the backward of what is around its forward; gradients of parameters are inside their cell's last backward."""
+        is the backward of what is around its forward; gradients of parameters are inside their cell's last backward, or
+        where there are several of them in the next one."""
         dump = self.dump
         found = list(dump.parents)
-        last: dict[str, int] = {}
+        backward: dict[str, list[int]] = {}
         for at, name in enumerate(dump.names):
             if name.kind == "cell" and name.direction == "backward":
-                last[name.stem] = at
+                backward.setdefault(name.stem, []).append(at)
         for at, name in enumerate(dump.names):
             if found[at] >= 0:
                 continue
             if name.kind == "parameters_grad":
-                found[at] = last.get(name.stem, -1)
+                calls = backward.get(name.stem, [-1])
+                following = [call for call in calls if call > at] if len(dump.gradients[name.stem]) > 1 else []
+                found[at] = following[0] if following else calls[-1]
             elif name.direction == "backward" and (forward := dump.counterpart(at, "forward")) >= 0:
                 around = dump.parents[forward]
                 found[at] = dump.counterpart(around, "backward") if around >= 0 else -1

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.core.noise import Evidence
+from msprobe.compare.core.noise import Evidence, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
-from msprobe.report.document import State
+from msprobe.report.document import State as UnitState
 from msprobe.store.record import TENSOR
 
 from .calls import UnitCalls
@@ -25,10 +25,10 @@ SEVERITY = ".phunwe"
 _DIGITS = 3
 
 
-def state_of(comparison: Comparison, calls: UnitCalls) -> State:
+def state_of(comparison: Comparison, calls: UnitCalls) -> UnitState:
     """What a comparison found at each of its calls."""
     numbers = Distances(comparison)
-    return State(
+    return UnitState(
         "".join(verdicts(comparison)),
         _column(_by_call(comparison, numbers.excess)),
         _column(_by_call(comparison, np.where(comparison.is_input, math.nan, numbers.error))),
@@ -38,9 +38,9 @@ def state_of(comparison: Comparison, calls: UnitCalls) -> State:
     )
 
 
-def state_of_dump(calls: UnitCalls) -> State:
+def state_of_dump(calls: UnitCalls) -> UnitState:
     """The state of a dump alone, of which nothing was judged."""
-    return State("." * len(calls), overflow=overflow_of(calls), links=links_of(calls.target))
+    return UnitState("." * len(calls), overflow=overflow_of(calls), links=links_of(calls.target))
 
 
 def overflow_of(calls: UnitCalls) -> str:
@@ -92,8 +92,9 @@ class Distances:
         for row, reasons in comparison.reasons.items():
             self._by_reasons(row, reasons)
         if comparison.noise is not None:
+            states = comparison.noise.states
             for row, evidence in comparison.noise.evidence.items():
-                self._by_evidence(row, evidence)
+                self._by_evidence(row, evidence, State(states[row]))
 
     def _by_statistics(self, comparison: Comparison) -> None:
         if comparison.mode != "statistics":
@@ -129,11 +130,16 @@ class Distances:
             elif reason.why is Why.STATISTIC and math.isnan(self.excess[row]):
                 self.excess[row] = reason.excess
 
-    def _by_evidence(self, row: int, evidence: Evidence) -> None:
+    def _by_evidence(self, row: int, evidence: Evidence, state: State) -> None:
+        """What is noise is held to its bound, and so is what diverges within the standard; the standard judges the
+        rest."""
+        found = math.nan
         if math.isfinite(evidence.residual) and evidence.bound > 0:
-            self.excess[row] = evidence.residual / evidence.bound
-        elif evidence.explained > 0 and not math.isnan(evidence.apart):
-            self.excess[row] = evidence.apart / evidence.explained
+            found = evidence.residual / evidence.bound
+        elif evidence.explained > 0:
+            found = evidence.apart / evidence.explained
+        if state is State.NOISE or (state is State.DIVERGENT and not self.excess[row] > 1):
+            self.excess[row] = found
         if not math.isnan(evidence.apart):
             self.error[row] = evidence.apart
         if math.isfinite(evidence.explained):
