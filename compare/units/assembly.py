@@ -96,12 +96,14 @@ class Assembly:
         return states
 
     def _kept(self, most: int) -> set[int]:
-        """The units whose details fit into so many bytes."""
-        kept, size = set(), 0
+        """The units whose details fit into so many bytes; the most important one has its own in any case."""
+        kept: set[int] = set()
+        size = 0
         for at in self._by_importance:
-            size += sum(len(chunk.packed) for chunk in self.packed[at].details.chunks)
-            if size <= most:
+            more = sum(len(chunk.packed) for chunk in self.packed[at].details.chunks)
+            if not kept or size + more <= most:
                 kept.add(at)
+                size += more
         return kept
 
     def placed(self, found: Iterable[Beginning], unit: int) -> tuple[Beginning, ...]:

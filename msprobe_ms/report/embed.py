@@ -4,7 +4,8 @@ import base64
 import json
 import math
 import zlib
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 MARK = "<!-- msprobe report data -->"
@@ -23,15 +24,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if is_dataclass(value):
-        held = ((each, getattr(value, each.name)) for each in fields(value))
-        return {
-            each.name: plain(one)
-            for each, one in held
-            if each.name == "version" or each.default is MISSING or one != each.default
-        }
+        held = ((name, getattr(value, name), default) for name, default in _members(type(value)))
+        return {name: plain(one) for name, one, default in held if name == "version" or one != default}
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     return value
+
+
+@cache
+def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The members of a class with their defaults; those without one have a default that equals nothing."""
+
+    def default_of(each: "Field[Any]") -> Any:
+        return each.default if each.default_factory is MISSING else each.default_factory()
+
+    return tuple((each.name, default_of(each)) for each in fields(kind))
 
 
 def text_of(value: Any) -> bytes:

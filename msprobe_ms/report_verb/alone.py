@@ -91,7 +91,7 @@ def report_alone(
 
 def _shown(what: What, is_nonfinite: bool, is_violated: bool) -> What:
     """The command whose answer is shown; where none was asked for, that of the first that found something."""
-    if what is not What.DUMP:
+    if what is not What.FOUND:
         return what
     return What.OVERFLOW_CHECK if is_nonfinite else What.CHECK if is_violated else What.DUMP
 
@@ -112,7 +112,7 @@ def _line(
 
 def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[str]) -> list[NonFinite]:
     """What of the dumps is not finite; none where that was not asked for, or cannot be judged."""
-    if what is What.CHECK:
+    if what in (What.CHECK, What.DUMP):
         return []
     try:
         found = list(search(files, workers))
@@ -139,7 +139,7 @@ def _invariants(
     notes: list[str],
 ) -> list[tuple[Invariant, list[Judgement]]]:
     """The judgements of every invariant that needs one run."""
-    if what is What.OVERFLOW_CHECK:
+    if what in (What.OVERFLOW_CHECK, What.DUMP):
         return []
     is_asked = what is What.CHECK
     size = sum(find(file.path).stat().st_size for file in files)

@@ -18,6 +18,8 @@ class What(Enum):
     DUMP = "dump"
     OVERFLOW_CHECK = "overflow_check"
     CHECK = "check"
+    FOUND = "what is found"
+    """Of one dump: the first of the two checks that finds something, else the dump."""
 
 
 OF_TWO = (What.COMPARE, What.MONITOR, What.CONFIG_CHECK)
@@ -37,7 +39,7 @@ def what_of(target: Path, golden: Path | None, chosen: str | None) -> What:
     if golden is None:
         if is_monitor(target):
             raise UsageError(f"{target}: is the output of a monitor; give two of them, the trusted one second")
-        return What.DUMP
+        return What.FOUND
     kinds = [_kind(path) for path in (target, golden)]
     if kinds[0] is not kinds[1]:
         text = " and ".join(f"{path} for {kind.value}" for path, kind in zip((target, golden), kinds, strict=True))
