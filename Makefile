@@ -115,7 +115,7 @@ lint: $(TOOLS) install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare -p msprobe.diagnose \
 	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping -p msprobe.checks -p msprobe.readiness \
-	    -p msprobe.monitor_convert -p msprobe.precheck -p msprobe.report
+	    -p msprobe.monitor_convert -p msprobe.precheck -p msprobe.report -p msprobe.report_verb
 
 #   make format   put the sources into the form that lint asks for
 format: $(TOOLS)

@@ -3,23 +3,30 @@
 Checkpoints are another command's.
 """
 
+import logging
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from shlex import quote
+from time import strftime
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.report.file import Report
 from msprobe.store.detect import is_checkpoint, kind_of
 
+from .jobs.report import report_of as report_of_dumps
 from .jobs.run import run_request
 from .jobs.summary import RequestResult
 from .request import Request
 from .rl.compare import compare_flows, compare_steps, roots_by_step
+from .rl.report import report_of_flows
 from .rl.result import FlowResult, Stepwise
 from .rl.stages import ITSELF, is_root, root_of
 
 
-def compare_paths(request: Request) -> RequestResult | FlowResult | Stepwise:
-    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`.
+def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult | FlowResult | Stepwise:
+    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. Of dumps it is told,
+    as loud as that, what is compared and written.
 
     UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
     counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
@@ -33,12 +40,26 @@ def compare_paths(request: Request) -> RequestResult | FlowResult | Stepwise:
             return compare_steps(request, target, golden)
     if not roots:
         try:
-            return run_request(request)
+            return run_request(request, loud)
         except DumpError:
             _refuse_checkpoints(paths)
             raise
     _refuse_calibrating(request)
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
+
+
+def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -> Report:
+    """The report of a result whose request asked for `html`."""
+    if isinstance(result, RequestResult):
+        return report_of_dumps(result, request)
+    return report_of_flows(result, request)
+
+
+def new_report(folder: Path) -> Path:
+    """A path in the output folder that nothing has yet: `compare_report_{time}.html`."""
+    stem = f"compare_report_{strftime('%Y%m%d%H%M%S')}"
+    paths = (folder / f"{stem}{f'_{number}' if number > 1 else ''}.html" for number in count(1))
+    return next(path for path in paths if not path.exists())
 
 
 def _refuse_calibrating(request: Request) -> None:

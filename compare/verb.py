@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import visible
+from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.report.file import check_page
 
 from .request import FORMATS, Request, limits_named, read_compare_json
 
@@ -89,6 +90,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     report.add_argument("--format", choices=FORMATS, help="default: xlsx")
     report.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
+    report.add_argument(
+        "--html", action="store_true", help="also write a page that shows all of it: compare_report_TIME.html"
+    )
     report.add_argument("-s", "--stack_mode", action="store_true", help="show the column of call stacks")
     report.add_argument("-hl", "--highlight", action="store_true", help="colour whole rows by msprobe 8.1's rules too")
     report.add_argument("-c", "--compare_only", action="store_true", help="with -i: write no advisor text")
@@ -111,9 +115,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .dispatch import compare_paths  # here: the help of the command is there before numpy is
+    from .dispatch import compare_paths, new_report, report_of  # here: the help of the command is there before numpy is
 
+    if request.html:
+        check_page()
     result = compare_paths(request)
+    if request.html:
+        path = new_report(request.output)
+        report_of(result, request).write(path)
+        logger.info("the report is in %s", path)
     for line in result.lines():
         print(visible(line))
     return 0 if result.is_clean or request.exit_zero else 1
@@ -165,6 +175,7 @@ def request_of(args: argparse.Namespace) -> Request:
         resume=not args.no_resume,
         limits=limits,
         calibrate=Path(args.calibrate) if args.calibrate else None,
+        html=args.html,
     )
 
 

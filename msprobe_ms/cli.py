@@ -56,6 +56,7 @@ VERBS = {
     "nan_analyze": Verb("msprobe.checks.nonfinite.verb", "the same as overflow_check, by its older name"),
     "op_generate": Verb("msprobe.precheck.op_generate_verb", "write a script that runs one API of a dump"),
     "overflow_check": Verb("msprobe.checks.nonfinite.verb", "name the first call that made NaN or infinities"),
+    "report": Verb("msprobe.report_verb.verb", "write one page that shows a comparison, a monitor or a dump"),
     "repro": Verb("msprobe.precheck.repro_verb", "write a script that reproduces one recorded call"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "run_ut": Verb("msprobe.precheck.verb", "the same as acc_check, by its older name"),

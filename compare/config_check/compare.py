@@ -40,8 +40,8 @@ class Compared:
         return all(outcome.level is Level.PASS for outcome in self.outcomes)
 
 
-def compare_packs(bench: Path, cmp: Path, output: Path) -> Compared:
-    """Compare, and write `result.xlsx` below `output`; an older one is replaced.
+def compare_packs(bench: Path, cmp: Path, output: Path, watch: Callable[[Row], object] | None = None) -> Compared:
+    """Compare, and write `result.xlsx` below `output`; an older one is replaced. `watch` receives every row.
 
     DumpError where a side cannot be read or is not trusted, UsageError where the output cannot be written.
     """
@@ -54,16 +54,18 @@ def compare_packs(bench: Path, cmp: Path, output: Path) -> Compared:
             outcome = Outcome(checker, _one_sided(checker, ours, theirs))
             outcomes.append(outcome)
             if outcome.one_sided is OneSided.NO:
-                rows = _taken(outcome, _ROWS[checker](ours, theirs, frameworks))
+                rows = _taken(outcome, _ROWS[checker](ours, theirs, frameworks), watch)
                 book.add(checker.value, COLUMNS[checker], rows)
         book.add(SUMMARY, SUMMARY_COLUMNS, summary_rows(outcomes), at_front=True)
         book.save(output / RESULT)
     return Compared(bench, cmp, tuple(outcomes), output / RESULT)
 
 
-def _taken(outcome: Outcome, rows: Iterator[Row]) -> Iterator[Any]:
+def _taken(outcome: Outcome, rows: Iterator[Row], watch: Callable[[Row], object] | None) -> Iterator[Any]:
     for row in rows:
         outcome.take(row, KEPT)
+        if watch is not None:
+            watch(row)
         yield cells_of(row), row.level.value
 
 

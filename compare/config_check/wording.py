@@ -18,7 +18,7 @@ def lines(compared: Compared, top: int) -> Iterator[str]:
     for outcome in compared.outcomes:
         words = remark(outcome)
         yield f"{outcome.checker.value}: {outcome.level.value}" + f" ({words})" * bool(words)
-    rows = _by_importance(compared)
+    rows = by_importance(compared)
     shown = rows[: max(top, 1)]
     if (more := _count(compared) - len(shown)) > 0:
         yield f"{more} more rows: {compared.result}"
@@ -37,7 +37,7 @@ def _answer(compared: Compared, rows: list[Row]) -> str:
     return f"pass: nothing that matters differs between {sides}"
 
 
-def _by_importance(compared: Compared) -> list[Row]:
+def by_importance(compared: Compared) -> list[Row]:
     """The rows that were kept, the likeliest explanation first."""
     found = [(outcome, row) for outcome in compared.outcomes for row in outcome.worst]
 

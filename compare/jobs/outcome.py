@@ -26,15 +26,17 @@ from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
-from msprobe.compare.tables.console import lines, watch, write_advice
+from msprobe.compare.tables.console import lines, notes, watch, write_advice
 from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
 from msprobe.compare.tables.sheet import described, summary, write_sheet
+from msprobe.compare.units.unit import PackedUnit, budget, unit_of
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
+from msprobe.report.fragment import fragment
 from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Calls, Dump
@@ -152,7 +154,8 @@ class Task:
     """A job with everything that its worker needs; `table` is where the answer goes, with its suffix.
 
     `workers` and `scheduler` are for what can be shared within this job. One of many also tells what the search over
-    ranks needs. `before` and `after` are the jobs of the same place in the steps around it.
+    ranks needs. `before` and `after` are the jobs of the same place in the steps around it. `in_report` is how many
+    bytes of details its unit of a report may have.
     """
 
     job: Job
@@ -163,6 +166,7 @@ class Task:
     is_one_of_many: bool = False
     before: tuple[Job, ...] = ()
     after: tuple[Job, ...] = ()
+    in_report: int = budget(1)
 
 
 def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
@@ -170,7 +174,8 @@ def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], worke
     if len(jobs) == 1:
         return [Task(jobs[0], request, paths[0], request.workers or 0, request.scheduler)]
     placed = zip(jobs, paths, around(jobs), strict=True)
-    return [Task(job, request, path, workers, "", True, before, after) for job, path, (before, after) in placed]
+    most = budget(len(jobs))
+    return [Task(job, request, path, workers, "", True, before, after, most) for job, path, (before, after) in placed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,8 @@ class Outcome:
     where the table is on `host`, `sides` says what was read. `rank_summary` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
     why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
-    up to where differences were noise, where that was judged. `survey` is there where the request asks for it.
+    up to where differences were noise, where that was judged. `notes` is what the console says besides findings.
+    `survey` and `unit` (of a report) are there where the request asks for them.
     """
 
     label: str = ""
@@ -203,6 +209,8 @@ class Outcome:
     runs: tuple[str, str] = ("", "")
     limits: str = ""
     survey: Survey | None = None
+    notes: tuple[str, ...] = ()
+    unit: PackedUnit | None = field(default=None, repr=False)
 
     @property
     def judged(self) -> int:
@@ -213,6 +221,15 @@ class Outcome:
     def first(self) -> Finding | None:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
+
+    def _repr_html_(self) -> str:
+        """The answer of this job, for a notebook."""
+        state = "differs" if self.findings else "clean" if self.is_clean else "unjudged"
+        line = f"not compared: {self.failed}" if self.failed else self.lines[-1] if self.lines else ""
+        facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", self.limits)]
+        facts += [(f"{number} unjudged", cause.value) for cause, number in self.unjudged.items()]
+        rows = [(each.name, each.cell, each.kind.value, max(each.receivers, 0)) for each in self.findings]
+        return fragment(state, line, facts, ("beginning", "cell", "kind", "later calls that received it"), rows)
 
 
 def failure(job: Job, reason: str) -> Outcome:
@@ -264,6 +281,7 @@ def compare_single(task: Task) -> Outcome:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
+    rank_summary = summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None
     return Outcome(
         job.label,
         comparison.mode,
@@ -277,11 +295,13 @@ def compare_single(task: Task) -> Outcome:
         str(task.table),
         socket.gethostname(),
         f"target: {described(target)}; golden: {described(golden)}",
-        summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
+        rank_summary,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
         limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
         survey=survey(comparison, located) if request.survey else None,
+        notes=tuple(notes(comparison)),
+        unit=unit_of(comparison, located, rank_summary, job.target.family, task.in_report) if request.html else None,
     )
 
 

@@ -52,7 +52,7 @@ class RequestResult:
         if not wrong:
             return None
         earliest = min(wrong, key=_order)
-        for group, outcomes in sorted(_ranks(self).items()):
+        for group, outcomes in sorted(ranks_of(self).items()):
             if group[:2] == _group(earliest) and earliest in outcomes.values():
                 named = (outcomes[first.rank] for first in first_over_ranks(_stories(outcomes)))
                 return min((o for o in named if o.first), key=_order, default=earliest)
@@ -129,14 +129,14 @@ def write_first_over_ranks(path: Path, result: RequestResult) -> None:
 
     Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
     """
-    for (step, _, _), outcomes in sorted(_ranks(result).items()):
+    for (step, _, _), outcomes in sorted(ranks_of(result).items()):
         if found := first_over_ranks(_stories(outcomes)):
             write_text(path, as_objects(found, None if step < 0 else step))
             return
     write_text(path, {})
 
 
-def _ranks(result: RequestResult) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
+def ranks_of(result: RequestResult) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
     """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
     found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
     for outcome in result.outcomes:

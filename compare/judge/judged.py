@@ -15,9 +15,10 @@ from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
+from msprobe.report.fragment import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
-from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
+from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, statistic
 from .wording import say_statistic, sentences
 
 Mode = Literal["tensor", "statistics", "digest"]
@@ -30,6 +31,8 @@ NO_CAUSE = len(CAUSES)
 
 _PASS = GRADES.index("pass")
 _INPUTS = [INPUT, PARAMETERS]
+
+_MANY = 20  # records that a notebook shows
 
 
 class Judged:
@@ -238,6 +241,20 @@ class Comparison:
             else:
                 found.append(self.explain(row).reason)
         return found
+
+    def _repr_html_(self) -> str:
+        """The counts, and the records that differ, for a notebook."""
+        counts = self.counts
+        differing = counts["warning"] + counts["error"]
+        state = "differs" if differing else "clean" if self.is_clean else "unjudged"
+        line = f"{self.mode} compared: {count(counts)}"
+        facts = [("target", self.target.where), ("golden", self.golden.where)]
+        facts += [(f"{number} unjudged", cause.value) for cause, number in self.unjudged.items()]
+        wrong = np.flatnonzero(np.isin(self.grades, (GRADES.index("warning"), GRADES.index("error")))).tolist()
+        rows = [(self.pairs.pair(row).record.name, GRADES[self.grades[row]], self.reason(row)) for row in wrong[:_MANY]]
+        if differing > len(rows):
+            facts.append(("shown", f"the first {len(rows)} of {differing}"))
+        return fragment(state, line, facts, ("record", "verdict", "reason"), rows)
 
     def judged(self, row: int) -> Judged:
         """One pair of records with its verdict and reason."""

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from msprobe.base.log import few
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.judge.wording import sentences
+from msprobe.report.fragment import fragment
 
 
 class Rule(Enum):
@@ -284,6 +287,19 @@ class Finding:
     at: int = 0
     hidden: tuple[str, ...] = ()
     beyond: Beyond | None = None
+
+    def _repr_html_(self) -> str:
+        """What was found, for a notebook."""
+        place = f"{self.file}:{self.line}" if self.file else ""
+        facts: list[tuple[str, object]] = [("cell", self.cell), ("line", place), ("verdict", self.grade)]
+        difference = getattr(self.evidence, "difference", None)
+        if isinstance(difference, Difference):
+            facts += [("differs", difference.place), ("because", sentences(difference.reasons))]
+        names = getattr(self.evidence, "names", ()) or getattr(self.evidence, "others", ())
+        facts += [("concerned", few(names, 8)), ("later calls that received it", max(self.receivers, 0) or "")]
+        if self.beyond is not None:
+            facts.append(("within tolerance here", f"{self.beyond.grade} at {self.beyond.name}"))
+        return fragment("differs", f"{self.name}: {self.kind.value}", facts)
 
     @property
     def is_from_outside(self) -> bool:

@@ -17,6 +17,7 @@ from .finding import (
     Difference,
     Evidence,
     Finding,
+    FindingKind,
     Missing,
     OtherCall,
     Parameters,
@@ -128,6 +129,22 @@ def kind(finding: Finding) -> str:
     if isinstance(finding.evidence, Between):
         return f"{finding.kind.value} {finding.evidence.after or 'the start'} and {finding.name} in {finding.cell}"
     return finding.kind.value
+
+
+_LOOK = {
+    FindingKind.COMPUTES: "at the call and its settings; where the settings agree, at the kernel that runs it",
+    FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
+    FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
+    FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
+    FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
+    FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+    FindingKind.UNKNOWN: "at what was left out of the collection",
+}
+
+
+def where_to_look(found: FindingKind) -> str:
+    """Where a person looks next, by the kind of a finding, when no collection says more."""
+    return _LOOK[found]
 
 
 def short(finding: Finding) -> str:

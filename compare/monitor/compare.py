@@ -8,7 +8,7 @@ from msprobe.base.errors import UsageError
 from msprobe.store.monitor.table import Output
 
 from .band import LIMITS, Bands, Basis, bands, is_large, is_passing, steps_left
-from .deviations import UPDATE, Deviations, deviations
+from .deviations import UPDATE, Deviations, band_around, deviations
 from .finding import Curve, Finding, Result
 from .locate import Locator
 from .pairing import pair_outputs
@@ -17,10 +17,12 @@ Array = np.ndarray[Any, Any]
 
 _AROUND = 100  # steps before and behind that a curve shows
 _CURVES = 6
+_LAST = 400  # steps that a curve shows where nothing was found
 
 
-def compare_outputs(a: Output, b: Output, clean: Output | None = None) -> Result:
-    """Where `a` leaves the band around `b`, the trusted one. `clean`: another correct run of B's training.
+def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, targets: int = 0) -> Result:
+    """Where `a` leaves the band around `b`, the trusted one. `clean`: another correct run of B's training. `targets`:
+    the curves of so many others are given too, those that are furthest outside first.
 
     UsageError where the sides have nothing in common.
     """
@@ -55,6 +57,7 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None) -> Result
         lost_ranks=paired.lost_ranks,
         notes=(*(f"A: {note}" for note in a.notes), *(f"B: {note}" for note in b.notes)),
         curves=_curves(finding, measured, how),
+        further=_further(finding, measured, how, targets),
     )
 
 
@@ -91,22 +94,49 @@ def _curves(finding: Finding | None, measured: list[Deviations], how: Bands) -> 
     found: list[Curve] = []
     for d in measured:
         if d.kind == finding.kind and finding.target in d.names:
-            row = d.names.index(finding.target)
-            at = int(np.searchsorted(d.step, finding.step))
-            first, last = max(0, at - _AROUND), min(len(d.step), at + _AROUND)
-            limit = how.limit(d, first, last)[row]
-            part = slice(first, last)
-            curve = Curve(
-                d.rank,
-                d.kind,
-                d.statistic,
-                finding.target,
-                d.step[part],
-                d.a[row, part],
-                d.b[row, part],
-                d.value[row, part],
-                limit,
-            )
+            curve = _curve(d, d.names.index(finding.target), how, *_around(d, finding))
             is_first = d.statistic == finding.statistic and d.rank == finding.ranks[0]
             found.insert(0, curve) if is_first else found.append(curve)
     return tuple(found[:_CURVES])
+
+
+def _around(of: Deviations, finding: Finding | None) -> tuple[int, int]:
+    """The columns around a finding; without one the last ones."""
+    if finding is None:
+        return max(0, len(of.step) - _LAST), len(of.step)
+    at = int(np.searchsorted(of.step, finding.step))
+    return max(0, at - _AROUND), min(len(of.step), at + _AROUND)
+
+
+def _curve(of: Deviations, row: int, how: Bands, first: int, last: int) -> Curve:
+    part = slice(first, last)
+    limit = how.limit(of, first, last)[row]
+    sides = of.a[row, part], of.b[row, part]
+    band = band_around(of, row, part, limit)
+    return Curve(
+        of.rank, of.kind, of.statistic, of.names[row], of.step[part], *sides, of.value[row, part], limit, *band
+    )
+
+
+def _further(finding: Finding | None, measured: list[Deviations], how: Bands, most: int) -> tuple[Curve, ...]:
+    """The curves of other targets, of each in the statistic that is furthest outside its band where that was found."""
+    found: dict[tuple[str, str], tuple[float, Deviations, int]] = {}
+    for d in measured if most else ():
+        first, last = _around(d, finding)
+        if first == last:
+            continue
+        limit = how.limit(d, first, last)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.abs(d.value[:, first:last]) / limit
+        share[d.value[:, first:last] == 0] = 0.0
+        column = None if finding is None else int(np.searchsorted(d.step[first:last], finding.step))
+        is_there = column is not None and column < last - first
+        shares = share[:, column] if is_there else np.nan_to_num(share, nan=0.0).max(axis=1)
+        for row, name in enumerate(d.names):
+            far = float(np.nan_to_num(shares[row], nan=0.0))
+            if (finding is None or (d.kind, name) != (finding.kind, finding.target)) and far >= found.get(
+                (d.kind, name), (0.0,)
+            )[0]:
+                found[d.kind, name] = far, d, row
+    chosen = sorted(found.values(), key=lambda one: -one[0])[:most]
+    return tuple(_curve(d, row, how, *_around(d, finding)) for _, d, row in chosen)

@@ -76,6 +76,32 @@ def deviations(paired: Paired) -> Iterator[Deviations]:
                 yield from _update(before[statistic], after[statistic])
 
 
+def band_around(of: Deviations, row: int, part: slice, limit: Array) -> tuple[Array, Array]:
+    """Between which numbers of A the deviation of a target stays within `limit`; nan where that is not known."""
+    b = of.b[row, part]
+    if of.statistic in _NORMS and of.kind != UPDATE:
+        return np.asarray(b * np.exp(-limit)), np.asarray(b * np.exp(limit))
+    scale = _scale_of(of, row, part)
+    return b - limit * scale, b + limit * scale
+
+
+def _scale_of(of: Deviations, row: int, part: slice) -> Array:
+    """What the differences of a target were divided by: by the deviations, or what their resolution was made of; where
+    neither tells, that of the steps around."""
+    if of.statistic in _PLAIN and of.kind != UPDATE:
+        return np.ones(of.step[part].shape)
+    a, b, value, resolution = (each[row, part] for each in (of.a, of.b, of.value, of.resolution))
+    with np.errstate(all="ignore"):
+        scale = np.abs((a - b) / value)
+        unit = np.maximum(np.abs(b) * of.grain, of.decimal)
+        if of.kind != UPDATE and of.statistic not in SHARES:
+            scale = np.where(np.isfinite(scale) & (scale > 0), scale, unit / resolution)
+    known = np.isfinite(scale) & (scale > 0)
+    if known.any() and not known.all():
+        scale = np.where(known, scale, np.interp(np.arange(len(scale)), np.flatnonzero(known), scale[known]))
+    return np.asarray(np.where(np.isfinite(scale) & (scale > 0), scale, np.nan))
+
+
 def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
     common = [name for name in table.b.statistics if name in table.a.statistics]
     shape = len(table.names), len(table.step)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.log import few
+from msprobe.report.fragment import fragment
 from msprobe.store.monitor.layout import Stage
 
 from .band import Basis
@@ -37,7 +39,8 @@ class Cause(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One series around a finding: both sides, the deviation and the half width of its band."""
+    """One series around a finding: both sides, the deviation and the half width of its band, and that band around B in
+    the series' own unit."""
 
     rank: int
     kind: str
@@ -48,6 +51,8 @@ class Curve:
     b: Array
     value: Array
     limit: Array
+    low: Array
+    high: Array
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,8 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back."""
+    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back.
+    `further` are the curves of other targets, where they were asked for."""
 
     target: str
     golden: str
@@ -112,6 +118,23 @@ class Result:
     lost_ranks: dict[str, tuple[int, ...]]
     notes: tuple[str, ...]
     curves: tuple[Curve, ...]
+    further: tuple[Curve, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The answer, for a notebook."""
+        found, steps = self.finding, f"{self.steps[0]} to {self.steps[-1]}" if self.steps else ""
+        facts: list[tuple[str, object]] = [("A", self.target), ("B", self.golden), ("steps", steps)]
+        facts.append(("the band", self.basis.value))
+        if found is None:
+            state = "clean" if self.is_clean else "unjudged"
+            line = "nothing left its band" if self.is_clean else "nothing could be judged"
+        else:
+            state, line = "differs", f"first divergence: {found.stage.value} of {found.target} at step {found.step}"
+            facts += [("ranks", few(found.ranks, 8)), ("what it means", found.cause.value)]
+            facts += [(f"{found.statistic} of A", found.a), (f"{found.statistic} of B", found.b)]
+            facts.append(("behind it in the backward pass agrees", found.agreeing))
+        rows = [(one.kind, one.stage.value, one.left, one.targets) for one in self.stages]
+        return fragment(state, line, facts, ("kind", "stage", "left", "targets"), rows)
 
     @property
     def is_clean(self) -> bool:

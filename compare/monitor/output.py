@@ -17,11 +17,13 @@ from .finding import Result
 from .next_dump import next_dump
 from .page import page
 from .pictures import draw
+from .report import report_of
 from .wording import answer
 
 SUMMARY = "monitor_compare.json"
 CONFIGURATION = "next_dump.json"
 PAGE = "monitor_compare.html"
+REPORT = "monitor_report.html"
 PICTURE = "monitor_compare.png"
 
 
@@ -48,9 +50,17 @@ def write(result: Result, folder: Path) -> list[Path]:
     return written
 
 
+def write_report(result: Result, folder: Path, command: str) -> Path:
+    """Write the page that shows everything; gives its path."""
+    path = folder / REPORT
+    report_of(result, command).write(path)
+    return path
+
+
 def as_object(result: Result) -> dict[str, object]:
     """All fields of the answer but its curves; what is no number is null."""
-    found = {field.name: _plain(getattr(result, field.name)) for field in fields(result) if field.name != "curves"}
+    shown = (field.name for field in fields(result) if field.name not in ("curves", "further"))
+    found = {name: _plain(getattr(result, name)) for name in shown}
     steps = result.steps
     found["steps"] = {"first": steps[0], "last": steps[-1], "count": len(steps)}
     configuration = None if result.finding is None else next_dump(result.finding, result.ranks)

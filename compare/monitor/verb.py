@@ -12,7 +12,9 @@ import argparse
 import json
 from pathlib import Path
 
+from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
+from msprobe.report.file import check_page
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +25,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output_path", metavar="FOLDER", help="write the answer as JSON and as a page there, with curves"
     )
+    parser.add_argument(
+        "--html", action="store_true", help="with -o: also write monitor_report.html there, a page with all curves"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of standard output; default: text")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
 
@@ -32,13 +37,21 @@ def run(args: argparse.Namespace) -> int:
     from msprobe.store.monitor.reader import read_output  # here: the help of the command is there before numpy is
 
     from .compare import compare_outputs
-    from .output import as_object, write
+    from .output import as_object, write, write_report
+    from .report import TARGETS, command_of
     from .wording import lines
 
+    if args.html:
+        if not args.output_path:
+            raise UsageError("--html writes into the folder of -o; give -o FOLDER too")
+        check_page()
     a, b = read_output(Path(args.target)), read_output(Path(args.golden))
     clean = read_output(Path(args.calibrate)) if args.calibrate else None
-    result = compare_outputs(a, b, clean)
+    result = compare_outputs(a, b, clean, targets=TARGETS if args.html else 0)
     written = write(result, Path(args.output_path)) if args.output_path else []
+    if args.html:
+        command = command_of(args.target, args.golden, args.calibrate or "")
+        written.append(write_report(result, Path(args.output_path), command))
     if args.format == "json":
         print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
     else:

@@ -173,14 +173,15 @@ def write_down(result: FlowResult, output: Path, form: Format, second: str) -> N
         make_folder(output / FOLDER)
         for tag, part in groupby(result.keys.rows, key=lambda row: row.key.tag):
             write_table(output / FOLDER / f"{stem_of(tag)}.{form}", OF_KEY, rows_of_key(part), form)
-        write_table(output / f"compare_flow_keys_{second}.{form}", OF_KEYS, _rows(result.walked), form)
+        write_table(output / f"compare_flow_keys_{second}.{form}", OF_KEYS, rows_of_walk(result.walked), form)
     if result.configurations.count:
         path = output / f"compare_flow_configurations_{second}.{form}"
         write_table(path, OF_SETTINGS, rows_of_settings(result.configurations), form)
     write_text(summary(output, second), _whole(result, output))
 
 
-def _rows(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
+def rows_of_walk(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
+    """The rows of the table of keys."""
     for seen in walked:
         item = seen.item
         if item.kind == "key":

@@ -30,6 +30,17 @@ BLIND: dict[Mode, str] = {
 
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
+    yield from notes(comparison)
+    later = beginnings(located)
+    for finding in later[: max(top, 0)]:
+        yield f"next: {beginning(finding)}"
+    if len(later) > top:
+        yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
+    yield ": ".join(answer(comparison, located))
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     yield from left_open(judged, comparison.unjudged, [comparison.mode])
@@ -38,12 +49,6 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
         yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
-    later = beginnings(located)
-    for finding in later[: max(top, 0)]:
-        yield f"next: {beginning(finding)}"
-    if len(later) > top:
-        yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
-    yield ": ".join(answer(comparison, located))
 
 
 def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:

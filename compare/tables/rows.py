@@ -5,7 +5,7 @@ The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdic
 no memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -45,6 +45,26 @@ def rows(
     stop = len(comparison.grades) if stop is None else stop
     for at in range(start, stop, _STRETCH):
         yield from made.stretch(at, min(at + _STRETCH, stop))
+
+
+def rows_of(comparison: Comparison, located: Located, parts: Iterable[range]) -> Iterator[Row]:
+    """The rows of some stretches of pairs, without the column of call stacks."""
+    made = _Rows(comparison, located, False)
+    for start, stop in _joined(parts):
+        yield from made.stretch(start, stop)
+
+
+def _joined(parts: Iterable[range]) -> Iterator[tuple[int, int]]:
+    """The stretches, those that follow each other as one."""
+    start = stop = -1
+    for part in parts:
+        if part.start != stop:
+            if start < stop:
+                yield start, stop
+            start = part.start
+        stop = part.stop
+    if start < stop:
+        yield start, stop
 
 
 class _Rows:

@@ -9,8 +9,7 @@ from msprobe.base.log import few, visible
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
-from msprobe.compare.locate.finding import FindingKind
-from msprobe.compare.locate.wording import full, short
+from msprobe.compare.locate.wording import full, short, where_to_look
 from msprobe.compare.rl.wording import setting
 from msprobe.compare.tables.console import BLIND
 from msprobe.compare.tables.json_file import as_object as finding_as_object
@@ -83,18 +82,6 @@ _SKIPPED = {
     Skipped.NOT_THIS_STEP: "it does not hold the step of the answer",
     Skipped.NOT_NEEDED: "not needed for the answer",
 }
-
-
-_LOOK = {
-    FindingKind.COMPUTES: "at the call and its settings; where the settings agree, at the kernel that runs it",
-    FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
-    FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
-    FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
-    FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
-    FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
-    FindingKind.UNKNOWN: "at what was left out of the collection",
-}
-"""Where a person looks next, by the kind of the finding, when no collection says more."""
 
 
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
@@ -300,7 +287,7 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
         yield "none: what to do stands with the answer"
     else:
         yield "none needed: these records say all that a collection can say of this call"
-        yield f"look {_LOOK[located.finding.kind]}"
+        yield f"look {where_to_look(located.finding.kind)}"
 
 
 def _purpose(found: NextCollection) -> str:

@@ -63,16 +63,16 @@ class Files:
         names = (result.name.replace("result", kind, 1) for kind in ("details", "skipped"))
         return cls(result, *(result.parent / name for name in names))
 
+    def beside_result(self, kind: str, suffix: str) -> Path:
+        """A further file of the check, by the name of its results."""
+        return self.result.with_name(f"{self.result.stem.replace('result', kind, 1)}{suffix}")
+
     def append(self, checked: Checked) -> None:
         """The rows of one API, that of the results last: who resumes takes the API for done when it is there."""
         details = [detail_row(direction, output) for direction in checked.directions for output in direction.outputs]
-        skipped = [
-            (guard(checked.name), direction.direction, direction.skipped.why.value, guard(direction.skipped.detail))
-            for direction in checked.directions
-            if direction.skipped is not None
-        ]
         with writing(self.result.parent):
-            for file, rows in ((self.details, details), (self.skipped, skipped), (self.result, [result_row(checked)])):
+            skipped, result = skipped_rows(checked), [result_row(checked)]
+            for file, rows in ((self.details, details), (self.skipped, skipped), (self.result, result)):
                 if rows:
                     _append(file, "".join(map(_line, rows)))
 
@@ -115,6 +115,15 @@ def result_row(checked: Checked) -> tuple[str, ...]:
             if output.judgement.status in (Status.ERROR, Status.WARNING)
         ]
     return (guard(checked.name), *cells, guard("; ".join(words)))
+
+
+def skipped_rows(checked: Checked) -> list[tuple[str, ...]]:
+    """A row for each direction of an API that was not checked."""
+    return [
+        (guard(checked.name), direction.direction, direction.skipped.why.value, guard(direction.skipped.detail))
+        for direction in checked.directions
+        if direction.skipped is not None
+    ]
 
 
 def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:

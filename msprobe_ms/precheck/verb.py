@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
+from msprobe.report.file import check_page
 
 if TYPE_CHECKING:
     from msprobe.store.record import Dump
@@ -55,6 +56,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="execute calls of a dump of task tensor again on the current device; by default its outputs are judged",
     )
     parser.add_argument("--seed", type=int, default=42, help="of drawn inputs; default: 42")
+    parser.add_argument(
+        "--html",
+        action="store_true",
+        help="also write a page that shows all of it, beside the results: *_report_*.html",
+    )
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; default: one for each core")
 
 
@@ -68,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     from .tables import Files
 
     devices = _devices(args.device)
+    if args.html:
+        check_page()
     if args.workers < 0:
         raise UsageError(f"--workers must be 0 (one for each core) or more, not {args.workers}")
     file = find(Path(args.api_info_file))
@@ -89,7 +97,14 @@ def run(args: argparse.Namespace) -> int:
             files.append(checked)
             found.append(checked)
     place = {api.name: at for at, api in enumerate(apis)}
-    return report(sorted(found, key=lambda each: place[each.name]), str(files.result), str(files.details))
+    found.sort(key=lambda each: place[each.name])
+    if args.html:
+        from .report import report_of  # here, as above
+
+        path = files.beside_result("report", ".html")
+        report_of(found, dump, args.api_info_file).write(path)
+        logger.info("the report is in %s", path)
+    return report(found, str(files.result), str(files.details))
 
 
 def _devices(given: list[int]) -> tuple[int, ...]:
@@ -137,7 +152,7 @@ def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -
 def report(found: "list[Checked]", result: str, details: str) -> int:
     """Print how it went; gives the exit code."""
     from .judge import Status
-    from .wording import message
+    from .wording import answer, sentence, wrong_outputs
 
     every = [(checked, direction) for checked in found for direction in checked.directions]
     counts = Counter(direction.status for _, direction in every)
@@ -153,17 +168,12 @@ def report(found: "list[Checked]", result: str, details: str) -> int:
     skipped = Counter(d.skipped.why.value for _, d in every if d.skipped is not None)
     for why, count in skipped.most_common(_SHOWN):
         print(f"  {count:6d}  skipped  {why}")
-    wrong = [
-        f"{output.name}: {message(output)}"
-        for _, direction in every
-        for output in direction.outputs
-        if output.judgement.status is Status.ERROR
-    ]
-    for line in wrong[:_SHOWN]:
-        print(visible(f"error: {line}"))
+    wrong = wrong_outputs(found)
+    for output in wrong[:_SHOWN]:
+        print(visible(f"error: {sentence(output)}"))
     if len(wrong) > _SHOWN:
         print(f"and {len(wrong) - _SHOWN} more")
     print(visible(f"results: {result}"))
     print(visible(f"details: {details}"))
-    print(visible(f"first wrong output: {wrong[0] if wrong else 'none'}"))
+    print(visible(answer(wrong)))
     return 1 if wrong else 0

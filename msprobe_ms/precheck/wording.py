@@ -1,7 +1,9 @@
 """The sentences of a check."""
 
-from .check import Output, Skipped
-from .judge import Reason
+from collections.abc import Iterable, Sequence
+
+from .check import Checked, Output, Skipped
+from .judge import Reason, Status
 from .standards import Criterion
 
 _COMPARED = {
@@ -30,6 +32,22 @@ def message(output: Output) -> str:
     largest = output.measures.max_absolute
     error = f"; max abs error {largest:.3g}" if largest == largest else ""
     return f"{judgement.reason.value}{': ' if numbers else ''}{numbers}{error}"
+
+
+def wrong_outputs(found: Iterable[Checked]) -> list[Output]:
+    """All outputs in error, in the order of the calls."""
+    directions = (direction for checked in found for direction in checked.directions)
+    return [output for each in directions for output in each.outputs if output.judgement.status is Status.ERROR]
+
+
+def answer(wrong: Sequence[Output]) -> str:
+    """The last line, of the outputs that are wrong."""
+    return f"first wrong output: {sentence(wrong[0]) if wrong else 'none'}"
+
+
+def sentence(output: Output) -> str:
+    """`NAME: what is said of it`."""
+    return f"{output.name}: {message(output)}"
 
 
 def skipped_message(skipped: Skipped) -> str:

@@ -4,7 +4,8 @@ import base64
 import json
 import math
 import zlib
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 MARK = "<!-- msprobe report data -->"
@@ -14,28 +15,58 @@ MARK = "<!-- msprobe report data -->"
 def plain(value: Any) -> Any:
     """An object of `document` as JSON's types: members that hold their default are left out, numbers that are not
     finite are texts."""
-    if is_dataclass(value):
-        held = ((each, getattr(value, each.name)) for each in fields(value))
-        return {
-            each.name: plain(one)
-            for each, one in held
-            if each.name == "version" or each.default is MISSING or one != each.default
-        }
-    if isinstance(value, float) and not math.isfinite(value):
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
+    if is_dataclass(value):
+        held = ((name, getattr(value, name), default) for name, default in _members(type(value)))
+        return {name: plain(one) for name, one, default in held if name == "version" or one != default}
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
     return value
 
 
+@cache
+def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The members of a class with their defaults; those without one have a default that equals nothing."""
+
+    def default_of(each: "Field[Any]") -> Any:
+        return each.default if each.default_factory is MISSING else each.default_factory()
+
+    return tuple((each.name, default_of(each)) for each in fields(kind))
+
+
+def text_of(value: Any) -> bytes:
+    """An object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 has not, is written as JSON escapes
+    it."""
+    made = plain(value)
+    text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(made, separators=(",", ":")).encode()
+
+
+def packed(text: bytes) -> bytes:
+    """A JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
+    return base64.b64encode(zlib.compress(text, 6))
+
+
 def encoded(value: Any) -> bytes:
-    """A chunk: JSON, compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
-    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 6))
+    """A chunk that holds an object of `document`."""
+    return packed(text_of(value))
 
 
 def element(number: int, chunk: bytes) -> bytes:
     """The element of the page that holds a chunk; a browser runs nothing in it."""
     return b'<script type="text/plain" id="chunk-%d">%b</script>\n' % (number, chunk)
+
+
+def unpacked(chunk: bytes) -> Any:
+    """What a chunk holds, as JSON's types."""
+    return json.loads(zlib.decompress(base64.b64decode(chunk)))

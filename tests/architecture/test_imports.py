@@ -20,7 +20,7 @@ LAYERS = [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
         *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.precheck"),
     ],
-    ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
+    ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb"],
     ["msprobe.monitor"],
     ["msprobe.monitor_callback"],
     ["msprobe.callbacks", "msprobe.rl"],
@@ -42,6 +42,7 @@ INSIDE_COMPARE = (
     "updates",
     "tables",
     "ranks",
+    "units",
     "run",
     "request",
     "jobs",
@@ -64,6 +65,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.monitor_convert",
     "msprobe.readiness",
     "msprobe.report",
+    "msprobe.report_verb",
 )
 
 IMPORTERS = {

@@ -42,7 +42,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check, print, and say with the exit code how it went."""
-    from .judgement import Status
     from .table import ROWS
 
     names = [row.name for row in ROWS]
@@ -52,12 +51,19 @@ def run(args: argparse.Namespace) -> int:
     this = read_run(Path(args.dump), steps, ranks)
     other = read_run(Path(args.continued), steps, ranks) if args.continued else None
     judged = [(row, list(row.predicate(this, other))) for row in rows]
-    violated = [(row, one) for row, found in judged for one in found if one.status is Status.VIOLATED]
+    violated = violations(judged)
     if args.format == "json":
         print(json.dumps(as_object(judged), ensure_ascii=False, indent=1))
     else:
         _print(judged, violated)
     return 1 if violated and not args.exit_zero else 0
+
+
+def violations(judged: "list[tuple[Invariant, list[Judgement]]]") -> "list[tuple[Invariant, Judgement]]":
+    """What is violated, in the order of the invariants."""
+    from .judgement import Status
+
+    return [(row, one) for row, found in judged for one in found if one.status is Status.VIOLATED]
 
 
 def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
@@ -82,7 +88,7 @@ def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
 
 def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tuple[Invariant, Judgement]]") -> None:
     from .judgement import Status, Why
-    from .wording import sentence
+    from .wording import last_line, sentence
 
     width = max((len(row.name) for row, _ in judged), default=0)
     for row, found in judged:
@@ -103,11 +109,7 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tu
             print(f"{'':<{width}}    {visible(sentence(one))}")
         if len(wrong) > _SHOWN:
             print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")
-    if violated:
-        row, one = violated[0]
-        print(visible(f"first violation: {row.name}: {sentence(one)}"))
-    else:
-        print("first violation: none")
+    print(visible(last_line(violated)))
 
 
 def as_object(judged: "list[tuple[Invariant, list[Judgement]]]") -> dict[str, object]:

@@ -1,8 +1,14 @@
 """Sentences made of judgements. Decisions read their fields, never these."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from msprobe.base.log import few
 
 from .judgement import Judgement
+
+if TYPE_CHECKING:
+    from .table import Invariant
 
 
 def sentence(one: Judgement) -> str:
@@ -13,6 +19,14 @@ def sentence(one: Judgement) -> str:
     ranks = f", rank{'s' * (len(one.ranks) != 1)} {few([str(r) for r in one.ranks])}" if one.ranks else ""
     line = f" ({one.file}:{one.line})" if one.file else ""
     return f"{subject}{cell}{where}{ranks}: {_what(one)}{line}"
+
+
+def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> str:
+    """The last line on standard output."""
+    if not violated:
+        return "first violation: none"
+    row, one = violated[0]
+    return f"first violation: {row.name}: {sentence(one)}"
 
 
 def _what(one: Judgement) -> str:

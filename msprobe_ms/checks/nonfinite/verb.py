@@ -13,7 +13,7 @@ or nothing could be read.
 import argparse
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,17 +137,11 @@ def as_object(answers: Iterable["Answer"], path: Path | None) -> dict[str, objec
     }
 
 
-def _page(answers: Iterable["Answer"], path: Path | None) -> Iterable[str]:
-    from .wording import full
+def _page(answers: Sequence["Answer"], path: Path | None) -> Iterable[str]:
+    from .wording import full, notes
 
-    *before, last = answers
-    if before:
-        where = "" if last.step is None else f", step {last.step} is the first that does" * bool(last.first)
-        yield f"{len(before)} step{'s' * (len(before) != 1)} before hold nothing that is not finite{where}"
-    for rank, why in last.unjudged:
-        yield f"rank {rank} is not judged: {why}"
-    if last.masks:
-        yield f"{last.masks} calls with infinities of which only finite values are made (masks) are not reported"
+    last = answers[-1]
+    yield from notes(answers)
     for origin in last.first[1:]:
         yield f"independent of the first, at the same place: {full(origin)}"
     for origin in last.others[:_OTHERS]:

@@ -1,6 +1,6 @@
 """Sentences made of origins. Decisions read their fields, never these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msprobe.base.log import few
 
@@ -22,6 +22,18 @@ def reason(origin: Origin) -> str:
     if origin.is_absorbed:
         text += "; every call that takes it gives finite values"
     return text
+
+
+def notes(answers: Sequence[Answer]) -> Iterator[str]:
+    """What is said of the steps before the last one, of ranks that could not be judged, and of masks."""
+    *before, last = answers
+    if before:
+        where = "" if last.step is None else f", step {last.step} is the first that does" * bool(last.first)
+        yield f"{len(before)} step{'s' * (len(before) != 1)} before hold nothing that is not finite{where}"
+    for rank, why in last.unjudged:
+        yield f"rank {rank} is not judged: {why}"
+    if last.masks:
+        yield f"{last.masks} calls with infinities of which only finite values are made (masks) are not reported"
 
 
 def last_line(answer: Answer | None) -> str:

@@ -1,0 +1,81 @@
+"""The report of two packs: the answer, and the rows of every checker."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+from msprobe.compare.tables.cells import Cell
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.tables.page import LETTERS, MOST, put_table
+from msprobe.report.document import Answer, Beginning, Head, Side, Table, TableSet
+from msprobe.report.file import Chunks, Report, now, tool
+
+from .compare import Compared, compare_packs
+from .findings import Checker, Level, OneSided, Outcome, Row
+from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, summary_rows
+from .wording import by_importance, lines, sentence
+
+_LISTED = 50
+
+
+def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compared]:
+    """Compare two packs, the workbook going below `output`, and report it; errors as of `compare_packs`."""
+    kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]] = defaultdict(list)
+
+    def watch(row: Row) -> None:
+        rows = kept[row.checker]
+        most = 2 * MOST if row.level in (Level.ERROR, Level.WARNING) else MOST
+        if len(rows) < most:
+            rows.append((tuple(cells_of(row)), LETTERS.get(row.level.value, ".")))
+
+    compared = compare_packs(bench, cmp, output, watch)
+    chunks = Chunks()
+    *notes, line = lines(compared, 0)
+    named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
+    is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
+    state = "clean" if compared.is_clean else "unjudged" if is_open and not named else "differs"
+    head = Head(
+        "config_check",
+        f"{cmp.absolute().name} against {bench.absolute().name}",
+        f"msprobe config_check -c {quote(str(bench))} {quote(str(cmp))}",
+        now(),
+        tool(),
+        Side(str(cmp)),
+        Side(str(bench)),
+        Answer(state, line, named[0] if named else None, tuple(named[1:]), notes=_without_path(notes, compared)),
+        {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level},
+        tables=tuple(_tables(compared, kept, chunks)),
+    )
+    return Report(head, chunks), compared
+
+
+def _without_path(notes: list[str], compared: Compared) -> tuple[str, ...]:
+    """The lines of the checkers; how many rows are in the workbook says the page itself."""
+    return tuple(notes[: len(compared.outcomes)])
+
+
+def _beginning(row: Row) -> Beginning:
+    return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row))
+
+
+def _tables(
+    compared: Compared, kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]], chunks: Chunks
+) -> Iterator[TableSet]:
+    rows = (tuple(cells) for cells, _ in summary_rows(compared.outcomes))
+    yield put_table(chunks, "summary", SUMMARY_COLUMNS, rows, "pass_check")
+    for outcome in compared.outcomes:
+        if outcome.one_sided is OneSided.NO:
+            yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
+
+
+def _table(
+    outcome: Outcome, columns: tuple[Column, ...], rows: list[tuple[tuple[Cell, ...], str]], chunks: Chunks
+) -> TableSet:
+    """The rows of one checker; of very many those that matter, and the first others."""
+    total, title = sum(outcome.counts.values()), outcome.checker.value
+    if total > len(rows):
+        title = f"{title} ({len(rows)} of {total} rows)"
+    titles = tuple(column.title for column in columns)
+    table = Table(titles, tuple(cells for cells, _ in rows), "".join(letter for _, letter in rows))
+    return TableSet(title, chunks.add(table), len(rows))

@@ -1,0 +1,133 @@
+"""The report of a request: the units of its outcomes, and the answer as `summary` prints it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from msprobe.base.log import visible
+from msprobe.base.names import parse
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.wording import where_to_look
+from msprobe.compare.request import Request
+from msprobe.compare.tables.console import causes_of_unjudged, left_open
+from msprobe.compare.units.assembly import Assembly, label_of
+from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
+from msprobe.report.file import Report, now, tool
+
+from .outcome import Outcome
+from .summary import RequestResult, ranks_of
+
+_MOST = 200
+"""Next beginnings, and harmless differences, of all units together."""
+
+
+def report_of(result: RequestResult, request: Request) -> Report:
+    """The report of a result whose request asked for units."""
+    made = Assembly()
+    units = add_outcomes(made, result.outcomes)
+    for outcomes in ranks_of(result).values():
+        of_rank = {rank: units[id(outcome)] for rank, outcome in outcomes.items() if id(outcome) in units}
+        made.meet(of_rank, {rank: o.rank_summary for rank, o in outcomes.items() if o.rank_summary is not None})
+    made.finish()
+    answer = _answer(result, request, made, units)
+    head = Head(
+        "compare",
+        title(request.target, request.golden),
+        f"msprobe compare -tp {quote(str(request.target))} -gp {quote(str(request.golden))}",
+        now(),
+        tool(),
+        *sides(made, request),
+        answer,
+        {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
+        tuple(causes_of_unjudged(result.unjudged)),
+        tuple(made.units),
+        made.meetings,
+        merged=made.merged(),
+        calls=made.calls,
+        detailed=made.in_detail,
+    )
+    return Report(head, made.chunks)
+
+
+def title(target: Path, golden: Path) -> str:
+    """`A against B`, by the names of their folders."""
+    return f"{target.absolute().name} against {golden.absolute().name}"
+
+
+def sides(made: Assembly, request: Request) -> tuple[Side, Side]:
+    """Both sides as they were asked for; what they were made with is the first unit's."""
+    first = next(iter(made.packed), None)
+    target, golden = (Side(""), None) if first is None else (first.target, first.golden)
+    return replace(target, path=str(request.target)), replace(golden or Side(""), path=str(request.golden))
+
+
+def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -> dict[int, int]:
+    """Add the units of outcomes; gives their numbers by the identity of the outcome."""
+    found = {}
+    for outcome in outcomes:
+        if outcome.unit is None:
+            if outcome.failed:
+                made.notes.append(visible(f"{outcome.label or stage}: not compared: {outcome.failed}"))
+            continue
+        unit = Unit(
+            label_of(", ".join(filter(None, (stage, outcome.label))), outcome.step, outcome.rank),
+            0,
+            0,
+            step=outcome.step,
+            rank=outcome.rank,
+            stage=stage,
+            counts={grade: outcome.counts.get(grade, 0) for grade in GRADES},
+            line=outcome.lines[-1] if outcome.lines else "",
+        )
+        found[id(outcome)] = made.add(outcome.unit, unit)
+    return found
+
+
+def _answer(result: RequestResult, request: Request, made: Assembly, units: dict[int, int]) -> Answer:
+    lines = list(result.lines())
+    named = result.first
+    ordered = sorted(result.outcomes, key=lambda outcome: outcome is not named)
+    found: list[Beginning] = []
+    harmless: list[Beginning] = []
+    for outcome in ordered:
+        if outcome.unit is not None:
+            unit = units[id(outcome)]
+            found += made.placed(outcome.unit.beginnings, unit)
+            harmless += made.placed(outcome.unit.harmless, unit)
+    state = "differs" if named is not None else "clean" if result.is_clean else "unjudged"
+    return Answer(
+        state,
+        lines[-1],
+        found[0] if named is not None and found else None,
+        tuple(found[1:_MOST] if named is not None else found[:_MOST]),
+        tuple(harmless[:_MOST]),
+        tuple(advice(named.findings[0], request, named) if named is not None else ()),
+        (*_notes(result), *made.notes),
+    )
+
+
+def _notes(result: RequestResult) -> Iterator[str]:
+    """What the console says besides findings."""
+    if len(result.outcomes) == 1 and not result.missing:
+        yield from result.outcomes[0].notes
+        return
+    yield from left_open(result.judged, result.unjudged, (outcome.mode for outcome in result.outcomes))
+    yield from map(visible, dict.fromkeys(outcome.limits for outcome in result.outcomes if outcome.limits))
+    yield from (visible(f"missing: {sentence}") for sentence in result.missing)
+
+
+def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
+    """Where to look, and the commands that tell more; `outcome` is that of the finding."""
+    yield Advice(f"look {where_to_look(finding.kind)}")
+    target, golden = quote(str(request.target)), quote(str(request.golden))
+    yield Advice(
+        "what to collect next, as a configuration for both runs",
+        f"msprobe diagnose {target} {golden} --write-config next.json",
+    )
+    is_call = finding.kind is FindingKind.COMPUTES and parse(finding.name).kind == "api"
+    if is_call and outcome is not None and outcome.unit is not None and outcome.mode == "tensor":
+        where = quote(outcome.unit.target.path)
+        text = "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
+        yield Advice(text, f"msprobe repro {quote(finding.name)} -api_info {where}")

@@ -1,0 +1,136 @@
+"""The report of two monitors: the answer, the curves with their band, and the stages."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from shlex import quote
+
+import numpy as np
+
+from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, Side, Table, TableSet
+from msprobe.report.document import Curve as PageCurve
+from msprobe.report.file import Chunks, Report, now, tool
+
+from .band import Basis
+from .finding import Array, Curve, Finding, Result
+from .next_dump import next_dump
+from .wording import answer, how_far, lines, meaning
+
+TARGETS = 60
+"""Targets besides the answer's whose curves a report shows."""
+
+
+def report_of(result: Result, command: str) -> Report:
+    """The report of a result."""
+    chunks = Chunks()
+    finding = result.finding
+    state = "differs" if finding is not None else "unjudged" if result.basis is Basis.NOTHING else "clean"
+    head = Head(
+        "monitor",
+        f"{Path(result.target).absolute().name} against {Path(result.golden).absolute().name}",
+        command,
+        now(),
+        tool(),
+        Side(result.target),
+        Side(result.golden),
+        Answer(
+            state,
+            answer(result),
+            None if finding is None else _beginning(finding, result),
+            advice=tuple(_advice(finding, result)),
+            notes=tuple(lines(result))[:-1],
+        ),
+        {"numbers": result.compared},
+        curves=tuple(_curve_sets(result, chunks)),
+        tables=(_stages(result, chunks),),
+    )
+    return Report(head, chunks)
+
+
+def _beginning(finding: Finding, result: Result) -> Beginning:
+    evidence = [f"in {finding.kind} {finding.left} of {finding.targets} leave the band at this step"]
+    if finding.agreeing:
+        evidence.append(f"behind it in the backward pass {finding.agreeing} agrees")
+    if finding.is_of_digits:
+        evidence.append("all of it is in the last digits of the files: it may have begun unseen in the update before")
+    return Beginning(
+        finding.target,
+        finding.stage.value,
+        meaning(finding),
+        step=finding.step,
+        rank=finding.ranks[0],
+        evidence=(how_far(finding), *evidence),
+    )
+
+
+def _advice(finding: Finding | None, result: Result) -> Iterator[Advice]:
+    if finding is None:
+        return
+    configuration = json.dumps(next_dump(finding, result.ranks), ensure_ascii=False, indent=1)
+    yield Advice("what to dump next, on both sides: a configuration for PrecisionDebugger", config=configuration)
+    yield Advice("then compare the two dumps", "msprobe compare A_DUMP B_DUMP")
+
+
+def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:
+    """The curves of the answer, then those of other targets."""
+    stages = {stage.kind: stage.stage.value for stage in result.stages}
+
+    def made(target: str, kind: str, curves: Iterable[Curve], is_answer: bool) -> CurveSet:
+        held = list(curves)
+        shown = [_page_curve(curve) for curve in held]
+        stage = f"{stages[kind]} ({kind})" if kind in stages else kind
+        return CurveSet(target, stage, chunks.add(shown), is_answer, max(map(_excess, held), default=None, key=_or_0))
+
+    if result.curves:
+        first = result.curves[0]
+        yield made(first.name, first.kind, result.curves, True)
+    for (kind, name), curves in groupby(result.further, key=lambda curve: (curve.kind, curve.name)):
+        yield made(name, kind, curves, False)
+
+
+def _page_curve(curve: Curve) -> PageCurve:
+    with np.errstate(invalid="ignore"):
+        outside = np.flatnonzero(np.abs(curve.value) > curve.limit)
+    has_band = np.isfinite(curve.limit).any()
+    return PageCurve(
+        curve.statistic,
+        curve.rank,
+        tuple(map(int, curve.step.tolist())),
+        _numbers(curve.a),
+        _numbers(curve.b),
+        _numbers(curve.low) if has_band else (),
+        _numbers(curve.high) if has_band else (),
+        int(curve.step[outside[0]]) if len(outside) else None,
+    )
+
+
+def _numbers(values: Array) -> tuple[float | None, ...]:
+    """Numbers with the digits of a file; None for what there is not."""
+    return tuple(None if value != value else float(f"{value:.9g}") for value in values.tolist())
+
+
+def _excess(curve: Curve) -> float | None:
+    """How many times its band a curve is outside at most; None where there is no band, or one without a width."""
+    known = np.isfinite(curve.limit) & (curve.limit > 0) & np.isfinite(curve.value)
+    if not known.any():
+        return None
+    return float(f"{float((np.abs(curve.value[known]) / curve.limit[known]).max()):.4g}")
+
+
+def _or_0(excess: float | None) -> float:
+    return -math.inf if excess is None else excess
+
+
+def _stages(result: Result, chunks: Chunks) -> TableSet:
+    titles = ("kind", "stage", "left at the step", "targets", "leaves first at")
+    rows = tuple((one.kind, one.stage.value, one.left, one.targets, one.first_step) for one in result.stages)
+    letters = "".join("e" if one.left else "p" for one in result.stages)
+    return TableSet("stages, in the order of a step", chunks.add(Table(titles, rows, letters)), len(rows))
+
+
+def command_of(target: str, golden: str, calibrate: str = "") -> str:
+    """The command that gives the same answer."""
+    more = f" --calibrate {quote(calibrate)}" if calibrate else ""
+    return f"msprobe monitor compare {quote(target)} {quote(golden)}{more}"

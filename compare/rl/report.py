@@ -1,0 +1,149 @@
+"""The report of two RL flows: the units of all stages, tables of keys and settings, and the first difference."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from msprobe.compare.jobs.report import add_outcomes, advice, sides, title
+from msprobe.compare.jobs.summary import ranks_of
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
+from msprobe.compare.key_data.comparator import rows as rows_of_key
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.request import Request
+from msprobe.compare.tables.console import causes_of_unjudged, left_open
+from msprobe.compare.tables.page import put_table
+from msprobe.compare.units.assembly import Assembly
+from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
+from msprobe.report.file import Report, now, tool
+
+from . import wording
+from .configurations import COLUMNS as OF_SETTINGS
+from .configurations import rows as rows_of_settings
+from .origin import First
+from .result import OF_KEYS, FlowResult, Stepwise, rows_of_walk
+
+_KEYS = 40
+"""Keys whose tables are in a report one by one; the table of all keys has every one."""
+
+
+def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
+    """The report of one flow, or of those of all steps."""
+    flows: dict[int | None, FlowResult] = {}
+    if isinstance(result, FlowResult):
+        flows[None] = result
+    else:
+        flows.update(result.results.items())
+    made = Assembly()
+    units: dict[int, int] = {}
+    for step, flow in flows.items():
+        _add_stages(made, flow, step, units)
+    made.finish()
+    tables = [table for step, flow in flows.items() for table in _tables(made, flow, step)]
+    named = result if isinstance(result, FlowResult) else None if result.first is None else result.results[result.first]
+    head = Head(
+        "flow",
+        title(request.target, request.golden),
+        f"msprobe compare {request.target} {request.golden}",
+        now(),
+        tool(),
+        *sides(made, request),
+        _answer(result, named, request, made, units),
+        {
+            grade: sum(o.counts.get(grade, 0) for o in result.outcomes)
+            + sum(flow.keys.counts.get(grade, 0) for flow in flows.values())
+            for grade in GRADES
+        },
+        tuple(cause for flow in flows.values() for cause in causes_of_unjudged(flow.unjudged)),
+        tuple(made.units),
+        made.meetings,
+        tables=tuple(tables),
+        merged=made.merged(),
+        calls=made.calls,
+        detailed=made.in_detail,
+    )
+    return Report(head, made.chunks)
+
+
+def _add_stages(made: Assembly, flow: FlowResult, step: int | None, units: dict[int, int]) -> None:
+    for stage in flow.stages:
+        name = stage.name if step is None else f"step {step}, {stage.name}"
+        added = add_outcomes(made, stage.outcomes, name)
+        units |= added
+        if stage.result is not None:
+            for outcomes in ranks_of(stage.result).values():
+                of_rank = {rank: added[id(o)] for rank, o in outcomes.items() if id(o) in added}
+                made.meet(of_rank, {rank: o.rank_summary for rank, o in outcomes.items() if o.rank_summary is not None})
+        if stage.problem:
+            made.notes.append(f"{name}: {stage.problem}")
+
+
+def _tables(made: Assembly, flow: FlowResult, step: int | None) -> Iterator[TableSet]:
+    where = "" if step is None else f" of step {step}"
+    if flow.keys.rows:
+        yield put_table(made.chunks, f"key data{where}", OF_KEYS, rows_of_walk(flow.walked), "Verdict")
+    if flow.configurations.count:
+        rows = rows_of_settings(flow.configurations)
+        yield put_table(made.chunks, f"settings that differ{where}", OF_SETTINGS, rows)
+    groups = groupby(flow.keys.rows, key=lambda row: row.key.tag)
+    for at, (tag, part) in enumerate(groups):
+        if at == _KEYS:
+            break
+        yield put_table(made.chunks, f"{tag}{where}", OF_KEY, rows_of_key(part), "Verdict")
+
+
+def _answer(
+    result: FlowResult | Stepwise, named: FlowResult | None, request: Request, made: Assembly, units: Mapping[int, int]
+) -> Answer:
+    flows = [result] if isinstance(result, FlowResult) else list(result.results.values())
+    others = [
+        one
+        for flow in flows
+        for outcome in flow.outcomes
+        if outcome.unit is not None
+        for one in made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
+    ]
+    notes = [note for flow in flows for note in (*_notes(flow), *(f"missing: {each}" for each in flow.missing))]
+    notes += [f"missing: {each}" for each in result.missing if isinstance(result, Stepwise)]
+    if named is None or named.first is None:
+        line = flows[0].headline if len(flows) == 1 else list(result.lines())[-1]
+        state = "clean" if result.is_clean else "unjudged"
+        return Answer(state, line, None, tuple(others), notes=(*notes, *made.notes))
+    first = _first(named.first, others)
+    return Answer(
+        "differs",
+        named.headline,
+        first,
+        tuple(one for one in others if one.call is None or (one.unit, one.call) != (first.unit, first.call)),
+        advice=tuple(_advice(named.first, named.first.finding, request)),
+        notes=(*notes, *made.notes),
+    )
+
+
+def _first(first: First, others: list[Beginning]) -> Beginning:
+    """The first difference: a call of a stage's dump where that tells it, else the key or the stage."""
+    item = first.item
+    evidence = tuple(filter(None, (wording.why(first), wording.reason_of(item))))
+    finding = first.finding
+    if finding is not None:
+        at = next((o for o in others if o.name == finding.name and (o.step, o.rank) == item.place), None)
+        if at is not None:
+            return Beginning(
+                at.name, at.kind, at.reason, at.cell, at.unit, at.call, item.step, item.rank,
+                (*evidence, *at.evidence), at.source, at.reaches, at.to_loss,
+            )  # fmt: skip
+    return Beginning(
+        item.name, f"{item.kind} differs", wording.text(first), step=item.step, rank=item.rank, evidence=evidence
+    )
+
+
+def _advice(first: First, finding: Finding | None, request: Request) -> Iterator[Advice]:
+    if text := wording.then(first):
+        yield Advice(text)
+    if finding is not None:
+        yield from advice(finding, request)
+
+
+def _notes(flow: FlowResult) -> Iterator[str]:
+    yield from wording.configurations(flow.configurations, flow.top)
+    yield from left_open(flow.judged, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
+    yield from wording.order_of(flow.stages)

@@ -1,0 +1,33 @@
+"""Tables as a report holds them: the rows of a sheet, with a letter for each row's verdict."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from msprobe.report.document import Table, TableSet
+from msprobe.report.file import Chunks
+
+from .cells import Cell
+from .columns import Column
+
+LETTERS = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u", "info": ".", "SKIP": "u"}
+"""By a verdict's word: its letter in `document.VERDICTS`."""
+
+MOST = 5000
+"""Rows of one table; its title says how many there are in all."""
+
+
+def put_table(
+    chunks: Chunks, title: str, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], verdict: str = ""
+) -> TableSet:
+    """Put a table into a report; `verdict` is the title of the column that holds the words of `LETTERS`."""
+    made = iter(rows)
+    kept = list(islice(made, MOST))
+    total = len(kept) + sum(1 for _ in made)
+    titles = tuple(column.title for column in columns)
+    letters = ""
+    if verdict:
+        at = titles.index(verdict)
+        letters = "".join(LETTERS.get(str(row[at]), ".") for row in kept)
+    if total > len(kept):
+        title = f"{title} (the first {len(kept)} of {total} rows)"
+    return TableSet(title, chunks.add(Table(titles, tuple(kept), letters)), len(kept))

@@ -1,0 +1,1 @@
+"""One step of one rank, as a report holds it: layout, state, details, and where differences begin."""

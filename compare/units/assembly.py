@@ -1,0 +1,174 @@
+"""Units put together: their chunks by number, what of several ranks is one exchange, and findings with their unit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from msprobe.base.log import few
+from msprobe.compare.ranks.collectives import RankSummary, connect
+from msprobe.report.document import Beginning, Meeting, Unit
+from msprobe.report.embed import encoded, unpacked
+from msprobe.report.file import Chunks
+
+from .unit import PackedUnit
+
+_MOST_BYTES = 27_000_000
+"""Of all units in one report: what is beyond is left out of units without a finding, the last first. First details,
+then links."""
+
+_MOST_OF_STATES = 21_000_000
+"""Of these for states, so that some details fit."""
+
+_MOST_MEETINGS = 40_000
+"""Calls in meetings: they are in the head, which is read before anything is shown."""
+
+
+class Assembly:
+    """The units of a report in the making."""
+
+    def __init__(self) -> None:
+        self.chunks = Chunks()
+        self.units: list[Unit] = []
+        self.packed: list[PackedUnit] = []
+        self.notes: list[str] = []
+        self.meetings: tuple[Meeting, ...] = ()
+
+    def add(self, packed: PackedUnit, unit: Unit) -> int:
+        """The number of a unit, whose chunks are put in by `finish`; `unit` is what the head says of it besides."""
+        self.units.append(unit)
+        self.packed.append(packed)
+        return len(self.units) - 1
+
+    def finish(self) -> None:
+        """Number the chunks of all units: what is looked at first stands first."""
+        states = self._states()
+        kept = self._kept(_MOST_BYTES - sum(map(len, states)))
+        for at, (packed, unit) in enumerate(zip(self.packed, self.units, strict=True)):
+            made = packed.details.chunks if at in kept else ()
+            self.units[at] = replace(
+                unit,
+                layout=self.chunks.put(packed.layout),
+                state=self.chunks.put(states[at]),
+                details=tuple((chunk.first, self.chunks.put(chunk.packed)) for chunk in made),
+                first=packed.first,
+            )
+        if self.detailed(kept) < self.calls:
+            self.notes.append(
+                f"details of {self.detailed(kept)} of {self.calls} calls are in this page: all that differ as far as "
+                "they fit, what is around and beside them, then the others; the tables have every record"
+            )
+        self._detailed = self.detailed(kept)
+
+    @property
+    def calls(self) -> int:
+        """How many calls all units have."""
+        return sum(packed.calls for packed in self.packed)
+
+    @property
+    def in_detail(self) -> int:
+        """Of how many calls the records are there."""
+        return self._detailed
+
+    def detailed(self, kept: Iterable[int]) -> int:
+        """Of how many calls of some units the records are there."""
+        return sum(self.packed[at].details.calls for at in kept)
+
+    @property
+    def _by_importance(self) -> list[int]:
+        """The units, those with a finding first."""
+        return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
+
+    def _states(self) -> list[bytes]:
+        """The states of all units, as many without links as need be."""
+        states = [packed.state for packed in self.packed]
+        size, without = sum(map(len, states)), 0
+        for at in reversed(self._by_importance):
+            if size <= _MOST_OF_STATES:
+                break
+            size -= len(states[at])
+            states[at] = encoded({key: value for key, value in unpacked(states[at]).items() if key != "links"})
+            size += len(states[at])
+            without += 1
+        if without:
+            self.notes.append(
+                f"for its size this page has no dataflow of {without} of {len(states)} steps and ranks; a page of "
+                "fewer of them (--rank, --step) has it"
+            )
+        return states
+
+    def _kept(self, most: int) -> set[int]:
+        """The units whose details fit into so many bytes; the most important one has its own in any case."""
+        kept: set[int] = set()
+        size = 0
+        for at in self._by_importance:
+            more = sum(len(chunk.packed) for chunk in self.packed[at].details.chunks)
+            if not kept or size + more <= most:
+                kept.add(at)
+                size += more
+        return kept
+
+    def placed(self, found: Iterable[Beginning], unit: int) -> tuple[Beginning, ...]:
+        """Findings of a unit, with its number, and its step and rank where the dump does not say them."""
+        held = self.units[unit]
+        return tuple(
+            replace(
+                one,
+                unit=unit,
+                step=held.step if one.step is None else one.step,
+                rank=held.rank if one.rank is None else one.rank,
+            )
+            for one in found
+        )
+
+    def meet(self, units: Mapping[int, int], summaries: Mapping[int, RankSummary]) -> None:
+        """Add what the ranks of one step exchange; `units` are the units by rank."""
+        shown = {rank: summary for rank, summary in summaries.items() if rank in units}
+        if len(shown) < 2:
+            return
+        found: dict[tuple[tuple[int, int], ...], None] = {}
+        for receiver, members in connect(shown).partners.items():
+            if len(members) == 1 and members[0] != receiver:
+                members = (members[0], receiver)  # a message: who sends, who receives
+            found[tuple(members)] = None
+        made = [meeting for members in found if (meeting := self._meeting(members, units, shown)) is not None]
+        made.sort(key=lambda meeting: min(call for _, call in meeting.calls))
+        size = sum(len(meeting.calls) for meeting in self.meetings)
+        for at, meeting in enumerate(made):
+            size += len(meeting.calls)
+            if size > _MOST_MEETINGS:
+                self.notes.append(f"{len(made) - at} later exchanges between ranks are left out of this page")
+                made = made[:at]
+                break
+        self.meetings += tuple(made)
+
+    def _meeting(
+        self, members: Sequence[tuple[int, int]], units: Mapping[int, int], summaries: Mapping[int, RankSummary]
+    ) -> Meeting | None:
+        """One exchange of several ranks; None where fewer than two of its calls are shown."""
+        calls = [(units[rank], self.packed[units[rank]].exchanges[place]) for rank, place in members]
+        shown = tuple(dict.fromkeys(call for call in calls if call[1] >= 0))
+        rank, place = members[0]
+        exchange = summaries[rank].exchanges[place]
+        role = "message" if exchange.traffic in ("send", "receive") else exchange.traffic
+        return Meeting(exchange.word, shown, role) if len(shown) > 1 else None
+
+    def merged(self) -> str:
+        """Why the ranks of a step are shown one by one, where they make different calls; else an empty text."""
+        by_step: dict[tuple[str, int | None], dict[bytes, list[int]]] = {}
+        for packed, unit in zip(self.packed, self.units, strict=True):
+            if unit.rank is not None:
+                by_step.setdefault((unit.stage, unit.step), {}).setdefault(packed.layout, []).append(unit.rank)
+        several = max(by_step.values(), key=len, default={})
+        if len(several) < 2:
+            return ""
+        groups = "; ".join(few(ranks, 8) for ranks in several.values()) if len(several) <= 8 else ""
+        return (
+            f"the ranks make {len(several)} different lists of calls{f' (ranks {groups})' * bool(groups)}, as with "
+            "pipeline or tensor parallelism; each is shown as it was recorded and none are merged: that needs the "
+            "parallel sizes and how each parameter is cut, which dumps do not hold"
+        )
+
+
+def label_of(label: str, step: int | None, rank: int | None) -> str:
+    """`step 0, rank 1`, where there is no other label."""
+    words = ("" if step is None else f"step {step}", "" if rank is None else f"rank {rank}")
+    return label or ", ".join(filter(None, words)) or "the dump"

@@ -1,0 +1,163 @@
+"""Findings as a report shows them: with the records that speak for them and the user's source lines."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from msprobe.base.files import open_text
+from msprobe.base.log import few
+from msprobe.compare.core.standard import family
+from msprobe.compare.dataflow.events import events
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES, path_of
+from msprobe.compare.judge.wording import sentences
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.wording import kind, reason
+from msprobe.compare.tables.console import beginnings as in_order_of_console
+from msprobe.report.document import Beginning, Source, State
+from msprobe.store.record import OUTPUT
+
+from .calls import UnitCalls
+from .links import Link
+
+_AROUND = 3
+"""Lines of source before and behind the one that is named."""
+
+_SHOWN = 5
+"""Records that are evidence, and calls that could not be judged."""
+
+_LONGEST = 500  # characters of a line of source
+
+MOST = 50
+"""Findings of one unit, and harmless differences, that a report lists."""
+
+
+def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Beginning, ...]:
+    """The findings of a comparison, the first and then in the console's order; a call is its number in the unit."""
+    if not located.findings:
+        return ()
+    places = {event.at: event.place for event in events(comparison)}
+    reach = Reach(calls, state.links, differing_calls(comparison, located))
+    found = []
+    for finding in [*located.findings[:1], *in_order_of_console(located)][:MOST]:
+        place = places.get(finding.at)
+        to_loss = None if place is None else reach.loss(place)
+        found.append(_beginning(finding, comparison, located, place, to_loss))
+    return tuple(found)
+
+
+def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
+    """Where differences originate that die out, by pair of records."""
+    rows = () if comparison.noise is None else comparison.noise.harmless
+    found = []
+    for row in rows[:MOST]:
+        place = int(comparison.pairs.call_of[row])
+        name, text = comparison.pairs.pair(row).record.name, comparison.reason(row)
+        found.append(
+            Beginning(name, "harmless", text, call=place, step=comparison.target.step, rank=comparison.target.rank)
+        )
+    return tuple(found)
+
+
+def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
+    """The calls with a record that differs: beyond what is allowed, or along the dataflow."""
+    rows = np.isin(comparison.grades, _WRONG)
+    rows[list(located.roles)] = True
+    return frozenset(np.unique(comparison.pairs.call_of[rows]).tolist())
+
+
+def _beginning(
+    finding: Finding, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
+) -> Beginning:
+    """One finding; `place` is the pair of calls where it stands."""
+    return Beginning(
+        finding.name,
+        finding.kind.value,
+        reason(finding),
+        finding.cell,
+        call=place,
+        step=comparison.target.step,
+        rank=comparison.target.rank,
+        evidence=tuple(_evidence(finding, comparison, located, place)),
+        source=source(finding.file, finding.line) if finding.file and finding.line is not None else None,
+        reaches=max(finding.receivers, 0),
+        to_loss=to_loss,
+    )
+
+
+def _evidence(finding: Finding, comparison: Comparison, located: Located, place: int | None) -> Iterator[str]:
+    """The records of the call that differ and why, and what could not be judged before it."""
+    if kind(finding) != finding.kind.value:
+        yield kind(finding)
+    rows = () if place is None else comparison.pairs.rows(place)
+    marked = [row for row in rows if row in located.roles or comparison.grades[row] in _WRONG]
+    for row in marked[:_SHOWN]:
+        text = sentences(comparison.reasons_at(row)) or "differs within tolerance."
+        yield f"{path_of(comparison.pairs.pair(row).record)}: {text}"
+    if len(marked) > _SHOWN:
+        yield f"and {len(marked) - _SHOWN} more records of the call"
+    if finding.hidden:
+        yield f"before it these calls could not be judged in full: {few(finding.hidden, _SHOWN)}"
+
+
+_WRONG = GRADES.index("warning"), GRADES.index("error")
+
+
+class Reach:
+    """Whether differences reach the loss along the dataflow: the last forward call that gives a single number."""
+
+    def __init__(self, calls: UnitCalls, links: Sequence[Link], differing: frozenset[int]) -> None:
+        self._calls, self._differing = calls, differing
+        self._users: dict[int, list[int]] = defaultdict(list)
+        for user, _, maker, _ in links:
+            self._users[maker].append(user)
+        self._inside: dict[int, list[int]] = defaultdict(list)
+        for number, parent in enumerate(calls.parents):
+            self._inside[parent].append(number)
+        self._loss = _loss(calls)
+
+    def loss(self, number: int) -> bool | None:
+        """Whether the loss receives a difference of this call; None where there is no loss, or no way is known."""
+        if self._loss is None or self._calls.parsed[number].direction != "forward":
+            return None
+        seen, waiting = {number}, [number]
+        while waiting:
+            at = waiting.pop()
+            if at == self._loss:
+                return True
+            following = [user for user in self._users[at] if user in self._differing]
+            new = [each for each in (*following, *self._inside[at]) if each not in seen]
+            seen.update(new)
+            waiting += new
+        return False if self._users else None
+
+
+def _loss(calls: UnitCalls) -> int | None:
+    """The last forward call whose one floating output has a single element, the innermost of them."""
+    side = calls.target
+    columns = side.dump.columns
+    around = set(calls.parents)
+    for number in reversed(range(len(calls))):
+        call = int(side.calls[number])
+        if call < 0 or calls.parsed[number].direction != "forward" or number in around:
+            continue
+        rows = list(columns.tensors(call, OUTPUT))
+        if len(rows) == 1 and columns.shape(rows[0]) in ((), (1,)) and family(columns.dtype(rows[0])) == "float":
+            return number
+    return None
+
+
+def source(file: str, line: int) -> Source:
+    """The lines around a line of the user's source; without them where the file is not on this machine."""
+    try:
+        with open_text(file) as text:
+            lines = [each.rstrip("\n") for each in islice(text, line + _AROUND)]
+    except (OSError, ValueError):
+        return Source(file, line)
+    first = max(1, line - _AROUND)
+    if line > len(lines):
+        return Source(file, line)
+    return Source(file, line, first, tuple(each[:_LONGEST] for each in lines[first - 1 :]))

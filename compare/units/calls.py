@@ -1,0 +1,118 @@
+"""The calls that a report shows of a unit: those of a comparison, or of a dump alone, by number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from msprobe.base.names import Name, parse
+from msprobe.compare.match.pairs import Ints, Pairs
+from msprobe.store.record import Dump
+
+
+@dataclass(frozen=True)
+class Side:
+    """One dump, and which call of it stands at each number, -1 for none."""
+
+    dump: Dump
+    calls: Ints
+
+    @cached_property
+    def number(self) -> Ints:
+        """By call of the dump: its number, the first of several; -1 where it is not shown."""
+        found = np.full(len(self.dump.columns.names), -1, np.int64)
+        shown = np.flatnonzero(self.calls >= 0)[::-1]
+        found[self.calls[shown]] = shown  # of several the first remains
+        return found
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """By call of the dump: the call around it, -1 at the top. Where a backward call has none that was recorded, it
+        is the backward of what is around its forward; gradients of parameters are inside their cell's last backward, or
+        where there are several of them in the next one."""
+        dump = self.dump
+        found = list(dump.parents)
+        backward: dict[str, list[int]] = {}
+        for at, name in enumerate(dump.names):
+            if name.kind == "cell" and name.direction == "backward":
+                backward.setdefault(name.stem, []).append(at)
+        for at, name in enumerate(dump.names):
+            if found[at] >= 0:
+                continue
+            if name.kind == "parameters_grad":
+                calls = backward.get(name.stem, [-1])
+                following = [call for call in calls if call > at] if len(dump.gradients[name.stem]) > 1 else []
+                found[at] = following[0] if following else calls[-1]
+            elif name.direction == "backward" and (forward := dump.counterpart(at, "forward")) >= 0:
+                around = dump.parents[forward]
+                found[at] = dump.counterpart(around, "backward") if around >= 0 else -1
+        return found
+
+
+@dataclass(frozen=True)
+class UnitCalls:
+    """All calls of a unit in execution order: of a comparison both sides', of a dump alone the target's.
+
+    `family` is what they are of: `dump`, `kernels`, or saves.
+    """
+
+    target: Side
+    golden: Side | None
+    family: str = "dump"
+
+    @classmethod
+    def of_pairs(cls, pairs: Pairs, family: str) -> "UnitCalls":
+        """The calls of a comparison: call n is pair n."""
+        return cls(Side(pairs.target, pairs.target_calls), Side(pairs.golden, pairs.golden_calls), family)
+
+    @classmethod
+    def of_dump(cls, dump: Dump, family: str) -> "UnitCalls":
+        """The calls of a dump."""
+        return cls(Side(dump, np.arange(len(dump.columns.names))), None, family)
+
+    def __len__(self) -> int:
+        return len(self.target.calls)
+
+    def side(self, number: int) -> tuple[Side, int]:
+        """The side whose name a call has, and its place in that dump."""
+        call = int(self.target.calls[number])
+        if call >= 0 or self.golden is None:
+            return self.target, call
+        return self.golden, int(self.golden.calls[number])
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The target's names; of calls that only the golden makes, the golden's."""
+        return [side.dump.columns.names[at] for side, at in map(self.side, range(len(self)))]
+
+    @cached_property
+    def parsed(self) -> Sequence[Name]:
+        """The names, taken apart."""
+        return [parse(name) for name in self.names]
+
+    @cached_property
+    def parents(self) -> Sequence[int]:
+        """The number of the call around each, -1 at the top."""
+        found = []
+        for number in range(len(self)):
+            side, at = self.side(number)
+            parent = side.parents[at]
+            around = int(side.number[parent]) if parent >= 0 else -1
+            found.append(around if around != number else -1)
+        return found
+
+    def around(self, number: int) -> list[int]:
+        """The calls around a call, innermost first."""
+        found: dict[int, None] = {}
+        while (number := self.parents[number]) >= 0 and number not in found:
+            found[number] = None
+        return list(found)
+
+    def stack(self, number: int, *, of_golden: bool = False) -> tuple[str, ...]:
+        """The lines of a call's stack, innermost first; a backward call has its forward's."""
+        side = self.golden if of_golden else self.target
+        at = -1 if side is None else int(side.calls[number])
+        if side is None or at < 0:
+            return ()
+        return side.dump.calls.stack(at) or side.dump.calls.stack(side.dump.forward(at))

@@ -1,0 +1,54 @@
+"""Which recorded output each input of a unit's calls is, by the dataflow graph of the target."""
+
+from collections.abc import Iterator
+
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.store.record import PARTS, Columns
+
+from .calls import Side
+
+Link = tuple[int, str, int, str]
+"""Call and place of an input, call and place of the output."""
+
+
+def links_of(side: Side) -> tuple[Link, ...]:
+    """The links between the calls that are shown, by their numbers, in the order of the inputs."""
+    graph, number = Graph(side.dump), side.number.tolist()
+    names = _Places(graph.columns)
+    found: list[Link] = []
+    for call, at in enumerate(number):
+        if at < 0:
+            continue
+        for row in graph.inputs(call):
+            for made in dict.fromkeys(_made_of(graph, call, row)):
+                maker = number[graph.columns.call_of(made)]
+                if maker >= 0 and maker != at:
+                    found.append((at, names.of(row), maker, names.of(made)))
+    return tuple(sorted(found))
+
+
+def _made_of(graph: Graph, call: int, row: int) -> Iterator[int]:
+    """The rows that an input was made of: one output, or of an incoming gradient what its users passed on."""
+    if graph.names[call].direction == "backward":
+        yield from graph.contributions(row)[0]
+        return
+    kind, made = graph.origin(row)
+    if kind == "call":
+        yield made
+
+
+class _Places:
+    """The places of rows in their calls, as texts; rows of many calls have one."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._texts: dict[tuple[int, int], str] = {}
+
+    def of(self, row: int) -> str:
+        """`output.0`."""
+        columns = self._columns
+        key = columns.part[row], columns.path[row]
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = ".".join((PARTS[key[0]], *columns.paths[key[1]]))
+        return text

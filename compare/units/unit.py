@@ -1,0 +1,103 @@
+"""One unit of a report, made where its dumps are: packed chunks, and what the head says of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.locate.find import Located
+from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
+from msprobe.report.document import Beginning, Side
+from msprobe.report.embed import encoded
+from msprobe.store.record import Dump
+
+from .beginnings import beginnings, harmless
+from .calls import UnitCalls
+from .details import Budgeted, OfComparison, OfDump, by_importance, details
+from .layout import layout_of
+from .state import state_of, state_of_dump
+
+_OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
+
+
+def budget(units: int) -> int:
+    """How many bytes of details a unit of so many may have."""
+    return max(_LEAST, min(_OF_A_UNIT, _OF_ALL // max(units, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedUnit:
+    """A unit that can be sent between processes.
+
+    `exchanges` are the calls of the exchanges of a `RankSummary`, by number. Beginnings have their call, and not yet
+    their unit. `calls` and `detailed` count calls.
+    """
+
+    layout: bytes
+    state: bytes
+    details: Budgeted
+    calls: int
+    beginnings: tuple[Beginning, ...] = ()
+    harmless: tuple[Beginning, ...] = ()
+    exchanges: tuple[int, ...] = ()
+    target: Side = field(default_factory=lambda: Side(""))
+    golden: Side | None = None
+
+    @property
+    def first(self) -> int | None:
+        """The call of the unit's own first divergence."""
+        return self.beginnings[0].call if self.beginnings else None
+
+
+def unit_of(
+    comparison: Comparison, located: Located, summary: RankSummary | None, family: str, most: int
+) -> PackedUnit:
+    """A comparison as a unit of at most so many bytes of details; `family` is what the dumps are."""
+    calls = UnitCalls.of_pairs(comparison.pairs, family)
+    state = state_of(comparison, calls)
+    found = beginnings(comparison, located, calls, state)
+    named = [one.call for one in found if one.call is not None]
+    order = by_importance(state.verdicts, calls, state.links, named)
+    made = details(order, OfComparison(comparison, located, calls), most)
+    return PackedUnit(
+        encoded(layout_of(calls)),
+        encoded(state),
+        made,
+        len(calls),
+        found,
+        harmless(comparison),
+        _exchanges(summary, calls),
+        side_of(comparison.target),
+        side_of(comparison.golden),
+    )
+
+
+def unit_of_dump(dump: Dump, family: str, most: int, named: Sequence[str] = ()) -> PackedUnit:
+    """A dump alone as a unit; `named` are calls whose details come first."""
+    calls = UnitCalls.of_dump(dump, family)
+    state = state_of_dump(calls)
+    first = [dump.place[name] for name in named if name in dump.place]
+    first += [at for at, letter in enumerate(state.overflow) if letter != "."]
+    made = details(by_importance(state.verdicts, calls, state.links, first), OfDump(calls), most)
+    communicating = tuple(
+        at
+        for at, name in enumerate(dump.columns.names)
+        if (word := word_of(name))
+        for _ in exchanges_of(dump.calls[at], word)
+    )
+    return PackedUnit(
+        encoded(layout_of(calls)), encoded(state), made, len(calls), exchanges=communicating, target=side_of(dump)
+    )
+
+
+def _exchanges(summary: RankSummary | None, calls: UnitCalls) -> tuple[int, ...]:
+    """The numbers of the calls of all exchanges, in the order of the summary; -1 where a call is not shown."""
+    if summary is None:
+        return ()
+    side = calls.target
+    places = (side.dump.place.get(exchange.name, -1) for exchange in summary.exchanges)
+    return tuple(int(side.number[at]) if at >= 0 else -1 for at in places)
+
+
+def side_of(dump: Dump) -> Side:
+    """Where a dump is, and what it was made with."""
+    return Side(dump.where, dump.framework, dump.level, dump.task, dict(dump.made_with))

@@ -1,0 +1,76 @@
+"""What the checks of invariants found, as a report shows it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.tables.page import put_table
+from msprobe.compare.units.beginnings import source
+from msprobe.report.document import Beginning, TableSet
+from msprobe.report.file import Chunks
+
+from .judgement import Judgement, Status
+from .table import Invariant
+from .wording import sentence
+
+Judged = Sequence[tuple[Invariant, list[Judgement]]]
+
+_INVARIANTS = (
+    Column("invariant", "its name"),
+    Column("verdict", "the worst of its judgements"),
+    Column("holds", "how many judgements"),
+    Column("violated", "how many judgements"),
+    Column("unjudged", "how many judgements"),
+    Column("says", "what holds in every correct training"),
+    Column("why unjudged", "the most frequent reason"),
+)
+
+_VIOLATIONS = (
+    Column("invariant", "its name"),
+    Column("verdict", "error"),
+    Column("subject", "the call, parameter or collective"),
+    Column("cell", "where it is"),
+    Column("place", "the record"),
+    Column("step", "number of the step"),
+    Column("ranks", "the ranks that are concerned"),
+    Column("value", "what was measured"),
+    Column("limit", "what it has to be within"),
+    Column("sentence", "all of it in a sentence"),
+)
+
+
+def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Beginning]:
+    """The violations; of each the first rank."""
+    for row, one in violated:
+        yield Beginning(
+            one.subject or "the run",
+            row.name,
+            sentence(one),
+            one.cell,
+            step=one.step,
+            rank=one.ranks[0] if one.ranks else None,
+            evidence=(f"every correct training: {row.says}", f"because: {row.source}"),
+            source=source(one.file, one.line) if one.file and one.line is not None else None,
+        )
+
+
+def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:
+    """All invariants, and all violations where there are some."""
+    yield put_table(chunks, "invariants", _INVARIANTS, (_row(*each) for each in judged), "verdict")
+    if violated:
+        yield put_table(chunks, "violations", _VIOLATIONS, (_violation(*each) for each in violated), "verdict")
+
+
+def _row(row: Invariant, found: list[Judgement]) -> tuple[str | int, ...]:
+    counts = Counter(one.status for one in found)
+    whys = Counter(one.why.value for one in found if one.why)
+    verdict = "error" if counts[Status.VIOLATED] else "pass" if counts[Status.HOLDS] else "unjudged"
+    numbers = (counts[status] for status in (Status.HOLDS, Status.VIOLATED, Status.UNJUDGED))
+    return row.name, verdict, *numbers, row.says, whys.most_common(1)[0][0] if whys else ""
+
+
+def _violation(row: Invariant, one: Judgement) -> tuple[str | int | float, ...]:
+    numbers = ("" if number is None else number for number in (one.value, one.limit))
+    step = "" if one.step is None else one.step
+    ranks = ", ".join(map(str, one.ranks))
+    return row.name, "error", one.subject, one.cell, one.place, step, ranks, *numbers, sentence(one)

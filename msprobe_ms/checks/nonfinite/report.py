@@ -1,0 +1,37 @@
+"""What the search for non-finite values found, as a report shows it."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msprobe.compare.units.beginnings import source
+from msprobe.report.document import Beginning
+
+from .finding import Answer, Origin
+from .wording import amounts, full, reason
+
+Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
+"""Unit and call of a step, a rank and a call's name; None where they are not shown."""
+
+
+def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
+    """The calls that come first, then the others."""
+    last = answers[-1]
+    for origin in (*last.first, *last.others):
+        unit, call = place(last.step, origin.rank, origin.name)
+        yield Beginning(
+            origin.name,
+            origin.kind.value,
+            reason(origin),
+            origin.cell,
+            unit,
+            call,
+            last.step,
+            origin.rank,
+            tuple(_evidence(origin)),
+            source(origin.file, origin.line) if origin.file and origin.line is not None else None,
+        )
+
+
+def _evidence(origin: Origin) -> Iterator[str]:
+    yield full(origin)
+    for what, found in (("inputs", origin.inputs), ("outputs", origin.outputs)):
+        yield f"{what}: {amounts(found)}" if found else f"{what}: finite, or not recorded"

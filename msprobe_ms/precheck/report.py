@@ -1,0 +1,119 @@
+"""The report of a check of kernels: the first wrong output, and the rows of its csv files."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+
+from msprobe.base.names import parse
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.tables.page import put_table
+from msprobe.compare.units.beginnings import source
+from msprobe.compare.units.unit import side_of
+from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
+from msprobe.report.file import Chunks, Report, now, tool
+from msprobe.store.record import Dump
+from msprobe.store.stacks_and_construct import user_line
+
+from .check import Checked, Output
+from .judge import Status
+from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
+from .wording import answer, message, wrong_outputs
+
+_MOST = 200
+"""Wrong outputs that are listed; the table has all."""
+
+
+def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
+    """The report of what was checked of a dump, which was given by a path."""
+    chunks = Chunks()
+    wrong = wrong_outputs(found)
+    directions = [direction for checked in found for direction in checked.directions]
+    counts = Counter(direction.status for direction in directions)
+    judged = len(directions) - counts[Status.SKIP]
+    head = Head(
+        "acc_check",
+        f"kernels of {Path(path).absolute().name}",
+        f"msprobe acc_check -api_info {quote(path)}",
+        now(),
+        tool(),
+        side_of(dump),
+        None,
+        Answer(
+            "differs" if wrong else "clean" if judged else "unjudged",
+            answer(wrong),
+            _beginning(wrong[0], dump) if wrong else None,
+            tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
+            advice=tuple(_advice(wrong, dump, path)),
+            notes=tuple(_notes(found, counts, len(directions))),
+        ),
+        {_WORDS[status]: counts[status] for status in Status},
+        tuple((number, why) for why, number in _skipped(found).most_common()),
+        tables=tuple(_tables(found, chunks)),
+        calls=len(directions),
+    )
+    return Report(head, chunks)
+
+
+_WORDS = {Status.PASS: "pass", Status.WARNING: "warning", Status.ERROR: "error", Status.SKIP: "unjudged"}
+
+
+def _beginning(output: Output, dump: Dump) -> Beginning:
+    judgement = output.judgement
+    name = next((call for call in (output.name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
+    at = dump.place.get(name, -1)
+    stack = () if at < 0 else dump.calls.stack(at) or dump.calls.stack(dump.forward(at))
+    line = user_line(stack)
+    parent = None if at < 0 else dump.parent(at)
+    evidence = [f"golden: {output.golden}", f"judged by: {judgement.criterion.value}"]
+    evidence += [f"assumed: {output.label}"] if output.label else []
+    return Beginning(
+        output.name,
+        "wrong output",
+        message(output),
+        "" if parent is None else parse(parent).path or parent,
+        step=dump.step,
+        rank=dump.rank,
+        evidence=tuple(evidence),
+        source=source(*line) if line is not None else None,
+    )
+
+
+_PARTS = (".output.", ".output", ".parameters_grad.")
+
+
+def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Advice]:
+    """A script of the first wrong call, where the dump has its tensors."""
+    if not wrong:
+        return
+    name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
+    if name and dump.task == "tensor":
+        text = "a script that runs this call alone"
+        yield Advice(text, f"msprobe repro {quote(name)} -api_info {quote(path)}")
+
+
+def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[str]:
+    yield (
+        f"{len(found)} APIs, {calls} calls: {counts[Status.PASS]} pass, {counts[Status.WARNING]} warning, "
+        f"{counts[Status.ERROR]} error, {counts[Status.SKIP]} skipped"
+    )
+
+
+def _skipped(found: Sequence[Checked]) -> "Counter[str]":
+    return Counter(d.skipped.why.value for checked in found for d in checked.directions if d.skipped is not None)
+
+
+def _tables(found: Sequence[Checked], chunks: Chunks) -> Iterator[TableSet]:
+    outputs = [
+        (direction, output) for checked in found for direction in checked.directions for output in direction.outputs
+    ]
+    details = (detail_row(*each) for each in outputs)
+    yield put_table(chunks, "outputs", _columns(DETAILS), details, "Status")
+    yield put_table(chunks, "APIs", _columns(RESULT), map(result_row, found))
+    skipped = [row for checked in found for row in skipped_rows(checked)]
+    if skipped:
+        yield put_table(chunks, "not checked", _columns(SKIPPED), skipped)
+
+
+def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
+    return tuple(Column(title, "") for title in titles)

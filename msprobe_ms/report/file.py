@@ -1,0 +1,92 @@
+"""The file of a report: the built page with chunks of data in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import strftime
+from typing import Any
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder, replacing, writing
+
+from .document import Head
+from .embed import MARK, element, encoded
+
+PAGE = Path(__file__).with_name("page.html")
+"""The built page; a part of the installed package."""
+
+
+@dataclass
+class Chunks:
+    """The chunks of a report in the making, by number; equal ones are held once. 0 is left for the head."""
+
+    held: list[bytes] = field(default_factory=list)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+
+    def put(self, chunk: bytes) -> int:
+        """The number of a chunk that is encoded already."""
+        number = self._numbers.get(chunk)
+        if number is None:
+            self.held.append(chunk)
+            number = self._numbers[chunk] = len(self.held)
+        return number
+
+    def add(self, value: Any) -> int:
+        """The number of the chunk that holds an object of `document`."""
+        return self.put(encoded(value))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that can be written: its head, and the chunks that the head names."""
+
+    head: Head
+    chunks: Chunks
+
+    def write(self, path: Path) -> None:
+        """Write the page; an older file is replaced. UsageError where that cannot be done."""
+        before, after = _page()
+        with writing(path, "give another file with -o"):
+            make_folder(path.parent)
+            with replacing(path) as file:
+                file.write(before)
+                file.writelines(self._elements())
+                file.write(after)
+
+    def _elements(self) -> Iterable[bytes]:
+        yield element(0, encoded(self.head))
+        for number, chunk in enumerate(self.chunks.held, 1):
+            yield element(number, chunk)
+
+
+def check_page() -> None:
+    """UsageError where the installation has no page, before anything is compared for it."""
+    _page()
+
+
+def _page() -> tuple[bytes, bytes]:
+    """The page before and behind the place of the data."""
+    try:
+        text = PAGE.read_bytes()
+    except OSError as err:
+        raise UsageError(
+            f"{PAGE}: the page of reports is missing in this installation ({err.strerror}); install msprobe-ms again"
+        ) from err
+    before, found, after = text.partition(MARK.encode())
+    if not found or MARK.encode() in after:
+        raise UsageError(f"{PAGE}: is no page of reports; install msprobe-ms again")
+    return before, after
+
+
+def now() -> str:
+    """The time of a head."""
+    return strftime("%Y-%m-%d %H:%M:%S")
+
+
+def tool() -> str:
+    """Name and version of this tool."""
+    try:
+        return f"msprobe-ms {version('msprobe-ms')}"
+    except PackageNotFoundError:
+        return "msprobe-ms"

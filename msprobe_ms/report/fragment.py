@@ -1,0 +1,49 @@
+"""A few lines of HTML for notebooks: an answer with its facts and a table, with the look of a report.
+
+Everything that comes out of a dump is escaped, and what would steer the text (control characters, changes of direction)
+is spelled out. Colours are said in words too.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from msprobe.base.log import visible
+
+_COLOURS = {"differs": "#b3261e", "clean": "#1b6e3c", "unjudged": "#6b6b6b", "shown": "#3457a6"}
+_MARKS = {"differs": "&#10007;", "clean": "&#10003;", "unjudged": "?", "shown": "&#9432;"}
+
+_MOST = 20
+"""Rows of a table."""
+
+_CELL = 'style="border:1px solid #8886;padding:.15em .5em;text-align:left;vertical-align:top"'
+
+
+def text(value: object) -> str:
+    """A value as HTML that shows it and does nothing."""
+    return escape(visible(" ".join(str(value).split())))
+
+
+def fragment(
+    state: str,
+    line: str,
+    facts: Iterable[tuple[str, object]] = (),
+    titles: Sequence[str] = (),
+    rows: Sequence[Sequence[object]] = (),
+) -> str:
+    """An answer: `state` as of `document.Answer`, the line that says it, facts by name, and a table."""
+    colour = _COLOURS[state]
+    parts = [
+        f'<div style="font:14px/1.45 system-ui,sans-serif;border-left:4px solid {colour};padding:.2em .8em">',
+        f'<div><b style="color:{colour}">{_MARKS[state]} {text(state)}</b> {text(line)}</div>',
+    ]
+    held = [(name, value) for name, value in facts if value not in ("", None)]
+    if held:
+        cells = "".join(f"<tr><th {_CELL}>{text(name)}</th><td {_CELL}>{text(value)}</td></tr>" for name, value in held)
+        parts.append(f'<table style="border-collapse:collapse;margin:.4em 0">{cells}</table>')
+    if rows:
+        head = "".join(f"<th {_CELL}>{text(title)}</th>" for title in titles)
+        body = "".join(f"<tr>{''.join(f'<td {_CELL}>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST])
+        parts.append(f'<table style="border-collapse:collapse;margin:.4em 0"><tr>{head}</tr>{body}</table>')
+    if len(rows) > _MOST:
+        parts.append(f"<div>and {len(rows) - _MOST} more</div>")
+    return "".join((*parts, "</div>"))

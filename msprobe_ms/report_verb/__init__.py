@@ -1,0 +1,1 @@
+"""The command `msprobe report`: one page of whatever its sides hold."""

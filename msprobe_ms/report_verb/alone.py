@@ -1,0 +1,237 @@
+"""The report of one dump alone: its calls, what of them is not finite, and what does not hold of every training."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+
+from msprobe.base.errors import DumpError, MsprobeError
+from msprobe.base.log import logger
+from msprobe.checks.dumps import DumpFile, dumps_of
+from msprobe.checks.invariants import report as of_invariants
+from msprobe.checks.invariants.judgement import Judgement
+from msprobe.checks.invariants.table import ROWS, Invariant
+from msprobe.checks.invariants.verb import read_run, violations
+from msprobe.checks.invariants.wording import last_line as line_of_check
+from msprobe.checks.nonfinite import report as of_nonfinite
+from msprobe.checks.nonfinite.finding import Answer as NonFinite
+from msprobe.checks.nonfinite.search import search
+from msprobe.checks.nonfinite.wording import last_line as line_of_nonfinite
+from msprobe.checks.nonfinite.wording import notes as notes_of_nonfinite
+from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
+from msprobe.compare.units.assembly import Assembly, label_of
+from msprobe.compare.units.unit import PackedUnit, budget, unit_of_dump
+from msprobe.compare.workers.run import Lost, run
+from msprobe.report.document import Answer, Beginning, Head, TableSet, Unit
+from msprobe.report.file import Report, now, tool
+from msprobe.store.reader import find, read
+
+from .sides import What
+
+_WORTH_CHECKING = 64 << 20
+"""Bytes of dump.json up to which a dump is checked without being asked to: all of it is held in memory."""
+
+_SLOW = "replay"
+"""The invariant that executes every call again: where it was asked for only."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A report, the lines to print, and whether something was found wrong."""
+
+    report: Report
+    lines: tuple[str, ...]
+    is_clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    path: Path
+    named: tuple[str, ...]
+    budget: int
+
+
+def report_alone(
+    path: Path, what: What, steps: Iterable[int] | None, ranks: Iterable[int] | None, workers: int
+) -> Alone:
+    """Read, check as far as it was asked for or is cheap, and put the report together.
+
+    DumpError where nothing can be read, or what was asked for cannot be judged.
+    """
+    files = dumps_of(path, steps=steps, ranks=ranks)
+    notes: list[str] = []
+    nonfinite = _nonfinite(files, what, workers, notes)
+    judged = _invariants(path, files, what, steps, ranks, notes)
+    violated = violations(judged)
+    made, places = _units(files, nonfinite, violated, workers)
+
+    def place(step: int | None, rank: int, name: str) -> tuple[int | None, int | None]:
+        unit = places.get((step, rank))
+        return unit, None if unit is None else made.calls_named[unit].get(name)
+
+    found = list(of_nonfinite.beginnings(nonfinite, place)) if nonfinite else []
+    broken = [_placed(one, place) for one in of_invariants.beginnings(violated)]
+    tables: tuple[TableSet, ...] = ()
+    if judged:
+        tables = tuple(of_invariants.tables(judged, violated, made.assembly.chunks))
+    shown = _shown(what, bool(found), bool(violated))
+    if nonfinite:
+        notes = [*notes_of_nonfinite(nonfinite), *notes]
+    line, first = _line(shown, nonfinite, violated, files), [*found, *broken]
+    if shown is What.CHECK:
+        first = [*broken, *found]
+    state = "shown" if shown is What.DUMP else "differs" if first else "clean"
+    if shown is What.DUMP:
+        notes += [line_of_nonfinite(nonfinite[-1])] if nonfinite else []
+        notes += [line_of_check(violated)] if judged else []
+    answer = Answer(state, line, first[0] if first else None, tuple(first[1:]), notes=(*notes, *made.assembly.notes))
+    report = _report(path, shown, answer, tables, made.assembly)
+    return Alone(report, (*notes, line), state != "differs")
+
+
+def _shown(what: What, is_nonfinite: bool, is_violated: bool) -> What:
+    """The command whose answer is shown; where none was asked for, that of the first that found something."""
+    if what is not What.FOUND:
+        return what
+    return What.OVERFLOW_CHECK if is_nonfinite else What.CHECK if is_violated else What.DUMP
+
+
+def _line(
+    shown: What,
+    nonfinite: Sequence[NonFinite],
+    violated: Sequence[tuple[Invariant, Judgement]],
+    files: Sequence[DumpFile],
+) -> str:
+    if shown is What.OVERFLOW_CHECK:
+        return line_of_nonfinite(nonfinite[-1] if nonfinite else None)
+    if shown is What.CHECK:
+        return line_of_check(violated)
+    steps, ranks = len({file.step for file in files}), len({file.rank for file in files})
+    return f"shown: {steps} step{'s' * (steps != 1)}, {ranks} rank{'s' * (ranks != 1)}; nothing was compared"
+
+
+def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[str]) -> list[NonFinite]:
+    """What of the dumps is not finite; none where that was not asked for, or cannot be judged."""
+    if what in (What.CHECK, What.DUMP):
+        return []
+    try:
+        found = list(search(files, workers))
+    except MsprobeError as err:
+        if what is What.OVERFLOW_CHECK:
+            raise
+        notes.append(f"what is not finite was not searched: {err}")
+        return []
+    if all(len(answer.unjudged) == len(answer.ranks) for answer in found):
+        why = found[0].unjudged[0][1]
+        if what is What.OVERFLOW_CHECK:
+            raise DumpError(f"{files[0].path}: {why}")
+        notes.append(f"what is not finite was not searched: {why}")
+        return []
+    return found
+
+
+def _invariants(
+    path: Path,
+    files: Sequence[DumpFile],
+    what: What,
+    steps: Iterable[int] | None,
+    ranks: Iterable[int] | None,
+    notes: list[str],
+) -> list[tuple[Invariant, list[Judgement]]]:
+    """The judgements of every invariant that needs one run."""
+    if what in (What.OVERFLOW_CHECK, What.DUMP):
+        return []
+    is_asked = what is What.CHECK
+    size = sum(find(file.path).stat().st_size for file in files)
+    if size > _WORTH_CHECKING and not is_asked:
+        notes.append(f"invariants were not checked, for the dump has {size >> 20} MiB; --as check does it")
+        return []
+    rows = [row for row in ROWS if row.name != "resume" and (is_asked or row.name != _SLOW)]
+    if not is_asked:
+        notes.append("calls were not executed again; --as check does it, where torch is installed")
+    held = read_run(path, steps, ranks)
+    return [(row, list(row.predicate(held, None))) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The units put together, and the number of each call that is named, by unit."""
+
+    assembly: Assembly
+    calls_named: list[dict[str, int]]
+
+
+def _units(
+    files: Sequence[DumpFile],
+    nonfinite: Sequence[NonFinite],
+    violated: Sequence[tuple[Invariant, Judgement]],
+    workers: int,
+) -> tuple[_Units, dict[tuple[int | None, int], int]]:
+    named: dict[tuple[int | None, int], dict[str, None]] = {(file.step, file.rank): {} for file in files}
+    for answer in nonfinite[-1:]:
+        for origin in (*answer.first, *answer.others):
+            named.setdefault((answer.step, origin.rank), {})[origin.name] = None
+    for _, one in violated:
+        for rank in one.ranks:
+            named.setdefault((one.step, rank), {})[one.subject] = None
+    most = budget(len(files))
+    tasks = [_Task(file.path, tuple(named[file.step, file.rank]), most) for file in files]
+    results = dict(run(_unit, tasks, workers=workers, title="reading" if len(tasks) > 1 else ""))
+    made = _Units(Assembly(), [])
+    places: dict[tuple[int | None, int], int] = {}
+    summaries: dict[int | None, dict[int, RankSummary]] = {}
+    for at, file in enumerate(files):
+        result = results[at]
+        if isinstance(result, Lost):
+            made.assembly.notes.append(f"{file.path}: could not be read: {result.reason}")
+            continue
+        packed, numbers, summary = result
+        label = label_of("", file.step, file.rank if len({f.rank for f in files}) > 1 else None)
+        places[file.step, file.rank] = made.assembly.add(packed, Unit(label, 0, 0, step=file.step, rank=file.rank))
+        made.calls_named.append(numbers)
+        summaries.setdefault(file.step, {})[file.rank] = summary
+    for step, of_ranks in summaries.items():
+        made.assembly.meet({rank: places[step, rank] for rank in of_ranks}, of_ranks)
+    made.assembly.finish()
+    return made, places
+
+
+def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary]:
+    """What a worker does: read one dump, and make its unit."""
+    dump = read(task.path)
+    communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
+    exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
+    numbers = {name: dump.place[name] for name in task.named if name in dump.place}
+    packed = unit_of_dump(dump, "dump", task.budget, task.named)
+    return packed, numbers, RankSummary(exchanges, ("",) * (len(exchanges) + 1))
+
+
+def _placed(one: Beginning, place: of_nonfinite.Place) -> Beginning:
+    if one.rank is None:
+        return one
+    unit, call = place(one.step, one.rank, one.name)
+    return replace(one, unit=unit, call=call)
+
+
+def _report(path: Path, shown: What, answer: Answer, tables: tuple[TableSet, ...], made: Assembly) -> Report:
+    if not made.packed:
+        raise DumpError(f"{path}: none of its dumps could be read: {made.notes[0]}")
+    command = "report" if shown is What.DUMP else shown.value
+    head = Head(
+        shown.value,
+        path.absolute().name,
+        f"msprobe {command} {quote(str(path))}",
+        now(),
+        tool(),
+        replace(made.packed[0].target, path=str(path)),
+        None,
+        answer,
+        units=tuple(made.units),
+        meetings=made.meetings,
+        tables=tables,
+        merged=made.merged(),
+        calls=made.calls,
+        detailed=made.in_detail,
+    )
+    logger.info("%d calls in %d dumps", made.calls, len(made.units))
+    return Report(head, made.chunks)

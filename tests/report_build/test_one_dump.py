@@ -1,0 +1,132 @@
+"""The page of one dump alone: all calls, what of them is not finite, and what does not hold of every training."""
+
+import math
+
+import pytest
+from pages import Page
+from small_net import NAMES, forward, tensor, write_net
+
+from msprobe.cli import main
+
+LOG = {"Mint.log.0.forward": forward([tensor(1.0)], [tensor(math.nan)])}
+SOFTMAX = {"Mint.softmax.0.forward": forward([tensor(1.0)], [tensor(1.5, low=-0.5)])}
+"""A softmax of which an element is negative."""
+
+
+@pytest.fixture
+def report(tmp_path, capsys):
+    """`report(folder, *options)`: the exit code, the page, and the last line."""
+
+    def run(folder, *options):
+        code = main(["report", str(folder), "-o", str(tmp_path / "page.html"), *options])
+        out = capsys.readouterr()
+        return code, Page(tmp_path / "page.html") if code < 2 else out.err, (out.out.splitlines() or [""])[-1]
+
+    return run
+
+
+def test_a_dump_is_shown_and_not_judged(report, tmp_path):
+    code, page, line = report(write_net(tmp_path / "run"))
+    assert (code, page.head["kind"], page.head["answer"]["state"]) == (0, "dump", "shown")
+    assert page.head["answer"]["line"] == line == "shown: 1 step, 1 rank; nothing was compared"
+    assert page.head["golden"] is None
+    assert (page.head["target"]["framework"], page.head["target"]["level"]) == ("mindspore", "mix")
+    _, layout, state, calls = page.unit()
+    assert layout["names"] == NAMES
+    assert state["verdicts"] == "." * len(NAMES)
+    assert calls[2]["records"][0] == {
+        "place": "input.0",
+        "part": "input",
+        "target": {"dtype": "Float32", "shape": [4], "max": 5.0, "min": 0.0, "mean": 2.5, "norm": 7.5},
+    }
+    rows, letters = page.table("invariants")
+    assert {row["invariant"] for row in rows} >= {"equal-parameters", "softmax", "gradients"}
+    assert len(letters) == len(rows)
+    assert "e" not in letters
+
+
+def test_the_first_non_finite_call_is_the_answer(report, tmp_path, capsys):
+    folder = write_net(tmp_path / "run", extra=LOG)
+    code, page, line = report(folder)
+    assert main(["overflow_check", str(folder), "-o", str(tmp_path / "out")]) == code == 1
+    assert capsys.readouterr().out.splitlines()[-1] == line == page.head["answer"]["line"]
+    assert (page.head["kind"], page.head["answer"]["state"]) == ("overflow_check", "differs")
+    first = page.head["answer"]["first"]
+    assert (first["name"], first["kind"]) == ("Mint.log.0.forward", "made")
+    assert (first["unit"], first["call"], first["step"], first["rank"]) == (0, len(NAMES), 0, 0)
+    assert page.unit()[2]["overflow"][len(NAMES)] == "c"
+
+
+def test_a_violation_is_the_answer_where_all_is_finite(report, tmp_path, capsys):
+    folder = write_net(tmp_path / "run", extra=SOFTMAX)
+    code, page, line = report(folder)
+    assert main(["check", str(folder)]) == code == 1
+    assert capsys.readouterr().out.splitlines()[-1] == line == page.head["answer"]["line"]
+    assert (page.head["kind"], page.head["answer"]["first"]["kind"]) == ("check", "softmax")
+    assert page.head["answer"]["first"]["call"] == len(NAMES)
+    rows, letters = page.table("violations")
+    assert [row["subject"] for row in rows] == ["Mint.softmax.0.forward"]
+    assert letters == "e"
+    rows, letters = page.table("invariants")
+    at = [row["invariant"] for row in rows].index("softmax")
+    assert (rows[at]["verdict"], rows[at]["violated"], letters[at]) == ("error", 1, "e")
+
+
+def test_which_answer_is_shown_can_be_said(report, tmp_path):
+    folder = write_net(tmp_path / "run", extra=LOG | SOFTMAX)
+    assert report(folder)[1].head["kind"] == "overflow_check"
+    code, page, line = report(folder, "--as", "check")
+    assert (code, page.head["kind"]) == (1, "check")
+    assert line.startswith("first violation: softmax: ")
+    code, page, line = report(folder, "--as", "overflow_check")
+    assert (code, page.head["answer"]["line"]) == (1, line)
+    assert "tables" not in page.head
+    assert report(folder, "--as", "overflow_check", "--exit-zero")[0] == 0
+    code, page, _ = report(folder, "--as", "dump")
+    assert (code, page.head["kind"], page.head["answer"]["state"]) == (0, "dump", "shown")
+    clean = write_net(tmp_path / "clean")
+    code, page, line = report(clean, "--as", "overflow_check")
+    assert (code, page.head["answer"]["state"]) == (0, "clean")
+    assert line == "first non-finite: none, no call made NaN or infinities"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--as", "compare"), "--as compare takes two sides"),
+        (("--workers", "0"), "--workers must be at least 1"),
+        (("-o", "page.json"), "ends in .html"),
+        (("--rank", "7"), "no dump of the steps and ranks"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_read(words, said, tmp_path, capsys):
+    folder = write_net(tmp_path / "run")
+    assert main(["report", str(folder), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_two_sides_cannot_be_one_dump(tmp_path, capsys):
+    sides = [str(write_net(tmp_path / name)) for name in "tg"]
+    assert main(["report", *sides, "--as", "check"]) == 2
+    assert "--as check takes one dump" in capsys.readouterr().err
+    (tmp_path / "pack.zip").write_bytes(b"")
+    assert main(["report", sides[0], str(tmp_path / "pack.zip")]) == 2
+    assert "two kinds" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_a_folder_takes_the_page_and_an_older_one_is_replaced(tmp_path):
+    folder = write_net(tmp_path / "run")
+    (tmp_path / "out").mkdir()
+    for _ in range(2):
+        assert main(["report", str(folder), "-o", str(tmp_path / "out")]) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["msprobe_report.html"]
+
+
+def test_without_its_page_an_installation_says_so(tmp_path, monkeypatch, capsys):
+    from msprobe.report import file
+
+    monkeypatch.setattr(file, "PAGE", tmp_path / "gone.html")
+    assert main(["report", str(tmp_path)]) == 2
+    assert "install msprobe-ms again" in capsys.readouterr().err
