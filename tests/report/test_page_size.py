@@ -49,7 +49,10 @@ def test_clicks_are_answered_at_once(page):
     count = page.locator(".tree .row").count()
     fold = f"document.querySelectorAll('.tree .row').length !== {count} || true"
     assert page.evaluate(MEASURE, [".tree .row .twist:not(.leaf)", fold]) < CLICK
-    assert page.evaluate(MEASURE, [".tools .chip", "document.querySelector('.found').textContent.includes('of')"]) < 3 * CLICK
+    assert (
+        page.evaluate(MEASURE, [".tools .chip", "document.querySelector('.found').textContent.includes('of')"])
+        < 3 * CLICK
+    )
     page.evaluate("document.querySelector('.tools .chip').click()")
 
 
@@ -65,6 +68,8 @@ def test_all_ranks_are_read(page):
     page.wait_for_function("() => !document.querySelector('.spread-part p.quiet')", timeout=20_000)
     columns = page.locator(".map.modules thead th.turned").count()
     assert 10 <= columns <= 40  # 333 blocks are counted together.
-    # Rank 5 is the odd one: its cells are the worst ones from the fault on.
-    strong = page.evaluate("[...document.querySelectorAll('.map.modules tbody tr')].map(row => row.querySelectorAll('.strong').length)")
+    # The numbers of rank 5 are twenty times those of the others.
+    strong = page.evaluate(
+        "[...document.querySelectorAll('.map.modules tbody tr')].map(row => row.querySelectorAll('.strong').length)"
+    )
     assert max(range(64), key=strong.__getitem__) == 5
