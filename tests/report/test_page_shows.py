@@ -190,6 +190,15 @@ def test_a_link_opens_a_call_and_the_address_follows(opened):
         expect(page.get_by_role("alert")).to_have_text("no.such.call is not in step0 rank0.")
 
 
+def test_the_way_back_leads_to_where_one_jumped_from(opened):
+    with opened("compared") as page:
+        page.locator(".dataflow li button").last.click()
+        network = Network()
+        wait_for_call(page, network.names[network.call(FAULT) + 1])
+        page.go_back()
+        wait_for_call(page, FAULT)
+
+
 def test_a_mark_of_the_course_is_chosen_by_a_click(opened):
     with opened("compared") as page:
         over = page.locator(".course .u-over").bounding_box()

@@ -19,6 +19,9 @@ interface Props {
 
 export function SpreadPart(props: Props) {
   const { report } = props;
+  const step = report.units[props.unit]?.step;
+  const numbers = report.units.map((_, number) => number).filter((number) => report.units[number].step === step);
+  const rows = useRows(report, numbers, String(step));
   return (
     <div class="spread-part">
       {report.head.merged ? (
@@ -27,7 +30,7 @@ export function SpreadPart(props: Props) {
         </p>
       ) : null}
       <ByStep {...props} />
-      <ByModule {...props} />
+      <ByModule {...props} numbers={numbers} rows={rows} />
       {report.head.meetings?.length ? <Meetings {...props} /> : null}
     </div>
   );
@@ -138,10 +141,8 @@ function useRows(report: Report, numbers: number[], key: string): Rows | null {
   return rows;
 }
 
-function ByModule({ report, unit: chosen, go }: Props) {
+function ByModule({ report, unit: chosen, go, numbers, rows }: Props & { numbers: number[]; rows: Rows | null }) {
   const step = report.units[chosen]?.step;
-  const numbers = report.units.map((_, number) => number).filter((number) => report.units[number].step === step);
-  const rows = useRows(report, numbers, String(step));
   if (!rows) return <p class="empty">{t("loading")}</p>;
   let greatest = 1;
   for (const cells of rows.cells.values()) {

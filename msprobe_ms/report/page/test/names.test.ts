@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configurationOf, listed } from "../src/collection.ts";
-import { labelInside, partsOf, short, shown } from "../src/format.ts";
+import { labelInside, partsOf, short, shown, told } from "../src/format.ts";
 import { hashOf, placeOf } from "../src/place.ts";
 
 test("what is unseen or turns text around is shown escaped", () => {
@@ -20,6 +20,13 @@ test("numbers have five digits that count", () => {
     [null, ""],
   ];
   for (const [value, text] of cases) assert.equal(short(value), text);
+});
+
+test("two numbers that differ are told apart", () => {
+  assert.equal(told(15.8628, 15.8627), "15.8628");
+  assert.equal(told(1.00000000001, 1), "1.00000000001");
+  assert.equal(told(2, 2), "2");
+  assert.equal(told(3.25, "NaN"), "3.25");
 });
 
 test("parts of names", () => {
