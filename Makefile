@@ -28,7 +28,7 @@ TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested there; some of these files have cases that need a framework, too.
 BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/diagnose tests/flow_compare \
-    tests/rollout tests/checks tests/readiness tests/monitor_compare tests/monitor_convert) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
+    tests/rollout tests/checks tests/readiness tests/report tests/monitor_compare tests/monitor_convert) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py \
     tests/perturb/test_formulas.py tests/perturb/test_ranking.py tests/perturb/test_table.py \
@@ -52,7 +52,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 .PHONY: help demo docs examples test suite mindtorch smoke bare run-smoke run-bare test-matrix verify mutations tooled lint \
-    format install clean
+    page format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -116,6 +116,10 @@ lint: $(TOOLS) install
 	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare -p msprobe.diagnose \
 	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping -p msprobe.checks -p msprobe.readiness \
 	    -p msprobe.monitor_convert -p msprobe.precheck -p msprobe.report -p msprobe.report_verb
+
+#   make page     the page of reports: checked, tested and built again from its sources (needs Node and npm)
+page:
+	@cd msprobe_ms/report/page && npm ci --silent && npm run --silent check && npm run --silent build
 
 #   make format   put the sources into the form that lint asks for
 format: $(TOOLS)

@@ -21,8 +21,9 @@ def browser():
     if CHROMIUM is None and os.environ.get("MSPROBE_BROWSER") != "required":
         pytest.skip("chromium is not installed")
     assert CHROMIUM, "MSPROBE_BROWSER=required, and chromium is not installed"
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

@@ -1,10 +1,9 @@
-"""Reports that no command wrote: networks of any size, with faults at known places, and one report of each kind."""
+"""Reports that no command wrote: one of each kind, a very large one, and one whose names try to be code."""
 
 import random
-from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
+from dataclasses import replace
+
+from synthetic_networks import GOLDEN, STACK, TARGET, Chunks, Network, add_unit, state_of
 
 from msprobe.report.document import (
     Advice,
@@ -26,209 +25,6 @@ from msprobe.report.document import (
     Tensor,
     Unit,
 )
-from msprobe.report.embed import MARK, element, encoded
-
-PER_DETAILS = 200
-
-TARGET = Side(
-    "runs/2026-11-26/dump/step0", "MindSpore", "mix", "statistics", {"mindspore": "2.10.0", "msprobe-ms": "0.1.0"}
-)
-GOLDEN = Side("runs/trusted/dump/step0", "MindSpore", "mix", "statistics", {"mindspore": "2.9.0"})
-
-
-@dataclass
-class Chunks:
-    """The chunks of one report in their encoded form; the first place is kept for the head."""
-
-    held: list[bytes] = field(default_factory=lambda: [b""])
-
-    def add(self, value):
-        self.held.append(encoded(value))
-        return len(self.held) - 1
-
-    def copy(self, number):
-        """The same chunk once more."""
-        self.held.append(self.held[number])
-        return len(self.held) - 1
-
-    def write(self, head, path):
-        """Write the report to `path` and return it."""
-        self.held[0] = encoded(head)
-        before, _, after = page().partition(MARK.encode())
-        data = b"".join(element(number, chunk) for number, chunk in enumerate(self.held))
-        Path(path).write_bytes(before + data + after)
-        return Path(path)
-
-
-@cache
-def page():
-    """The built page, as it is installed."""
-    return files("msprobe").joinpath("report/page.html").read_bytes()
-
-
-class Network:
-    """Calls of one training step: `blocks` transformer blocks, forward and backward, APIs inside cells."""
-
-    def __init__(self, blocks=2, micro=1):
-        self.names, self.parents, self.micro = [], [], []
-        self.counts, self.kinds, self.directions = {}, [], []
-        for step in range(micro):
-            self._forward(blocks, step)
-            self._backward(blocks, step)
-        self._add("optimizer.AdamW.forward.0", -1, "o", ".", 0)
-
-    def _add(self, name, parent, kind, direction, step):
-        self.names.append(name)
-        self.parents.append(parent)
-        self.kinds.append(kind)
-        self.directions.append(direction)
-        self.micro.append(step)
-        return len(self.names) - 1
-
-    def _cell(self, path, parent, direction, step):
-        word = "forward" if direction == "f" else "backward"
-        return self._add(f"Cell.{path}.{word}.{step}", parent, "m", direction, step)
-
-    def _apis(self, names, parent, direction, step):
-        for name in names:
-            number = self.counts.get((name, direction), 0)
-            self.counts[name, direction] = number + 1
-            word = "forward" if direction == "f" else "backward"
-            kind = "c" if "Distributed" in name else "a"
-            self._add(f"{name}.{number}.{word}", parent, kind, direction, step)
-
-    def _inner(self, block, path, direction, step):
-        parts = [
-            ("norm1.RMSNorm", ["Tensor.__mul__", "Tensor.mean", "Tensor.__add__", "Mint.rsqrt", "Tensor.__mul__"]),
-            ("attention.Attention", []),
-            ("norm2.RMSNorm", ["Tensor.__mul__", "Tensor.mean", "Tensor.__add__", "Mint.rsqrt", "Tensor.__mul__"]),
-            ("mlp.MLP", []),
-        ]
-        inner = {
-            "attention.Attention": [
-                ("qkv.Dense", ["Mint.linear"]),
-                ("core.FlashAttention", ["Mint.matmul", "Functional.softmax", "Mint.matmul"]),
-                ("out.Dense", ["Mint.linear", "Distributed.all_reduce"]),
-            ],
-            "mlp.MLP": [
-                ("up.Dense", ["Mint.linear"]),
-                ("act.SiLU", ["Functional.silu"]),
-                ("down.Dense", ["Mint.linear"]),
-            ],
-        }
-        order = (lambda e: e) if direction == "f" else (lambda e: list(reversed(e)))
-        for part, apis in order(parts):
-            cell = self._cell(f"{path}.{part}", block, direction, step)
-            self._apis(apis, cell, direction, step)
-            for sub, sub_apis in order(inner.get(part, [])):
-                below = self._cell(f"{path}.{part.split('.')[0]}.{sub}", cell, direction, step)
-                self._apis(sub_apis, below, direction, step)
-
-    def _forward(self, blocks, step):
-        cell = self._cell("embedding.Embedding", -1, "f", step)
-        self._apis(["Mint.embedding"], cell, "f", step)
-        for i in range(blocks):
-            block = self._cell(f"blocks.{i}.Block", -1, "f", step)
-            self._inner(block, f"blocks.{i}", "f", step)
-        head = self._cell("head.Dense", -1, "f", step)
-        self._apis(["Mint.linear"], head, "f", step)
-        self._apis(["Functional.cross_entropy"], -1, "f", step)
-
-    def _backward(self, blocks, step):
-        self._apis(["Functional.cross_entropy"], -1, "b", step)
-        for i in reversed(range(blocks)):
-            block = self._cell(f"blocks.{i}.Block", -1, "b", step)
-            self._inner(block, f"blocks.{i}", "b", step)
-            self._add(f"Cell.blocks.{i}.Block.parameters_grad", -1, "g", ".", step)
-
-    def layout(self):
-        micro = tuple(self.micro) if max(self.micro) else ()
-        return Layout(
-            tuple(self.names), tuple(self.parents), "".join(self.kinds), "".join(self.directions), micro=micro
-        )
-
-    def call(self, name):
-        return self.names.index(name)
-
-
-def state_of(layout, fault, seed=0, rank_is_odd=False):
-    """Everything before the call `fault` passes; behind it most calls differ, less and less; none where it is None."""
-    draw = random.Random(seed)
-    verdicts, excess, errors, noise = [], [], [], []
-    for call in range(len(layout.names)):
-        error = draw.lognormvariate(-15, 0.7)
-        allowed = 2e-6 * draw.lognormvariate(0, 0.3)
-        if fault is not None and call >= fault:
-            error = 3e-3 * draw.lognormvariate(0, 1) * (20 if rank_is_odd else 1)
-            if call != fault and draw.random() < 0.25:
-                error = allowed * draw.uniform(0.2, 3)
-        distance = error / 1e-4 if error > allowed else error / (4 * allowed)
-        verdict = "e" if distance > 3 else "w" if distance > 1 else "h" if error > allowed else "p"
-        if call and call % 97 == 0:
-            verdict, distance, error = "n", None, None
-        elif call % 131 == 7:
-            verdict = "u"
-        if call == fault:
-            verdict, distance = "e", 100.0
-        verdicts.append(verdict)
-        excess.append(distance and float(f"{distance:.3g}"))
-        errors.append(error and float(f"{error:.3g}"))
-        noise.append(float(f"{allowed:.2g}"))
-    links = []
-    for call in range(1, len(layout.names)):
-        links.append((call, "input.0", call - 1, "output.0"))
-        if call % 5 == 0:
-            links.append((call, "input.1", max(0, call - 4), "output.0"))
-    return State("".join(verdicts), tuple(excess), tuple(errors), tuple(noise), links=tuple(links))
-
-
-STACK = (
-    "File /home/user/training/network.py, line 34, in construct, x = x * ops.rsqrt(variance + self.epsilon)",
-    "File /home/user/training/network.py, line 71, in construct, x = x + self.mlp(self.norm2(x))",
-    "File /home/user/training/train.py, line 52, in forward, logits = network(tokens)",
-)
-
-
-def records_of(layout, state, call, fault):
-    """The records of one call, with the statistics of both sides and the measures."""
-    size = (call % 7 + 1) * 0.731
-    golden = Tensor("Float32", (8, 64, 256), 3.1 * size, -2.9 * size, 0.0012 * size, 41.7 * size)
-    off = state.errors[call] or 0.0
-    target = replace(golden, max=golden.max * (1 + off), min=golden.min * (1 + off / 2), norm=golden.norm * (1 + off))
-    measures = {"MaxAbsErr": off, "MaxRelativeErr": off, "NormRelativeErr": off / 2, "Cosine": 1 - off**2}
-    records = [
-        Record("input.0", "input", golden, golden, "p", dict.fromkeys(measures, 0.0), "relative error up to 1e-4"),
-        Record("input.1", "input", Tensor("Float16", (256,), 1.0, 0.5, 0.8, 13.1), Tensor("Float16", (256,), 1.0, 0.5, 0.8, 13.1), "p"),
-    ]
-    if call == fault:
-        records[1] = Record(
-            "input.1", "input", Tensor(value="0.001"), Tensor(value="1e-05"), "e", {}, "", ("the values are different",)
-        )
-    output = Record("output.0", "output", target, golden, state.verdicts[call], measures, "relative error up to 1e-4")
-    if state.verdicts[call] == "e":
-        output = replace(output, reasons=(f"the norm differs by {off:.3g}, and 1e-4 is allowed",))
-    records.append(output)
-    if layout.kinds[call] == "m" and layout.directions[call] == "f":
-        records.insert(2, Record("parameters.weight", "parameter", golden, golden, "p", {"MaxAbsErr": 0.0}))
-    return CallDetails(call, tuple(records), STACK, STACK if call == fault else ())
-
-
-def add_unit(chunks, number, layout, fault, step, rank, with_details=True, seed=0, is_odd=False):
-    """The chunks of a unit, and the unit; `number` is that of the layout's chunk."""
-    state = state_of(layout, fault, seed, is_odd)
-    details = []
-    size = len(layout.names)
-    for begin in range(0, size if with_details else 0, PER_DETAILS):
-        calls = [records_of(layout, state, call, fault) for call in range(begin, min(size, begin + PER_DETAILS))]
-        details.append((begin, chunks.add(Details(tuple(calls)))))
-    counts = {
-        name: state.verdicts.count(letter)
-        for letter, name in {"e": "error", "w": "warning", "p": "pass", "h": "harmless", "u": "unjudged", "n": "unmatched"}.items()
-        if letter in state.verdicts
-    }
-    label = "step0" if rank is None else f"step{step} rank{rank}"
-    return Unit(label, number, chunks.add(state), tuple(details), step, rank, counts=counts, first=fault)
-
 
 SOURCE = Source(
     "/home/user/training/network.py",
@@ -246,6 +42,15 @@ SOURCE = Source(
         "    def __init__(self, width, heads):",
     ),
 )
+
+
+CONFIGURATION = """{
+  "task": "tensor",
+  "step": [0],
+  "level": "mix",
+  "tensor": {"list": ["Cell.blocks.1.norm2.RMSNorm."]}
+}
+"""
 
 
 def answer_of(network, fault, unit):
@@ -268,24 +73,36 @@ def answer_of(network, fault, unit):
         True,
     )
     following = Beginning(
-        network.names[fault + 40], "computes differently", "its inputs agree, output.0 does not", "blocks.1.mlp", unit, fault + 40
+        network.names[fault + 40],
+        "computes differently",
+        "its inputs agree, output.0 does not",
+        "blocks.1.mlp",
+        unit,
+        fault + 40,
     )
     advice = (
         Advice("Compare the argument on both sides in your code; it comes from the configuration."),
         Advice(
-            "Check the configurations of both runs.", "msprobe config_check -c runs/2026-11-26/config.zip runs/trusted/config.zip"
+            "Check the configurations of both runs.",
+            "msprobe config_check -c runs/2026-11-26/config.zip runs/trusted/config.zip",
         ),
         Advice(
             "Collect this cell with its tensors in the next run.",
-            config='{\n  "task": "tensor",\n  "step": [0],\n  "level": "mix",\n  "tensor": {"list": ["Cell.blocks.1.norm2.RMSNorm."]}\n}',
+            config=CONFIGURATION,
         ),
     )
-    line = f"first wrong call: {name} in blocks.1.norm2: argument differs: input.1 is 0.001, golden 1e-05 (network.py:34)"
+    line = (
+        f"first wrong call: {name} in blocks.1.norm2: argument differs: input.1 is 0.001, golden 1e-05 (network.py:34)"
+    )
     harmless = tuple(
-        Beginning(network.names[call], "computes differently", "rounding of another kernel explains it", unit=unit, call=call)
+        Beginning(
+            network.names[call], "computes differently", "rounding of another kernel explains it", unit=unit, call=call
+        )
         for call in (3, 9)
     )
-    return Answer("differs", line, first, (following,), harmless, advice, ("Statistics cannot see elements that changed places.",))
+    return Answer(
+        "differs", line, first, (following,), harmless, advice, ("Statistics cannot see elements that changed places.",)
+    )
 
 
 FAULT = "Tensor.__add__.3.forward"
@@ -304,13 +121,18 @@ def compared(path, ranks=(0, 1, 2, 3, 4, 5, 6, 7), steps=(0, 1), blocks=2, micro
     ]
     exchanged = [call for call, kind in enumerate(layout.kinds) if kind == "c"]
     meetings = tuple(
-        Meeting("all_reduce in tp-0-1-2-3", tuple((unit, call) for unit in range(len(ranks))), "send and receive") for call in exchanged
+        Meeting("all_reduce in tp-0-1-2-3", tuple((unit, call) for unit in range(len(ranks))), "send and receive")
+        for call in exchanged
     )
     rows = tuple(
         (name, f"{name}.output.0", "Float32", i * 0.37, None if i % 9 == 0 else 1.0 / (i + 1), "NaN" if i == 4 else -i)
         for i, name in enumerate(layout.names)
     )
-    table = Table(("Call", "NPU Name", "NPU Dtype", "Max diff", "NormRelativeErr", "Mean diff"), rows, state_of(layout, fault).verdicts)
+    table = Table(
+        ("Call", "NPU Name", "NPU Dtype", "Max diff", "NormRelativeErr", "Mean diff"),
+        rows,
+        state_of(layout, fault).verdicts,
+    )
     counts = {}
     for unit in units:
         for name, one in unit.counts.items():
@@ -352,11 +174,24 @@ def large(path, ranks=64, calls=20_000):
         details = ()
         if rank in (0, 5):
             details = tuple((first, chunks.copy(chunk)) for first, chunk in distinct[3].details)
-        units.append(replace(like, label=f"step0 rank{rank}", rank=rank, state=chunks.copy(like.state), details=details))
+        units.append(
+            replace(like, label=f"step0 rank{rank}", rank=rank, state=chunks.copy(like.state), details=details)
+        )
     counts = {"pass": 700_000, "error": 480_000, "warning": 100_000}
     head = Head(
-        "compare", "64 ranks", "msprobe compare", "2026-11-27", "msprobe-ms", TARGET, GOLDEN,
-        answer_of(network, fault, 5), counts, (), tuple(units), calls=ranks * calls, detailed=2 * calls,
+        "compare",
+        "64 ranks",
+        "msprobe compare",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        answer_of(network, fault, 5),
+        counts,
+        (),
+        tuple(units),
+        calls=ranks * calls,
+        detailed=2 * calls,
     )
     return chunks.write(head, path)
 
@@ -383,22 +218,62 @@ def hostile(path, depth=10_000):
     verdicts = "e" * first + "p" * (depth - 1) + "e" + ".."
     chunks = Chunks()
     excess = ("NaN", "Infinity", "-Infinity", None, *([0.5] * (len(names) - 4)))
-    state = State(verdicts, excess, excess, overflow="c" * len(names), links=((0, HOSTILE[0], 1, HOSTILE[1]), (0, "x", 99_999_999, "y")))
+    state = State(
+        verdicts,
+        excess,
+        excess,
+        overflow="c" * len(names),
+        links=((0, HOSTILE[0], 1, HOSTILE[1]), (0, "x", 99_999_999, "y")),
+    )
     text = HOSTILE[0] + HOSTILE[3]
     records = tuple(
-        Record(name, name, Tensor(name, (1,), "NaN", "Infinity", "-Infinity", None, name), Tensor(value=name * 3), "e", {name: name}, name, (name,))
+        Record(
+            name,
+            name,
+            Tensor(name, (1,), "NaN", "Infinity", "-Infinity", None, name),
+            Tensor(value=name * 3),
+            "e",
+            {name: name},
+            name,
+            (name,),
+        )
         for name in HOSTILE
     )
     details = Details(tuple(CallDetails(call, records, HOSTILE, HOSTILE) for call in (*range(first), bad)))
-    unit = Unit(HOSTILE[0], chunks.add(layout), chunks.add(state), ((0, chunks.add(details)),), 0, 0, HOSTILE[1], {"error": 9}, bad)
+    unit = Unit(
+        HOSTILE[0],
+        chunks.add(layout),
+        chunks.add(state),
+        ((0, chunks.add(details)),),
+        0,
+        0,
+        HOSTILE[1],
+        {"error": 9},
+        bad,
+    )
     beginning = Beginning(names[bad], text, text, text, 0, bad, 0, 0, HOSTILE, Source(text, 1, 1, HOSTILE), 1, True)
     answer = Answer("differs", text, beginning, (beginning,), (beginning,), (Advice(text, text, text),), HOSTILE)
     rows = tuple((name, "NaN", None) for name in HOSTILE)
     table = TableSet(text, chunks.add(Table(HOSTILE[:3], rows, "e" * len(rows))), len(rows))
     side = Side(text, text, text, text, {text: text})
     head = Head(
-        "compare", text, text, text, text, side, side, answer, {"error": 9, HOSTILE[0]: 1}, ((1, text),), (unit,),
-        (Meeting(text, ((0, 0), (0, 1)), text),), (), (table,), text, 9, 9,
+        "compare",
+        text,
+        text,
+        text,
+        text,
+        side,
+        side,
+        answer,
+        {"error": 9, HOSTILE[0]: 1},
+        ((1, text),),
+        (unit,),
+        (Meeting(text, ((0, 0), (0, 1)), text),),
+        (),
+        (table,),
+        text,
+        9,
+        9,
     )
     return chunks.write(head, path)
 
@@ -417,8 +292,19 @@ def dumped(path):
     unit = Unit("step0", number, chunks.add(state), ((0, chunks.add(Details(tuple(calls)))),), 0, None)
     answer = Answer("shown", f"step0: {len(calls)} calls, {2 * len(calls)} values, all finite")
     head = Head(
-        "dump", "runs/dump/step0", "msprobe report runs/dump/step0 -o out.html", "2026-11-27", "msprobe-ms", TARGET, None,
-        answer, {}, (), (unit,), calls=len(calls), detailed=len(calls),
+        "dump",
+        "runs/dump/step0",
+        "msprobe report runs/dump/step0 -o out.html",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        None,
+        answer,
+        {},
+        (),
+        (unit,),
+        calls=len(calls),
+        detailed=len(calls),
     )
     return chunks.write(head, path)
 
@@ -442,24 +328,51 @@ def overflowing(path):
             tuple(
                 CallDetails(
                     call,
-                    (Record("input.0", "input", bad if call > begins else good), Record("output.0", "output", bad if call >= begins else good)),
+                    (
+                        Record("input.0", "input", bad if call > begins else good),
+                        Record("output.0", "output", bad if call >= begins else good),
+                    ),
                     STACK,
                 )
                 for call in range(len(letters))
             )
         )
-        units.append(Unit(f"step3 rank{rank}", number, chunks.add(state), ((0, chunks.add(details)),), 3, rank, first=begins))
+        units.append(
+            Unit(f"step3 rank{rank}", number, chunks.add(state), ((0, chunks.add(details)),), 3, rank, first=begins)
+        )
     first = Beginning(
-        network.names[made], "made", "all inputs are finite (at most 65504), output.0 has 12 NaN of 512", "blocks.1.norm1",
-        1, made, 3, 1, ("step 2 has no non-finite value",), SOURCE,
+        network.names[made],
+        "made",
+        "all inputs are finite (at most 65504), output.0 has 12 NaN of 512",
+        "blocks.1.norm1",
+        1,
+        made,
+        3,
+        1,
+        ("step 2 has no non-finite value",),
+        SOURCE,
     )
     line = f"first non-finite: {network.names[made]} on rank 1"
     answer = Answer("differs", line, first, advice=(Advice("Look at the range of input.0: float16 ends at 65504."),))
     head = Head(
-        "overflow_check", "runs/dump", "msprobe overflow_check -i runs/dump", "2026-11-27", "msprobe-ms", TARGET, None, answer,
-        {}, (), tuple(units), calls=2 * len(layout.names), detailed=2 * len(layout.names),
+        "overflow_check",
+        "runs/dump",
+        "msprobe overflow_check -i runs/dump",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        None,
+        answer,
+        {},
+        (),
+        tuple(units),
+        calls=2 * len(layout.names),
+        detailed=2 * len(layout.names),
     )
     return chunks.write(head, path)
+
+
+WEIGHTS = ("norm1.weight", "attention.qkv.weight", "attention.out.weight", "norm2.weight", "mlp.up.weight")
 
 
 def monitored(path):
@@ -467,24 +380,45 @@ def monitored(path):
     chunks, sets = Chunks(), []
     draw = random.Random(1)
     for i in range(60):
-        target = f"blocks.{i // 5}.{['norm1.weight', 'attention.qkv.weight', 'attention.out.weight', 'norm2.weight', 'mlp.up.weight'][i % 5]}"
+        target = f"blocks.{i // 5}.{WEIGHTS[i % 5]}"
         curves = []
         for statistic in ("norm", "max", "min", "mean"):
             for rank in (0, 1):
                 steps = tuple(range(100))
                 golden = tuple(2.0 + 1.5 / (1 + s / 10) + draw.gauss(0, 0.01) for s in steps)
                 left = 40 if i == 17 and rank == 1 else None
-                seen = tuple(g + draw.gauss(0, 0.01) + (0.02 * (s - 40) if left and s >= 40 else 0) for s, g in zip(steps, golden, strict=True))
+                seen = tuple(
+                    g + draw.gauss(0, 0.01) + (0.02 * (s - 40) if left and s >= 40 else 0)
+                    for s, g in zip(steps, golden, strict=True)
+                )
                 low, high = tuple(g - 0.06 for g in golden), tuple(g + 0.06 for g in golden)
                 curves.append(Curve(statistic, rank, steps, seen, golden, low, high, left))
-        sets.append(CurveSet(target, "gradient", chunks.add(curves), i == 17, 6.2 if i == 17 else round(0.3 + i / 100, 2)))
+        sets.append(
+            CurveSet(target, "gradient", chunks.add(curves), i == 17, 6.2 if i == 17 else round(0.3 + i / 100, 2))
+        )
     first = Beginning(
-        sets[17].target, "the backward pass of a layer", "its gradient's norm is 2.61, golden 2.30, band 0.06", step=40, rank=1,
+        sets[17].target,
+        "the backward pass of a layer",
+        "its gradient's norm is 2.61, golden 2.30, band 0.06",
+        step=40,
+        rank=1,
         evidence=("activations and loss agree at step 40", "the gradients of blocks.4 and later agree"),
     )
-    answer = Answer("differs", f"first divergence: {first.name} at step 40 on rank 1", first, advice=(Advice("Dump step 40 of rank 1.", config='{"task": "statistics", "step": [40], "rank": [1]}'),))
+    answer = Answer(
+        "differs",
+        f"first divergence: {first.name} at step 40 on rank 1",
+        first,
+        advice=(Advice("Dump step 40 of rank 1.", config='{"task": "statistics", "step": [40], "rank": [1]}'),),
+    )
     head = Head(
-        "monitor", "monitor A against B", "msprobe monitor compare A B", "2026-11-27", "msprobe-ms", TARGET, GOLDEN, answer,
+        "monitor",
+        "monitor A against B",
+        "msprobe monitor compare A B",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        answer,
         curves=tuple(sets),
     )
     return chunks.write(head, path)
@@ -503,8 +437,16 @@ def configured(path):
     first = Beginning("learning_rate", "hyperparameter", "0.001, golden 0.0001")
     answer = Answer("differs", "3 of 33 entries differ", first)
     head = Head(
-        "config_check", "config A against B", "msprobe config_check -c A B", "2026-11-27", "msprobe-ms", TARGET, GOLDEN, answer,
-        {"error": 1, "warning": 2, "pass": 30}, tables=(TableSet("Configuration", chunks.add(table), len(rows)),),
+        "config_check",
+        "config A against B",
+        "msprobe config_check -c A B",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        answer,
+        {"error": 1, "warning": 2, "pass": 30},
+        tables=(TableSet("Configuration", chunks.add(table), len(rows)),),
     )
     return chunks.write(head, path)
 
@@ -512,13 +454,26 @@ def configured(path):
 def flowed(path):
     """Two RL flows: a stage agrees, the next does not."""
     chunks = Chunks()
-    rows = (("rollout", "tokens", "pass"), ("reward", "scores", "pass"), ("old_log_prob", "log_probs", "error"), ("update", "loss", "error"))
+    rows = (
+        ("rollout", "tokens", "pass"),
+        ("reward", "scores", "pass"),
+        ("old_log_prob", "log_probs", "error"),
+        ("update", "loss", "error"),
+    )
     table = Table(("Stage", "Data", "Verdict"), rows, "ppee")
     first = Beginning("old_log_prob", "computes differently", "log_probs differ by 0.03 at most, tokens agree", step=0)
     answer = Answer("differs", "first difference: stage old_log_prob, log_probs", first)
     head = Head(
-        "flow", "flow A against B", "msprobe compare -tp A -gp B", "2026-11-27", "msprobe-ms", TARGET, GOLDEN, answer,
-        {"pass": 2, "error": 2}, tables=(TableSet("Stages", chunks.add(table), 4),),
+        "flow",
+        "flow A against B",
+        "msprobe compare -tp A -gp B",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        answer,
+        {"pass": 2, "error": 2},
+        tables=(TableSet("Stages", chunks.add(table), 4),),
     )
     return chunks.write(head, path)
 
@@ -531,7 +486,18 @@ def clean(path):
     unit = add_unit(chunks, number, layout, None, 0, None, seed=4)
     answer = Answer("clean", "no difference beyond noise: 673 values compared, 41 differ as rounding explains")
     head = Head(
-        "compare", "step0 against trusted", "msprobe compare", "2026-11-27", "msprobe-ms", TARGET, GOLDEN, answer, unit.counts, (),
-        (unit,), calls=len(layout.names), detailed=len(layout.names),
+        "compare",
+        "step0 against trusted",
+        "msprobe compare",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        answer,
+        unit.counts,
+        (),
+        (unit,),
+        calls=len(layout.names),
+        detailed=len(layout.names),
     )
     return chunks.write(head, path)

@@ -4,7 +4,8 @@ import base64
 import hashlib
 import re
 
-from synthetic_reports import HOSTILE, compared, hostile, page
+from synthetic_networks import page
+from synthetic_reports import HOSTILE, compared, hostile
 
 from msprobe.report.embed import MARK
 
@@ -21,7 +22,11 @@ def test_nothing_is_loaded_from_anywhere():
     assert not re.search(r"""(?:src|href|action)\s*=\s*["']?(?!data:,)[^>"'\s]*//""", TEXT)
     assert not re.search(r"url\(\s*[\"']?(?!data:)\w+:|@import|\bimport\(|new Worker|XMLHttpRequest|\bfetch\(", TEXT)
     addresses = set(re.findall(r"https?://[^\s\"'`)]+", TEXT))
-    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/1999/xhtml"}
+    assert addresses <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1998/Math/MathML",
+        "http://www.w3.org/1999/xhtml",
+    }
 
 
 def test_the_policy_allows_this_script_and_no_other():

@@ -59,12 +59,12 @@ export function App({ report }: { report: Report }) {
     (unit: number, call: number) => {
       setView("calls");
       fail("");
-      void go(unit, call).then(() => work.current?.scrollIntoView({ block: "start" }));
+      void go(unit, call, true).then(() => work.current?.scrollIntoView({ block: "start" }));
     },
     [go],
   );
   const choose = useCallback(
-    (one: number) => setWhere((before) => ({ ...before, row: one, gone: before.gone + 1 })),
+    (one: number) => setWhere((before) => ({ ...before, row: one, gone: before.gone + 1, isJump: false })),
     [setWhere],
   );
   const fold = useCallback(
@@ -82,7 +82,13 @@ export function App({ report }: { report: Report }) {
       setFilter(NOTHING);
       setWhere((before) => {
         const around = before.data && call >= 0 ? openFor(before.data.calls, call) : [];
-        return { ...before, open: new Set(around), row: call >= 0 ? call : before.row, gone: before.gone + 1 };
+        return {
+          ...before,
+          open: new Set(around),
+          row: call >= 0 ? call : before.row,
+          gone: before.gone + 1,
+          isJump: true,
+        };
       });
     },
     [setWhere],
@@ -158,6 +164,7 @@ export function App({ report }: { report: Report }) {
                 {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
                 {view === "calls" && data ? (
                   <>
+                    {data.unit.line ? <p class="unit-line">{shown(data.unit.line)}</p> : null}
                     <Course
                       data={data}
                       chosen={call}

@@ -47,8 +47,8 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
   const pointed = useRef(chosen);
   pointed.current = chosen;
   useEffect(() => {
-    if (plot.current) point(plot.current, chosen);
-  }, [chosen]);
+    if (plot.current) point(plot.current, chosen === first ? -1 : chosen);
+  }, [chosen, first]);
   const range = useMemo(() => rangeOf(values ?? new Float32Array()), [values]);
   const columns = useMemo(() => columnsOf(values ?? new Float32Array(), range), [values, range]);
   const differing = useMemo(() => data.severity.reduce((sum, one) => sum + Number(one >= DIFFERS), 0), [data]);
@@ -85,7 +85,7 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
       >
         <Plot
           label={label}
-          height={132}
+          height={118}
           on={[data, which, theme]}
           data={columns}
           options={(color) => optionsOf(data, which, range, color, now, pointed)}
@@ -170,7 +170,7 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, f
       draw: [
         (plot: uPlot) => {
           draw(plot, data, which, range, color, first.current);
-          point(plot, chosen.current);
+          point(plot, chosen.current === first.current ? -1 : chosen.current);
         },
       ],
     },

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
-import { count, shape, short, shown } from "./format.ts";
+import { count, shape, short, shown, told } from "./format.ts";
 import { isKey, t } from "./language.ts";
 import { Bar, Copy, Failure, Mark, Overflow, Part, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
@@ -213,19 +213,20 @@ function SideCells({ name, one, other }: { name: string; one: Tensor | undefined
         {digest}
       </td>
       {(["max", "min", "mean", "norm"] as const).map((key) => (
-        <Figure value={one[key]} isUnlike={differs(key)} />
+        <Figure value={one[key]} other={other?.[key]} isUnlike={differs(key)} />
       ))}
     </>
   );
 }
 
-function Figure({ value, isUnlike }: { value: Measured | undefined; isUnlike: boolean }) {
+function Figure(props: { value: Measured | undefined; other: Measured | undefined; isUnlike: boolean }) {
+  const { value, other, isUnlike } = props;
   return (
     <td
       class={`figure${isUnlike ? " unlike" : ""}`}
       title={value === null || value === undefined ? undefined : String(value)}
     >
-      {short(value)}
+      {told(value, other)}
     </td>
   );
 }

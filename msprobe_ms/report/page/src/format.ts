@@ -36,6 +36,16 @@ export function short(value: number | string | null | undefined): string {
     .replace("e+", "e");
 }
 
+/** A number, with as many digits as tell it from `other`. */
+export function told(value: number | string | null | undefined, other: number | string | null | undefined): string {
+  const text = short(value);
+  if (typeof value !== "number" || typeof other !== "number" || value === other || text !== short(other)) return text;
+  for (let digits = 6; digits < 17; digits++) {
+    if (value.toPrecision(digits) !== other.toPrecision(digits)) return value.toPrecision(digits).replace("e+", "e");
+  }
+  return String(value);
+}
+
 /** A number with thousands apart: 20 000. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");

@@ -29,13 +29,26 @@ export function compared(a: Measured, b: Measured): number {
   return TEXT.compare(String(a), String(b));
 }
 
+const lowered = new WeakMap<Table, string[]>();
+
+/** The text of each row in lower case; made once. */
+function textsOf(table: Table): string[] {
+  let texts = lowered.get(table);
+  if (!texts) {
+    texts = table.rows.map((row) => row.join("\n").toLowerCase());
+    lowered.set(table, texts);
+  }
+  return texts;
+}
+
 /** The numbers of the rows that hold `query` in a cell and have one of `verdicts` (empty: any), in order. */
 export function rowsWanted(table: Table, query: string, verdicts: ReadonlySet<string>, order: Order | null): number[] {
   const wanted = query.trim().toLowerCase();
+  const texts = wanted ? textsOf(table) : [];
   const rows: number[] = [];
   for (let i = 0; i < table.rows.length; i++) {
     if (verdicts.size && !verdicts.has(table.verdicts?.[i] ?? ".")) continue;
-    if (wanted && !table.rows[i].some((cell) => cell !== null && String(cell).toLowerCase().includes(wanted))) continue;
+    if (wanted && !texts[i].includes(wanted)) continue;
     rows.push(i);
   }
   if (!order) return rows;

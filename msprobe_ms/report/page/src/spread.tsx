@@ -19,6 +19,9 @@ interface Props {
 
 export function SpreadPart(props: Props) {
   const { report } = props;
+  const step = report.units[props.unit]?.step;
+  const numbers = report.units.map((_, number) => number).filter((number) => report.units[number].step === step);
+  const rows = useRows(report, numbers, String(step));
   return (
     <div class="spread-part">
       {report.head.merged ? (
@@ -27,7 +30,7 @@ export function SpreadPart(props: Props) {
         </p>
       ) : null}
       <ByStep {...props} />
-      <ByModule {...props} />
+      <ByModule {...props} numbers={numbers} rows={rows} />
       {report.head.meetings?.length ? <Meetings {...props} /> : null}
     </div>
   );
@@ -100,8 +103,14 @@ interface Rows extends Columns {
 }
 
 const AT_ONCE = 8;
-/** From so many times the tolerance on a cell has the full colour. */
-const STRONG = 100;
+/** From this share of the range (of logarithms) on a cell has the full colour. */
+const STRONG = 0.9;
+
+/** How far a distance is on the way from the tolerance to the greatest one, by its logarithm. */
+function levelOf(excess: number, greatest: number): number {
+  if (!(excess > 1)) return excess > 0 ? 0.15 * placeOf(excess) : 0;
+  return Math.min(1, Math.max(0.1, Math.log(excess) / Math.log(Math.max(10, greatest))));
+}
 
 /** The cells of all ranks of a step, read one after the other; `rows` grows. */
 function useRows(report: Report, numbers: number[], key: string): Rows | null {
@@ -132,11 +141,14 @@ function useRows(report: Report, numbers: number[], key: string): Rows | null {
   return rows;
 }
 
-function ByModule({ report, unit: chosen, go }: Props) {
+function ByModule({ report, unit: chosen, go, numbers, rows }: Props & { numbers: number[]; rows: Rows | null }) {
   const step = report.units[chosen]?.step;
-  const numbers = report.units.map((_, number) => number).filter((number) => report.units[number].step === step);
-  const rows = useRows(report, numbers, String(step));
   if (!rows) return <p class="empty">{t("loading")}</p>;
+  let greatest = 1;
+  for (const cells of rows.cells.values()) {
+    for (const cell of cells)
+      if (cell && cell.excess < Number.POSITIVE_INFINITY) greatest = Math.max(greatest, cell.excess);
+  }
   const title = t(rows.isOfModules ? "by_module" : "by_calls", step ?? "–");
   return (
     <section>
@@ -169,8 +181,8 @@ function ByModule({ report, unit: chosen, go }: Props) {
                     <td>
                       <button
                         type="button"
-                        class={`map-cell ${lookOf(letter).name}${cell.excess > STRONG ? " strong" : ""}`}
-                        style={{ "--level": String(0.65 * placeOf(cell.excess)) }}
+                        class={`map-cell ${lookOf(letter).name}${levelOf(cell.excess, greatest) > STRONG ? " strong" : ""}`}
+                        style={{ "--level": String(0.65 * levelOf(cell.excess, greatest)) }}
                         title={said}
                         aria-label={said}
                         onClick={() => go(number, cell.call)}

@@ -15,13 +15,15 @@ export interface Where {
   open: ReadonlySet<number>;
   /** Counts what was gone to, so that the tree brings it into sight. */
   gone: number;
+  /** Whether one came here from elsewhere: the browser's way back leads there. */
+  isJump: boolean;
 }
 
 export function useWhere(report: Report, fail: (text: string) => void) {
-  const [where, setWhere] = useState<Where>({ data: null, row: null, open: new Set(), gone: 0 });
+  const [where, setWhere] = useState<Where>({ data: null, row: null, open: new Set(), gone: 0, isJump: false });
   const wanted = useRef(0);
   const go = useCallback(
-    async (unit: number, call: number): Promise<void> => {
+    async (unit: number, call: number, isJump = false): Promise<void> => {
       if (!report.units[unit]) return;
       const turn = ++wanted.current;
       let data: UnitData;
@@ -39,7 +41,7 @@ export function useWhere(report: Report, fail: (text: string) => void) {
         for (const one of [row, first ?? -1]) {
           if (one >= 0 && one < data.calls.size) for (const around of openFor(data.calls, one)) open.add(around);
         }
-        return { data, row: row < 0 ? null : row, open, gone: before.gone + 1 };
+        return { data, row: row < 0 ? null : row, open, gone: before.gone + 1, isJump: isJump && before.data !== null };
       });
     },
     [report, fail],
@@ -78,6 +80,8 @@ export function useAddress(
     const { data, row } = where;
     if (!data || row === null || row < 0) return;
     const hash = hashOf({ call: data.calls.name(row), unit: data.unit.label });
-    if (hash !== location.hash) history.replaceState(null, "", hash);
+    if (hash === location.hash) return;
+    if (where.isJump) history.pushState(null, "", hash);
+    else history.replaceState(null, "", hash);
   }, [where]);
 }
