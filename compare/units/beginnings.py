@@ -55,7 +55,7 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
     found = []
     for row in rows[:MOST]:
         place = int(comparison.pairs.call_of[row])
-        name, text = comparison.pairs.pair(row).record.name, comparison.reason(row)
+        name, text = comparison.pairs.pair(row).record.name, sentences(comparison.reasons_at(row))
         found.append(
             Beginning(name, "harmless", text, call=place, step=comparison.target.step, rank=comparison.target.rank)
         )
