@@ -28,7 +28,7 @@ TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested there; some of these files have cases that need a framework, too.
 BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/diagnose tests/flow_compare \
-    tests/rollout tests/checks tests/readiness tests/report tests/monitor_compare tests/monitor_convert) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
+    tests/rollout tests/checks tests/readiness tests/report tests/monitor_compare tests/monitor_convert tests/report_build) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py \
     tests/perturb/test_formulas.py tests/perturb/test_ranking.py tests/perturb/test_table.py \
@@ -37,7 +37,7 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
 # Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules. Where
 # noise is judged, one place has torch and the other does without.
 BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base/test_finite.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
-    tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
+    tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py tests/report_build/test_kernels.py
 # Everything else: each test runs once. Of these folders one part runs there, the other here.
 PARTED := gather monitor perturb precheck replay
 SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/mindtorch $(addprefix tests/,$(PARTED)) tests/conftest.py, \

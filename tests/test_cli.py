@@ -91,7 +91,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("graph",), "this version has no command 'graph': no page of the network is drawn"),
+        (("graph",), "this version has no command 'graph': no file for the plugin of TensorBoard"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
         (("compare",), "two dumps are needed"),

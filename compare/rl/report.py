@@ -1,6 +1,7 @@
 """The report of two RL flows: the units of all stages, tables of keys and settings, and the first difference."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 
 from msprobe.compare.jobs.report import add_outcomes, advice, sides, title
@@ -127,10 +128,7 @@ def _first(first: First, others: list[Beginning]) -> Beginning:
     if finding is not None:
         at = next((o for o in others if o.name == finding.name and (o.step, o.rank) == item.place), None)
         if at is not None:
-            return Beginning(
-                at.name, at.kind, at.reason, at.cell, at.unit, at.call, item.step, item.rank,
-                (*evidence, *at.evidence), at.source, at.reaches, at.to_loss,
-            )  # fmt: skip
+            return replace(at, step=item.step, rank=item.rank, evidence=(*evidence, *at.evidence))
     return Beginning(
         item.name, f"{item.kind} differs", wording.text(first), step=item.step, rank=item.rank, evidence=evidence
     )

@@ -55,7 +55,7 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
     found = []
     for row in rows[:MOST]:
         place = int(comparison.pairs.call_of[row])
-        name, text = comparison.pairs.pair(row).record.name, comparison.reason(row)
+        name, text = comparison.pairs.pair(row).record.name, sentences(comparison.reasons_at(row))
         found.append(
             Beginning(name, "harmless", text, call=place, step=comparison.target.step, rank=comparison.target.rank)
         )
@@ -120,9 +120,12 @@ class Reach:
         self._loss = _loss(calls)
 
     def loss(self, number: int) -> bool | None:
-        """Whether the loss receives a difference of this call; None where there is no loss, or no way is known."""
+        """Whether the loss receives a difference of this call; None where there is no loss, or it differs and no way
+        there was recorded."""
         if self._loss is None or self._calls.parsed[number].direction != "forward":
             return None
+        if self._loss not in self._differing:
+            return False
         seen, waiting = {number}, [number]
         while waiting:
             at = waiting.pop()
@@ -132,7 +135,7 @@ class Reach:
             new = [each for each in (*following, *self._inside[at]) if each not in seen]
             seen.update(new)
             waiting += new
-        return False if self._users else None
+        return None
 
 
 def _loss(calls: UnitCalls) -> int | None:

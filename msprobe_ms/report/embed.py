@@ -24,7 +24,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if is_dataclass(value):
-        held = ((name, getattr(value, name), default) for name, default in _members(type(value)))
+        kind: Any = type(value)
+        held = ((name, getattr(value, name), default) for name, default in _members(kind))
         return {name: plain(one) for name, one, default in held if name == "version" or one != default}
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}

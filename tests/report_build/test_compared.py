@@ -7,6 +7,9 @@ from pages import Page
 from small_net import NAMES, SOURCE, write_net
 
 from msprobe.cli import main
+from msprobe.compare.units.beginnings import Reach
+from msprobe.compare.units.calls import UnitCalls
+from msprobe.store.reader import read
 
 LETTER = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u"}
 
@@ -192,3 +195,14 @@ def test_samples_have_the_records_of_their_tables(samples, tmp_path, sides, mode
     )
     if mode is not None:
         assert tables[0]["mode"] == mode
+
+
+def test_whether_a_difference_reaches_the_loss(tmp_path):
+    calls = UnitCalls.of_dump(read(write_net(tmp_path / "net") / "step0" / "rank0"), "dump")
+    links = [(2, "input.0", 0, "output.0"), (3, "input.0", 2, "output.0"), (5, "input.0", 4, "output.0")]
+    linear, cell, relu, mean = 0, 1, 2, 3
+    assert Reach(calls, links, frozenset([linear, relu, mean])).loss(linear) is True
+    assert Reach(calls, links, frozenset([linear, relu, mean])).loss(cell) is True, "by the call inside it"
+    assert Reach(calls, links, frozenset([linear, relu])).loss(linear) is False, "the loss agrees"
+    assert Reach(calls, links, frozenset([linear, mean])).loss(linear) is None, "it differs, and the way is not known"
+    assert Reach(calls, links, frozenset([mean, 5])).loss(5) is None, "a backward call comes behind the loss"

@@ -101,7 +101,9 @@ def test_details_are_budgeted_and_what_is_left_out_is_said(runs, tmp_path, monke
     assert page.head["detailed"] == len(calls) < page.head["calls"] == len(layout["names"])
     assert first in calls
     assert layout["parents"][first] in calls, "what is around the first wrong call is there"
-    assert any(f"details of {len(calls)} of {page.head['calls']} calls" in note for note in page.head["answer"]["notes"])
+    assert any(
+        f"details of {len(calls)} of {page.head['calls']} calls" in note for note in page.head["answer"]["notes"]
+    )
 
 
 def _with_budget(begin, most):

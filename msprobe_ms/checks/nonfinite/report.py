@@ -6,7 +6,7 @@ from msprobe.compare.units.beginnings import source
 from msprobe.report.document import Beginning
 
 from .finding import Answer, Origin
-from .wording import amounts, full, reason
+from .wording import amounts, reason
 
 Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
 """Unit and call of a step, a rank and a call's name; None where they are not shown."""
@@ -32,6 +32,5 @@ def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
 
 
 def _evidence(origin: Origin) -> Iterator[str]:
-    yield full(origin)
     for what, found in (("inputs", origin.inputs), ("outputs", origin.outputs)):
         yield f"{what}: {amounts(found)}" if found else f"{what}: finite, or not recorded"
