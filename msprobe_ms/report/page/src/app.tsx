@@ -164,7 +164,9 @@ export function App({ report }: { report: Report }) {
                 {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
                 {view === "calls" && data ? (
                   <>
-                    {data.unit.line ? <p class="unit-line">{shown(data.unit.line)}</p> : null}
+                    {data.unit.line && data.unit.line !== report.head.answer.line ? (
+                      <p class="unit-line">{shown(data.unit.line)}</p>
+                    ) : null}
                     <Course
                       data={data}
                       chosen={call}

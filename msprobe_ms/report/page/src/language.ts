@@ -77,7 +77,7 @@ const TEXTS = {
   backward: ["backward", "反向"],
   both: ["both directions", "前向和反向"],
   any_dtype: ["any dtype", "任意 dtype"],
-  overflow: ["non-finite", "非有限值"],
+  overflow: ["overflow marks", "溢出标记"],
   overflow_m: ["inputs are not finite, outputs are", "输入含非有限值，输出正常"],
   overflow_h: [
     "inputs and outputs are not finite, or outputs grow more than a hundredfold",
@@ -105,10 +105,7 @@ const TEXTS = {
   ],
   unknown_call: ["{0} is not in {1}.", "{1} 中没有 {0}。"],
   // A call.
-  choose: [
-    "Choose a call in the tree: its values on both sides stand here.",
-    "在树中选择一个调用，此处显示两侧的数值。",
-  ],
+  choose: ["Choose a call in the tree to see its values.", "在树中选择一个调用以查看其数值。"],
   records: ["Values", "数值"],
   no_records: ["The values of this call are not in the report.", "报告中没有该调用的数值。"],
   copy_name: ["Copy name", "复制名称"],
@@ -147,7 +144,7 @@ const TEXTS = {
     "One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.",
     "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。",
   ],
-  noise: ["explained by noise", "噪声可解释"],
+  noise: ["what noise and differing inputs explain", "噪声与输入差异可解释的范围"],
   call_number: ["call", "调用序号"],
   // Ranks and steps.
   by_step: ["Values that differ, by rank and step", "各卡各步的差异值个数"],
