@@ -288,7 +288,8 @@ def test_curves_show_where_one_leaves_its_band(opened):
 def test_axe_finds_nothing_serious(opened, name, theme, tabs):
     from axe_playwright_python.sync_playwright import Axe
 
-    with opened(name, color_scheme=theme) as page:
+    # A small window: axe takes its time with every row in sight.
+    with opened(name, color_scheme=theme, viewport={"width": 1200, "height": 600}) as page:
         for tab in tabs:
             page.locator(f"#tab-{tab}").click()
             page.wait_for_timeout(150)

@@ -149,6 +149,24 @@ function Rows({ table, title }: { table: Table; title: string }) {
           );
         }}
       />
+      {chosen >= 0 ? <Whole table={table} row={chosen} /> : null}
     </div>
+  );
+}
+
+/** All cells of the chosen row, in full. */
+function Whole({ table, row }: { table: Table; row: number }) {
+  return (
+    <dl class="whole" aria-live="polite">
+      {table.columns.map((title, column) => {
+        const value = table.rows[row][column] ?? "";
+        return value === "" ? null : (
+          <>
+            <dt>{shown(title)}</dt>
+            <dd>{shown(String(value))}</dd>
+          </>
+        );
+      })}
+    </dl>
   );
 }
