@@ -159,7 +159,7 @@ def compared(path, ranks=(0, 1, 2, 3, 4, 5, 6, 7), steps=(0, 1), blocks=2, micro
 
 
 def large(path, ranks=64, calls=20_000):
-    """As many ranks and calls as a large training has. Only four ranks differ in their numbers, the others are copies;
+    """As many ranks and calls as a large training has. Rank 5 has numbers of its own, the others are copies of one;
     the records are there of rank 0 and of rank 5, which has the answer."""
     network = Network(calls // 60)
     layout = network.layout()
@@ -167,13 +167,15 @@ def large(path, ranks=64, calls=20_000):
     chunks = Chunks()
     number = chunks.add(layout)
     fault = network.call("Tensor.__add__.77.forward")
-    distinct = [add_unit(chunks, number, layout, fault, 0, rank, rank == 3, rank, rank == 3) for rank in range(4)]
+    common, odd = (
+        add_unit(chunks, number, layout, fault, 0, 0, is_odd, int(is_odd), is_odd) for is_odd in (False, True)
+    )
     units = []
     for rank in range(ranks):
-        like = distinct[3 if rank == 5 else rank % 3]
+        like = odd if rank == 5 else common
         details = ()
         if rank in (0, 5):
-            details = tuple((first, chunks.copy(chunk)) for first, chunk in distinct[3].details)
+            details = tuple((first, chunks.copy(chunk)) for first, chunk in odd.details)
         units.append(
             replace(like, label=f"step0 rank{rank}", rank=rank, state=chunks.copy(like.state), details=details)
         )

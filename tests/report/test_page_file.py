@@ -7,7 +7,12 @@ import re
 from synthetic_networks import page
 from synthetic_reports import HOSTILE, compared, hostile
 
+from msprobe.checks.invariants.table import ROWS
+from msprobe.checks.nonfinite.finding import Kind as NonFinite
+from msprobe.compare.locate.finding import FindingKind
 from msprobe.report.embed import MARK
+from msprobe.store.monitor.layout import Stage
+from msprobe.store.watching.findings import Kind as Watched
 
 TEXT = page().decode()
 
@@ -64,3 +69,16 @@ def test_the_licences_of_the_libraries_are_in_the_page():
 def test_a_small_report_is_small(tmp_path):
     assert len(page()) < 250_000
     assert compared(tmp_path / "report.html").stat().st_size < 700_000
+
+
+def test_every_kind_of_finding_has_a_name_in_both_languages():
+    kinds = [
+        *(kind.value for enum in (FindingKind, NonFinite, Watched, Stage) for kind in enum),
+        *(row.name for row in ROWS),
+    ]
+    missing = [
+        kind
+        for kind in kinds
+        if not re.search(rf'(?:"{re.escape(kind)}"|\b{re.escape(kind)}):\["[^"]+","[^"]*[\u4e00-\u9fff]', TEXT)
+    ]
+    assert not missing, f"name them in report/page/src/language.ts: {missing}"

@@ -22,6 +22,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   const { answer } = head;
   const state = isState(answer.state) ? answer.state : "shown";
   const { first } = answer;
+  const hasSource = Boolean(first?.source?.lines?.length);
   // "First wrong call" is what two runs have; a run alone has what was found first.
   const title =
     state === "differs" && (head.kind !== "compare" || !first) ? "state_found" : (`state_${state}` as const);
@@ -34,9 +35,14 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
             <span>{t(title)}</span>
           </h1>
           {first ? <First first={first} go={go} /> : <p class="line">{shown(answer.line)}</p>}
-          <Texts class="notes" label={t("notes")} list={answer.notes} />
+          {hasSource ? null : <Texts class="notes" label={t("notes")} list={answer.notes} />}
         </div>
-        {first?.source?.lines?.length ? <Snippet source={first.source} /> : null}
+        {hasSource && first?.source ? (
+          <div class="beside">
+            <Snippet source={first.source} />
+            <Texts class="notes" label={t("notes")} list={answer.notes} />
+          </div>
+        ) : null}
         {answer.advice?.length ? <ToDo advice={answer.advice} /> : null}
       </div>
       <Counts counts={head.counts} />
@@ -143,7 +149,7 @@ function First({ first, go }: { first: Beginning; go: Go }) {
       </p>
       <p class="facts">
         <Where one={first} />
-        {first.source ? (
+        {first.source && !first.source.lines?.length ? (
           <span class="chip file">
             {shown(first.source.file)}:{first.source.line}
           </span>

@@ -135,7 +135,17 @@ export function App({ report }: { report: Report }) {
         {view ? (
           <section class="work" ref={work} aria-label={t(`view_${view}`)}>
             <div class="views">
-              <div role="tablist" aria-label={shown(report.head.title)}>
+              <div
+                role="tablist"
+                aria-label={shown(report.head.title)}
+                onKeyDown={(event) => {
+                  const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+                  const next = views[views.indexOf(view) + by];
+                  if (!by || !next) return;
+                  setView(next);
+                  document.getElementById(`tab-${next}`)?.focus();
+                }}
+              >
                 {views.map((one) => (
                   <button
                     type="button"
@@ -143,6 +153,7 @@ export function App({ report }: { report: Report }) {
                     id={`tab-${one}`}
                     aria-selected={one === view}
                     aria-controls="view"
+                    tabIndex={one === view ? 0 : -1}
                     class={one === view ? "chosen" : ""}
                     onClick={() => setView(one)}
                   >
@@ -164,7 +175,9 @@ export function App({ report }: { report: Report }) {
                 {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
                 {view === "calls" && data ? (
                   <>
-                    {data.unit.line ? <p class="unit-line">{shown(data.unit.line)}</p> : null}
+                    {data.unit.line && data.unit.line !== report.head.answer.line ? (
+                      <p class="unit-line">{shown(data.unit.line)}</p>
+                    ) : null}
                     <Course
                       data={data}
                       chosen={call}

@@ -70,6 +70,11 @@ export function Course({ data, chosen, first, theme, choose }: Props) {
         ) : (
           <span class="quiet">{t(`course_${which}`)}</span>
         )}
+        {which === "error" && data.noise ? (
+          <span class="quiet">
+            <span class="swatch noise" /> {t("noise")}
+          </span>
+        ) : null}
         <span class="hint" aria-hidden="true">
           {at >= 0 ? `${shown(data.calls.name(at))}  ${short(values[at])}  ${verdictName(data.verdict(at))}` : ""}
         </span>
@@ -147,6 +152,7 @@ function point(plot: uPlot, call: number): void {
 }
 
 function optionsOf(data: UnitData, which: string, range: Range, color: Colors, first: Now, chosen: Now) {
+  const hasZeros = (which === "error" ? data.errors : data.excess)?.includes(0) ?? false;
   return {
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, points: { show: false } },
@@ -162,7 +168,7 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, f
         space: 24,
         splits: () => decades(range),
         filter: (_, splits) => splits,
-        values: (_, splits) => splits.map((one) => (one === null ? "" : short(one))),
+        values: (_, splits) => splits.map((one) => (one === range.low && hasZeros ? "0" : short(one))),
       }),
     ],
     series: [{}, { paths: () => null, points: { show: false } }],

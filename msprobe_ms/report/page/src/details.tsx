@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
-import { count, shape, short, shown, told } from "./format.ts";
+import { count, measured, shape, short, shown, told } from "./format.ts";
 import { isKey, t } from "./language.ts";
 import { Bar, Copy, Failure, Mark, Overflow, Part, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
@@ -162,7 +162,7 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
               <p class="measures">
                 {measures.map(([title, value]) => (
                   <span>
-                    <i>{shown(title)}</i> {short(value)}
+                    <i>{shown(title)}</i> {measured(value)}
                   </span>
                 ))}
               </p>
@@ -290,7 +290,7 @@ function Stack({ title, lines }: { title: string; lines: string[] }) {
         <ol>
           {lines.slice(0, 100).map((line) => (
             <li>
-              <code>{shown(line.trim())}</code>
+              <code>{shown(line.trim().replace(/\s*\n\s*/g, "  "))}</code>
             </li>
           ))}
         </ol>

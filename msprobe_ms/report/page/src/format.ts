@@ -46,6 +46,12 @@ export function told(value: number | string | null | undefined, other: number | 
   return String(value);
 }
 
+/** A measure: a number, or one in percent as the tables have it. */
+export function measured(value: number | string | null): string {
+  const percent = typeof value === "string" ? /^(-?\d[\d.]*(?:e[+-]?\d+)?)%$/.exec(value) : null;
+  return percent ? `${short(Number(percent[1]))}%` : short(value);
+}
+
 /** A number with thousands apart: 20 000. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");

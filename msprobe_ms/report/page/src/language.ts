@@ -77,7 +77,7 @@ const TEXTS = {
   backward: ["backward", "反向"],
   both: ["both directions", "前向和反向"],
   any_dtype: ["any dtype", "任意 dtype"],
-  overflow: ["non-finite", "非有限值"],
+  overflow: ["overflow marks", "溢出标记"],
   overflow_m: ["inputs are not finite, outputs are", "输入含非有限值，输出正常"],
   overflow_h: [
     "inputs and outputs are not finite, or outputs grow more than a hundredfold",
@@ -105,10 +105,7 @@ const TEXTS = {
   ],
   unknown_call: ["{0} is not in {1}.", "{1} 中没有 {0}。"],
   // A call.
-  choose: [
-    "Choose a call in the tree: its values on both sides stand here.",
-    "在树中选择一个调用，此处显示两侧的数值。",
-  ],
+  choose: ["Choose a call in the tree to see its values.", "在树中选择一个调用以查看其数值。"],
   records: ["Values", "数值"],
   no_records: ["The values of this call are not in the report.", "报告中没有该调用的数值。"],
   copy_name: ["Copy name", "复制名称"],
@@ -147,7 +144,7 @@ const TEXTS = {
     "One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.",
     "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。",
   ],
-  noise: ["explained by noise", "噪声可解释"],
+  noise: ["what noise and differing inputs explain", "噪声与输入差异可解释的范围"],
   call_number: ["call", "调用序号"],
   // Ranks and steps.
   by_step: ["Values that differ, by rank and step", "各卡各步的差异值个数"],
@@ -207,7 +204,8 @@ export function isKey(key: string): key is Key {
   return Object.hasOwn(TEXTS, key);
 }
 
-/** What kinds of findings are called; `locate/finding.py`, `checks/nonfinite/finding.py`, `watching/findings.py`. */
+/** What kinds of findings are called: the values of `locate/finding.py`, `checks/nonfinite/finding.py` and
+ * `watching/findings.py`, names of `checks/invariants/table.py`, stages of `store/monitor/layout.py`. */
 const KINDS: Record<string, readonly [string, string]> = {
   "computes differently": ["computes differently", "计算结果不同"],
   "argument differs": ["argument differs", "参数取值不同"],
@@ -232,7 +230,40 @@ const KINDS: Record<string, readonly [string, string]> = {
   jump: ["a norm jumps between steps", "范数在相邻步间跳变"],
   digest: ["the digest is not the golden's", "摘要与标杆不同"],
   exception: ["raised an exception", "抛出异常"],
-  violated: ["does not hold", "不成立"],
+  harmless: ["differs harmlessly", "差异无害"],
+  // The checks of one run: invariants by name.
+  "equal-parameters": ["parameters differ between ranks", "各卡权重不一致"],
+  "reduced-gradients": ["a gradient is not summed up over the ranks", "梯度未跨卡归约"],
+  "own-batches": ["ranks have the same batch", "各卡使用了相同的 batch"],
+  reductions: ["a collective gives another result than what went in", "集合通信结果与输入不符"],
+  gradients: ["a trainable parameter has no gradient", "可训练参数没有梯度"],
+  updates: ["a parameter does not move", "权重未被更新"],
+  softmax: ["rows of a softmax do not add up to 1", "softmax 各行之和不为 1"],
+  masks: ["a mask does not hide what it should", "掩码未生效"],
+  norms: ["a norm's output is not normalised", "归一化输出不符合预期"],
+  replay: ["a call does not compute what it should", "调用的计算结果不正确"],
+  "written-memory": ["memory is read that was never written", "读取了未写入的内存"],
+  resume: ["a resumed training does not go on as it was", "续训后与原训练不一致"],
+  // Monitors: by what of a step leaves its band; flows, packs and single calls.
+  activation: ["an activation leaves its band", "激活值超出范围"],
+  loss: ["the loss leaves its band", "loss 超出范围"],
+  "activation gradient": ["an activation's gradient leaves its band", "激活梯度超出范围"],
+  "unreduced gradient": ["a gradient before reduction leaves its band", "归约前梯度超出范围"],
+  collective: ["a collective leaves its band", "集合通信数据超出范围"],
+  "reduced gradient": ["a gradient after reduction leaves its band", "归约后梯度超出范围"],
+  moment: ["a moment of the optimizer leaves its band", "优化器动量超出范围"],
+  "weight before the update": ["a weight before the update leaves its band", "更新前权重超出范围"],
+  "weight after the update": ["a weight after the update leaves its band", "更新后权重超出范围"],
+  "stage differs": ["a stage differs", "阶段不同"],
+  "key differs": ["a key datum differs", "关键数据不同"],
+  "wrong output": ["wrong output", "输出错误"],
+  "hyperparameters differs": ["a hyperparameter differs", "超参不同"],
+  "env differs": ["an environment variable differs", "环境变量不同"],
+  "pip differs": ["a package has another version", "软件包版本不同"],
+  "dataset differs": ["the data differ", "数据集不同"],
+  "weights differs": ["weights differ", "权重不同"],
+  "random differs": ["random calls differ", "随机数调用不同"],
+  "context differs": ["the context differs", "上下文配置不同"],
 };
 
 /** What a kind of finding is called; one that is not in the table is shown as it is. */

@@ -30,7 +30,7 @@ export function columnsOf(calls: Calls): Columns {
   let paths: string[] = [];
   for (let depth = 1; depth < 12; depth++) {
     const deeper = pathsAt(calls, depth);
-    if (deeper.length <= paths.length) break;
+    if (deeper.join() === paths.join()) break; // No module is deeper.
     const columns = gathered(deeper);
     if (columns.length > MOST) break;
     if (deeper.length > MOST) return { columns, isOfModules: true };

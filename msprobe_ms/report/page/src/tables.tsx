@@ -53,6 +53,7 @@ function Rows({ table, title }: { table: Table; title: string }) {
   const rows = useMemo(() => rowsWanted(table, query, verdicts, order), [table, query, verdicts, order]);
   const widths = useMemo(() => widthsOf(table), [table]);
   const held = useMemo(() => verdictsOf(table), [table]);
+  const width = widths.reduce((sum, one) => sum + one, held.length ? 34 : 0);
   const template = `${held.length ? "34px " : ""}${widths.map((width) => `minmax(${width}px, ${width}fr)`).join(" ")}`;
   const sort = (column: number) => {
     setOrder(
@@ -94,7 +95,7 @@ function Rows({ table, title }: { table: Table; title: string }) {
       <List
         count={rows.length}
         height={HEIGHT}
-        width={widths.reduce((sum, width) => sum + width, held.length ? 34 : 0)}
+        width={width}
         holder={{
           class: "table",
           role: "table",
@@ -104,7 +105,7 @@ function Rows({ table, title }: { table: Table; title: string }) {
         }}
         body={{ role: "rowgroup" }}
         above={
-          <div class="heads" role="row" style={{ gridTemplateColumns: template }}>
+          <div class="heads" role="row" style={{ gridTemplateColumns: template, minWidth: `${width}px` }}>
             {heads.map(({ column, name }) => (
               <div role="columnheader" aria-sort={sorted(column)}>
                 <button type="button" title={t("sort_by", shown(name) || t("verdict"))} onClick={() => sort(column)}>
@@ -148,6 +149,24 @@ function Rows({ table, title }: { table: Table; title: string }) {
           );
         }}
       />
+      {chosen >= 0 ? <Whole table={table} row={chosen} /> : null}
     </div>
+  );
+}
+
+/** All cells of the chosen row, in full. */
+function Whole({ table, row }: { table: Table; row: number }) {
+  return (
+    <dl class="whole" aria-live="polite">
+      {table.columns.map((title, column) => {
+        const value = table.rows[row][column] ?? "";
+        return value === "" ? null : (
+          <>
+            <dt>{shown(title)}</dt>
+            <dd>{shown(String(value))}</dd>
+          </>
+        );
+      })}
+    </dl>
   );
 }

@@ -23,7 +23,7 @@ interface Props {
 export function Toolbar(props: Props) {
   const { data, filter, found, first, setFilter, step, foldTo } = props;
   const held = LETTERS.filter((letter) => data.verdicts.includes(letter));
-  const hasOverflow = /[mhc]/.test(data.overflows);
+  const worst = ["c", "h", "m"].find((letter) => data.overflows.includes(letter));
   const toggle = (letter: string) => {
     const verdicts = new Set(filter.verdicts);
     if (!verdicts.delete(letter)) verdicts.add(letter);
@@ -46,14 +46,14 @@ export function Toolbar(props: Props) {
             <Mark letter={letter} small /> {verdictName(letter)}
           </button>
         ))}
-        {hasOverflow ? (
+        {worst ? (
           <button
             type="button"
             class="chip"
             aria-pressed={filter.overflow}
             onClick={() => setFilter({ ...filter, overflow: !filter.overflow })}
           >
-            <span class="overflow c">∞</span> {t("overflow")}
+            <span class={`overflow ${worst}`}>∞</span> {t("overflow")}
           </button>
         ) : null}
       </span>

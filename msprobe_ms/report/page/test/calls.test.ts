@@ -74,7 +74,7 @@ test("links lead both ways, and those to nowhere are left out", () => {
 });
 
 test("layers are counted together where they are many", () => {
-  const names = Array.from({ length: 100 }, (_, i) => `Cell.blocks.${i}.Block.forward.0`);
+  const names = Array.from({ length: 100 }, (_, i) => `Cell.model.blocks.${i}.Block.forward.0`);
   const tree = calls(
     names.map(() => -1),
     names,
@@ -82,7 +82,7 @@ test("layers are counted together where they are many", () => {
   const columns = columnsOf(tree);
   assert.ok(columns.isOfModules);
   assert.ok(columns.columns.length <= 40 && columns.columns.length > 20);
-  assert.equal(columns.columns[0].label, "blocks.0–2");
+  assert.equal(columns.columns[0].label, "model.blocks.0–2");
   const cells = cellsOf(
     unit(tree, `${"p".repeat(50)}e${"p".repeat(49)}`),
     assigned(tree, columns),

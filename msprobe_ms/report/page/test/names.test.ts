@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configurationOf, listed } from "../src/collection.ts";
-import { labelInside, partsOf, short, shown, told } from "../src/format.ts";
+import { labelInside, measured, partsOf, short, shown, told } from "../src/format.ts";
 import { hashOf, placeOf } from "../src/place.ts";
 
 test("what is unseen or turns text around is shown escaped", () => {
@@ -20,6 +20,12 @@ test("numbers have five digits that count", () => {
     [null, ""],
   ];
   for (const [value, text] of cases) assert.equal(short(value), text);
+});
+
+test("measures in percent are as short as others", () => {
+  assert.equal(measured("0.17155454404698295%"), "0.17155%");
+  assert.equal(measured("50% of it"), "50% of it");
+  assert.equal(measured(0.25), "0.25");
 });
 
 test("two numbers that differ are told apart", () => {
