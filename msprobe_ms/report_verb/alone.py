@@ -1,6 +1,7 @@
 """The report of one dump alone: its calls, what of them is not finite, and what does not hold of every training."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -178,14 +179,7 @@ def _units(
     violated: Sequence[tuple[Invariant, Judgement]],
     workers: int,
 ) -> tuple[_Units, dict[tuple[int | None, int], int]]:
-    named: dict[tuple[int | None, int], dict[str, None]] = {(file.step, file.rank): {} for file in files}
-    for answer in nonfinite[-1:]:
-        for origin in (*answer.first, *answer.others):
-            named.setdefault((answer.step, origin.rank), {})[origin.name] = None
-    for _, one in violated:
-        for rank in one.ranks:
-            named.setdefault((one.step, rank), {})[one.subject] = None
-    most = budget(len(files))
+    named, most = _named(nonfinite, violated), budget(len(files))
     tasks = [_Task(file.path, tuple(named[file.step, file.rank]), most) for file in files]
     results = dict(run(_unit, tasks, workers=workers, title="reading" if len(tasks) > 1 else ""))
     made = _Units(Assembly(), [])
@@ -205,6 +199,20 @@ def _units(
         made.assembly.meet({rank: places[step, rank] for rank in of_ranks}, of_ranks)
     made.assembly.finish()
     return made, places
+
+
+def _named(
+    nonfinite: Sequence[NonFinite], violated: Sequence[tuple[Invariant, Judgement]]
+) -> Mapping[tuple[int | None, int], dict[str, None]]:
+    """The calls that the checks name, by step and rank."""
+    found: dict[tuple[int | None, int], dict[str, None]] = defaultdict(dict)
+    for answer in nonfinite[-1:]:
+        for origin in (*answer.first, *answer.others):
+            found[answer.step, origin.rank][origin.name] = None
+    for _, one in violated:
+        for rank in one.ranks:
+            found[one.step, rank][one.subject] = None
+    return found
 
 
 def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary]:

@@ -166,6 +166,7 @@ def test_other_names_in_the_golden_are_told(tmp_path):
         (("8.1.1/dumps/ms_mix_md5", "8.1.1/dumps/msp_mix_md5"), "digest"),
         (("twins/lstm_ms_bias_doubled", "twins/lstm_ms"), "statistics"),
         (("twins/lstm_ms", "twins/lstm_pt"), "statistics"),
+        (("8.1.1/dumps/ms_mix_tensor", "8.1.1/dumps/msp_mix_tensor"), "tensor"),
         (("kernel_dump/cpu", "kernel_dump/cpu"), None),
     ],
     ids=lambda value: str(value[0] if isinstance(value, tuple) else value),
@@ -193,6 +194,11 @@ def test_samples_have_the_records_of_their_tables(samples, tmp_path, sides, mode
         record["verdict"] in {"pass": "p", "warning": "w", "error": "e", "unjudged": "uhn"}[row["Verdict"]]
         for record, row in zip(records, rows, strict=True)
     )
+    for record, row in zip(records, rows, strict=True):
+        measured = record.get("measures", {})
+        assert measured == {title: row[title] for title in measured}
+        shown = {title for title in ("Matched by", "Cosine", "Max diff", "Result") if row.get(title, "") != ""}
+        assert shown <= set(measured), "what the table has is there"
     if mode is not None:
         assert tables[0]["mode"] == mode
 
