@@ -140,6 +140,16 @@ def test_a_call_of_one_side_is_unmatched(tmp_path, capsys):
     assert page.head["answer"]["line"] == capsys.readouterr().out.splitlines()[-1]
 
 
+def test_an_argument_is_said_with_its_place_once(tmp_path):
+    target, golden = (write_net(tmp_path / name) for name in "tg")
+    file = target / "step0" / "rank0" / "dump.json"
+    file.write_text(file.read_text().replace('{"type": "int", "value": 0}', '{"type": "int", "value": 1}'))
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
+    first = Page(tmp_path / "page.html").head["answer"]["first"]
+    assert (first["name"], first["kind"]) == (NAMES[3], "argument differs")
+    assert first["evidence"] == ["input.1 is 1, golden 0."]
+
+
 def test_equal_dumps_are_clean(tmp_path, capsys):
     sides = [write_net(tmp_path / name) for name in "tg"]
     assert main(["report", *map(str, sides), "-o", str(tmp_path / "page.html")]) == 0
