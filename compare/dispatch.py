@@ -11,6 +11,7 @@ from shlex import quote
 from time import strftime
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import logger
 from msprobe.report.file import Report
 from msprobe.store.detect import is_checkpoint, kind_of
 
@@ -55,11 +56,14 @@ def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -
     return report_of_flows(result, request)
 
 
-def new_report(folder: Path) -> Path:
-    """A path in the output folder that nothing has yet: `compare_report_{time}.html`."""
+def write_report(result: RequestResult | FlowResult | Stepwise, request: Request) -> Path:
+    """Write the report beside the tables, as `compare_report_{time}.html`; gives its path."""
     stem = f"compare_report_{strftime('%Y%m%d%H%M%S')}"
-    paths = (folder / f"{stem}{f'_{number}' if number > 1 else ''}.html" for number in count(1))
-    return next(path for path in paths if not path.exists())
+    paths = (request.output / f"{stem}{f'_{number}' if number > 1 else ''}.html" for number in count(1))
+    path = next(path for path in paths if not path.exists())
+    report_of(result, request).write(path)
+    logger.info("the report is in %s", path)
+    return path
 
 
 def _refuse_calibrating(request: Request) -> None:

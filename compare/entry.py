@@ -15,6 +15,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.report.file import check_page
 
 from .request import FORMATS, Format, Request, limits_named, sides_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .jobs.outcome import Outcome
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
-_FLAGS = ("diff_analyze", "highlight", "is_print_compare_log")
+_FLAGS = ("diff_analyze", "highlight", "html", "is_print_compare_log")
 _KEYWORDS = ("calibrate", "format", "noise", "scheduler", "suffix", "workers", *_FLAGS, *OPTIONS)
 
 
@@ -40,8 +41,8 @@ def compare(
     of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls whatever their number. Of the
     other keywords `suffix` goes into the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and
     `data_mapping` are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format`
-    (xlsx, csv, json), `highlight`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise` (auto,
-    exact, or the path of a noise.json) and `calibrate` (a path) are the options of the command.
+    (xlsx, csv, json), `highlight`, `html`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise`
+    (auto, exact, or the path of a noise.json) and `calibrate` (a path) are the options of the command.
 
     Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
     cannot be meant; DumpError where nothing could be compared.
@@ -127,10 +128,15 @@ def _compare(
             os.fspath(contents.get("noise") or ""), contents.get("calibrate"), (f"{call}: noise", "calibrate")
         ),
         calibrate=_path(call, "calibrate", contents["calibrate"]) if contents.get("calibrate") is not None else None,
+        html=bool(flags["html"]),
     )
-    from .dispatch import compare_paths
+    from .dispatch import compare_paths, write_report
 
+    if request.html:
+        check_page()
     result = compare_paths(request)
+    if request.html:
+        write_report(result, request)
     for line in result.lines():
         logger.info("%s", line)
     return list(result.outcomes)

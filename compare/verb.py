@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import logger, visible
+from msprobe.base.log import visible
 from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 from msprobe.report.file import check_page
@@ -115,15 +115,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .dispatch import compare_paths, new_report, report_of  # here: the help of the command is there before numpy is
+    from .dispatch import compare_paths, write_report  # here: the help of the command is there before numpy is
 
     if request.html:
         check_page()
     result = compare_paths(request)
     if request.html:
-        path = new_report(request.output)
-        report_of(result, request).write(path)
-        logger.info("the report is in %s", path)
+        write_report(result, request)
     for line in result.lines():
         print(visible(line))
     return 0 if result.is_clean or request.exit_zero else 1

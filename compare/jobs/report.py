@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 
 from msprobe.base.log import visible
 from msprobe.base.names import parse
@@ -35,7 +35,7 @@ def report_of(result: RequestResult, request: Request) -> Report:
     head = Head(
         "compare",
         title(request.target, request.golden),
-        f"msprobe compare -tp {quote(str(request.target))} -gp {quote(str(request.golden))}",
+        command_of(request),
         now(),
         tool(),
         *sides(made, request),
@@ -49,6 +49,19 @@ def report_of(result: RequestResult, request: Request) -> Report:
         detailed=made.in_detail,
     )
     return Report(head, made.chunks)
+
+
+def command_of(request: Request) -> str:
+    """The command that gives the same answer, but for mapping files."""
+    words = ["msprobe", "compare", "-tp", str(request.target), "-gp", str(request.golden)]
+    for option, numbers in (("--rank", request.ranks), ("--step", request.steps)):
+        words += [option, ",".join(map(str, numbers))] if numbers is not None else []
+    words += ["-f"] if request.fuzzy else []
+    if request.calibrate is not None:
+        words += ["--calibrate", str(request.calibrate)]
+    elif request.limits.is_exact or request.limits.file:
+        words += ["--noise", request.limits.file or "exact"]
+    return join(words)
 
 
 def title(target: Path, golden: Path) -> str:

@@ -122,21 +122,23 @@ def _further(finding: Finding | None, measured: list[Deviations], how: Bands, mo
     """The curves of other targets, of each in the statistic that is furthest outside its band where that was found."""
     found: dict[tuple[str, str], tuple[float, Deviations, int]] = {}
     for d in measured if most else ():
-        first, last = _around(d, finding)
-        if first == last:
-            continue
-        limit = how.limit(d, first, last)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.abs(d.value[:, first:last]) / limit
-        share[d.value[:, first:last] == 0] = 0.0
-        column = None if finding is None else int(np.searchsorted(d.step[first:last], finding.step))
-        is_there = column is not None and column < last - first
-        shares = share[:, column] if is_there else np.nan_to_num(share, nan=0.0).max(axis=1)
-        for row, name in enumerate(d.names):
-            far = float(np.nan_to_num(shares[row], nan=0.0))
-            if (finding is None or (d.kind, name) != (finding.kind, finding.target)) and far >= found.get(
-                (d.kind, name), (0.0,)
-            )[0]:
-                found[d.kind, name] = far, d, row
+        for row, share in enumerate(_shares(d, how, finding)):
+            key = d.kind, d.names[row]
+            if key not in found or share > found[key][0]:
+                found[key] = share, d, row
+    if finding is not None:
+        found.pop((finding.kind, finding.target), None)
     chosen = sorted(found.values(), key=lambda one: -one[0])[:most]
     return tuple(_curve(d, row, how, *_around(d, finding)) for _, d, row in chosen)
+
+
+def _shares(of: Deviations, how: Bands, finding: Finding | None) -> list[float]:
+    """How many times its band each target deviates at the step of a finding; without one, at most."""
+    first, last = _around(of, finding)
+    value, limit = of.value[:, first:last], how.limit(of, first, last)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(value == 0, 0.0, np.abs(value) / limit)
+    share = np.where(np.isnan(share), 0.0, share)
+    if finding is not None:
+        share = share[:, of.step[first:last] == finding.step]
+    return [float(each) for each in share.max(axis=1, initial=0.0)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from msprobe.compare.jobs.report import add_outcomes, advice, sides, title
+from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides, title
 from msprobe.compare.jobs.summary import ranks_of
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
@@ -44,7 +44,7 @@ def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
     head = Head(
         "flow",
         title(request.target, request.golden),
-        f"msprobe compare {request.target} {request.golden}",
+        command_of(request),
         now(),
         tool(),
         *sides(made, request),
@@ -95,18 +95,10 @@ def _tables(made: Assembly, flow: FlowResult, step: int | None) -> Iterator[Tabl
 def _answer(
     result: FlowResult | Stepwise, named: FlowResult | None, request: Request, made: Assembly, units: Mapping[int, int]
 ) -> Answer:
-    flows = [result] if isinstance(result, FlowResult) else list(result.results.values())
-    others = [
-        one
-        for flow in flows
-        for outcome in flow.outcomes
-        if outcome.unit is not None
-        for one in made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
-    ]
-    notes = [note for flow in flows for note in (*_notes(flow), *(f"missing: {each}" for each in flow.missing))]
-    notes += [f"missing: {each}" for each in result.missing if isinstance(result, Stepwise)]
+    others = list(_of_stages(result, made, units))
+    notes = list(_notes(result))
     if named is None or named.first is None:
-        line = flows[0].headline if len(flows) == 1 else list(result.lines())[-1]
+        line = result.headline if isinstance(result, FlowResult) else list(result.lines())[-1]
         state = "clean" if result.is_clean else "unjudged"
         return Answer(state, line, None, tuple(others), notes=(*notes, *made.notes))
     first = _first(named.first, others)
@@ -118,6 +110,13 @@ def _answer(
         advice=tuple(_advice(named.first, named.first.finding, request)),
         notes=(*notes, *made.notes),
     )
+
+
+def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int, int]) -> Iterator[Beginning]:
+    """The first wrong call of every pair of dumps."""
+    for outcome in result.outcomes:
+        if outcome.unit is not None:
+            yield from made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
 
 
 def _first(first: First, others: list[Beginning]) -> Beginning:
@@ -141,7 +140,11 @@ def _advice(first: First, finding: Finding | None, request: Request) -> Iterator
         yield from advice(finding, request)
 
 
-def _notes(flow: FlowResult) -> Iterator[str]:
-    yield from wording.configurations(flow.configurations, flow.top)
-    yield from left_open(flow.judged, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
-    yield from wording.order_of(flow.stages)
+def _notes(result: FlowResult | Stepwise) -> Iterator[str]:
+    for flow in [result] if isinstance(result, FlowResult) else result.results.values():
+        yield from wording.configurations(flow.configurations, flow.top)
+        yield from left_open(flow.judged, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
+        yield from wording.order_of(flow.stages)
+        yield from (f"missing: {each}" for each in flow.missing)
+    if isinstance(result, Stepwise):
+        yield from (f"missing: {each}" for each in result.missing)

@@ -18,7 +18,7 @@ then links."""
 _MOST_OF_STATES = 21_000_000
 """Of these for states, so that some details fit."""
 
-_MOST_MEETINGS = 40_000
+_MOST_MEETINGS = 150_000
 """Calls in meetings: they are in the head, which is read before anything is shown."""
 
 

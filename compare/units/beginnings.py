@@ -8,6 +8,7 @@ import numpy as np
 
 from msprobe.base.files import open_text
 from msprobe.base.log import few
+from msprobe.compare.core.reason import Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import Comparison
@@ -95,8 +96,10 @@ def _evidence(finding: Finding, comparison: Comparison, located: Located, place:
     rows = () if place is None else comparison.pairs.rows(place)
     marked = [row for row in rows if row in located.roles or comparison.grades[row] in _WRONG]
     for row in marked[:_SHOWN]:
-        text = sentences(comparison.reasons_at(row)) or "differs within tolerance."
-        yield f"{path_of(comparison.pairs.pair(row).record)}: {text}"
+        reasons = comparison.reasons_at(row)
+        text = sentences(reasons) or "differs within tolerance."
+        says_place = any(reason.why is Why.VALUES for reason in reasons[:1])
+        yield text if says_place else f"{path_of(comparison.pairs.pair(row).record)}: {text}"
     if len(marked) > _SHOWN:
         yield f"and {len(marked) - _SHOWN} more records of the call"
     if finding.hidden:

@@ -1,6 +1,7 @@
 """The report of one dump alone: its calls, what of them is not finite, and what does not hold of every training."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -25,6 +26,7 @@ from msprobe.compare.workers.run import Lost, run
 from msprobe.report.document import Answer, Beginning, Head, TableSet, Unit
 from msprobe.report.file import Report, now, tool
 from msprobe.store.reader import find, read
+from msprobe.store.record import Call, Calls, Dump
 
 from .sides import What
 
@@ -71,22 +73,26 @@ def report_alone(
 
     found = list(of_nonfinite.beginnings(nonfinite, place)) if nonfinite else []
     broken = [_placed(one, place) for one in of_invariants.beginnings(violated)]
-    tables: tuple[TableSet, ...] = ()
-    if judged:
-        tables = tuple(of_invariants.tables(judged, violated, made.assembly.chunks))
     shown = _shown(what, bool(found), bool(violated))
-    if nonfinite:
-        notes = [*notes_of_nonfinite(nonfinite), *notes]
-    line, first = _line(shown, nonfinite, violated, files), [*found, *broken]
-    if shown is What.CHECK:
-        first = [*broken, *found]
-    state = "shown" if shown is What.DUMP else "differs" if first else "clean"
-    if shown is What.DUMP:
-        notes += [line_of_nonfinite(nonfinite[-1])] if nonfinite else []
-        notes += [line_of_check(violated)] if judged else []
-    answer = Answer(state, line, first[0] if first else None, tuple(first[1:]), notes=(*notes, *made.assembly.notes))
+    wrong = [*broken, *found] if shown is What.CHECK else [*found, *broken]
+    state = "shown" if shown is What.DUMP else "differs" if wrong else "clean"
+    line = _line(shown, nonfinite, violated, files)
+    notes[:0] = notes_of_nonfinite(nonfinite) if nonfinite else ()
+    notes += _clean_lines(shown, nonfinite, judged)
+    answer = Answer(state, line, next(iter(wrong), None), tuple(wrong[1:]), notes=(*notes, *made.assembly.notes))
+    tables = tuple(of_invariants.tables(judged, violated, made.assembly.chunks)) if judged else ()
     report = _report(path, shown, answer, tables, made.assembly)
     return Alone(report, (*notes, line), state != "differs")
+
+
+def _clean_lines(
+    shown: What, nonfinite: Sequence[NonFinite], judged: Sequence[tuple[Invariant, list[Judgement]]]
+) -> Iterator[str]:
+    """What the two checks say of a dump that is only shown: that they found nothing."""
+    if shown is What.DUMP and nonfinite:
+        yield line_of_nonfinite(nonfinite[-1])
+    if shown is What.DUMP and judged:
+        yield line_of_check(())
 
 
 def _shown(what: What, is_nonfinite: bool, is_violated: bool) -> What:
@@ -147,9 +153,15 @@ def _invariants(
         notes.append(f"invariants were not checked, for the dump has {size >> 20} MiB; --as check does it")
         return []
     rows = [row for row in ROWS if row.name != "resume" and (is_asked or row.name != _SLOW)]
+    try:
+        held = read_run(path, steps, ranks)
+    except DumpError as err:
+        if is_asked:
+            raise
+        notes.append(f"invariants were not checked: {err}")
+        return []
     if not is_asked:
         notes.append("calls were not executed again; --as check does it, where torch is installed")
-    held = read_run(path, steps, ranks)
     return [(row, list(row.predicate(held, None))) for row in rows]
 
 
@@ -167,14 +179,7 @@ def _units(
     violated: Sequence[tuple[Invariant, Judgement]],
     workers: int,
 ) -> tuple[_Units, dict[tuple[int | None, int], int]]:
-    named: dict[tuple[int | None, int], dict[str, None]] = {(file.step, file.rank): {} for file in files}
-    for answer in nonfinite[-1:]:
-        for origin in (*answer.first, *answer.others):
-            named.setdefault((answer.step, origin.rank), {})[origin.name] = None
-    for _, one in violated:
-        for rank in one.ranks:
-            named.setdefault((one.step, rank), {})[one.subject] = None
-    most = budget(len(files))
+    named, most = _named(nonfinite, violated), budget(len(files))
     tasks = [_Task(file.path, tuple(named[file.step, file.rank]), most) for file in files]
     results = dict(run(_unit, tasks, workers=workers, title="reading" if len(tasks) > 1 else ""))
     made = _Units(Assembly(), [])
@@ -196,14 +201,36 @@ def _units(
     return made, places
 
 
+def _named(
+    nonfinite: Sequence[NonFinite], violated: Sequence[tuple[Invariant, Judgement]]
+) -> Mapping[tuple[int | None, int], dict[str, None]]:
+    """The calls that the checks name, by step and rank."""
+    found: dict[tuple[int | None, int], dict[str, None]] = defaultdict(dict)
+    for answer in nonfinite[-1:]:
+        for origin in (*answer.first, *answer.others):
+            found[answer.step, origin.rank][origin.name] = None
+    for _, one in violated:
+        for rank in one.ranks:
+            found[one.step, rank][one.subject] = None
+    return found
+
+
 def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary]:
     """What a worker does: read one dump, and make its unit."""
-    dump = read(task.path)
+    dump = _with_calls(read(task.path, structure=True))
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
     numbers = {name: dump.place[name] for name in task.named if name in dump.place}
     packed = unit_of_dump(dump, "dump", task.budget, task.named)
     return packed, numbers, RankSummary(exchanges, ("",) * (len(exchanges) + 1))
+
+
+def _with_calls(dump: Dump) -> Dump:
+    """A dump with its calls; one of task `structure` has no records, and they are those that its nesting names."""
+    if dump.task != "structure":
+        return dump
+    calls = (Call(name, (), parent, dump.calls.stack_of(name)) for name, parent in dump.construct.items())
+    return replace(dump, calls=Calls.of(calls))
 
 
 def _placed(one: Beginning, place: of_nonfinite.Place) -> Beginning:

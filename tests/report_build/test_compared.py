@@ -140,6 +140,16 @@ def test_a_call_of_one_side_is_unmatched(tmp_path, capsys):
     assert page.head["answer"]["line"] == capsys.readouterr().out.splitlines()[-1]
 
 
+def test_an_argument_is_said_with_its_place_once(tmp_path):
+    target, golden = (write_net(tmp_path / name) for name in "tg")
+    file = target / "step0" / "rank0" / "dump.json"
+    file.write_text(file.read_text().replace('{"type": "int", "value": 0}', '{"type": "int", "value": 1}'))
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
+    first = Page(tmp_path / "page.html").head["answer"]["first"]
+    assert (first["name"], first["kind"]) == (NAMES[3], "argument differs")
+    assert first["evidence"] == ["input.1 is 1, golden 0."]
+
+
 def test_equal_dumps_are_clean(tmp_path, capsys):
     sides = [write_net(tmp_path / name) for name in "tg"]
     assert main(["report", *map(str, sides), "-o", str(tmp_path / "page.html")]) == 0
@@ -166,6 +176,7 @@ def test_other_names_in_the_golden_are_told(tmp_path):
         (("8.1.1/dumps/ms_mix_md5", "8.1.1/dumps/msp_mix_md5"), "digest"),
         (("twins/lstm_ms_bias_doubled", "twins/lstm_ms"), "statistics"),
         (("twins/lstm_ms", "twins/lstm_pt"), "statistics"),
+        (("8.1.1/dumps/ms_mix_tensor", "8.1.1/dumps/msp_mix_tensor"), "tensor"),
         (("kernel_dump/cpu", "kernel_dump/cpu"), None),
     ],
     ids=lambda value: str(value[0] if isinstance(value, tuple) else value),
@@ -193,6 +204,11 @@ def test_samples_have_the_records_of_their_tables(samples, tmp_path, sides, mode
         record["verdict"] in {"pass": "p", "warning": "w", "error": "e", "unjudged": "uhn"}[row["Verdict"]]
         for record, row in zip(records, rows, strict=True)
     )
+    for record, row in zip(records, rows, strict=True):
+        measured = record.get("measures", {})
+        assert measured == {title: row[title] for title in measured}
+        shown = {title for title in ("Matched by", "Cosine", "Max diff", "Result") if row.get(title, "") != ""}
+        assert shown <= set(measured), "what the table has is there"
     if mode is not None:
         assert tables[0]["mode"] == mode
 

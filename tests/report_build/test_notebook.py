@@ -4,6 +4,7 @@ import math
 from html.parser import HTMLParser
 
 import pytest
+from pages import Page
 from small_net import NAMES, forward, tensor, write_net
 
 from msprobe.compare.entry import compare
@@ -58,8 +59,10 @@ def test_a_comparison_and_its_finding(sides):
 
 def test_an_outcome_says_its_last_line(sides, tmp_path):
     paths = {"npu_path": str(sides[0]), "bench_path": str(sides[1])}
-    (outcome,) = compare(paths, tmp_path / "out", format="csv")
+    (outcome,) = compare(paths, tmp_path / "out", format="csv", html=True)
     assert outcome.lines[-1] in Whole(outcome._repr_html_())
+    (path,) = (tmp_path / "out").glob("compare_report_*.html")
+    assert Page(path).head["answer"]["line"] == outcome.lines[-1]
 
 
 def test_everything_is_escaped():

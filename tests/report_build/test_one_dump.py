@@ -1,5 +1,6 @@
 """The page of one dump alone: all calls, what of them is not finite, and what does not hold of every training."""
 
+import json
 import math
 
 import pytest
@@ -130,3 +131,18 @@ def test_without_its_page_an_installation_says_so(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(file, "PAGE", tmp_path / "gone.html")
     assert main(["report", str(tmp_path)]) == 2
     assert "install msprobe-ms again" in capsys.readouterr().err
+
+
+def test_a_dump_of_the_structure_shows_its_calls(report, samples):
+    folder = samples / "8.1.1" / "dumps" / "task_structure_mix"
+    code, page, _ = report(folder)
+    assert (code, page.head["kind"], page.head["answer"]["state"]) == (0, "dump", "shown")
+    _, layout, _, calls = page.unit()
+    nesting = json.loads((folder / "step0" / "rank" / "construct.json").read_text())
+    assert layout["names"] == list(nesting)
+    at = layout["names"].index("Primitive.dense.Dense.0.forward")
+    assert layout["names"][layout["parents"][at]] == "Cell.fc1.Linear.forward.0"
+    assert calls[at]["stack"]
+    assert "records" not in calls[at]
+    assert any("was collected with task `structure`" in note for note in page.head["answer"]["notes"])
+    assert report(folder, "--as", "check")[0] == 2
