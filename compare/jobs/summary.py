@@ -46,7 +46,8 @@ class RequestResult:
         """The outcome with the first wrong call of all; None where nothing differs.
 
         Of the earliest step that has one, it is of the rank where a difference begins that no exchange brought; where
-        exchanges do not tell, of the rank whose beginning is earliest in execution order, and of equal ones the lowest.
+        exchanges do not tell, of a rank with an error before those whose differences are within tolerance; of these the
+        rank whose beginning is earliest in execution order, and of equal ones the lowest.
         """
         wrong = [outcome for outcome in self.outcomes if outcome.first is not None]
         if not wrong:
@@ -81,10 +82,11 @@ class RequestResult:
         yield first.lines[-1]
 
 
-def _order(outcome: Outcome) -> tuple[int, bool, int, int]:
-    """What comes first: the step, calls before what was saved by hand, the place in execution order, the rank."""
+def _order(outcome: Outcome) -> tuple[int, bool, bool, int, int]:
+    """What comes first: the step, calls before what was saved by hand, errors before what is within tolerance, the
+    place in execution order, the rank."""
     at = outcome.first.at if outcome.first is not None else 0
-    return *_group(outcome), at, -1 if outcome.rank is None else outcome.rank
+    return *_group(outcome), not outcome.counts.get("error"), at, -1 if outcome.rank is None else outcome.rank
 
 
 def _group(outcome: Outcome) -> tuple[int, bool]:

@@ -174,3 +174,19 @@ def test_the_stack_of_one_dump_is_ignored_aloud_for_many(run, tmp_path, capsys):
     assert len(list((tmp_path / "out").glob("advisor_rank?_*.txt"))) == 2, "as 8.1 writes them with -i"
     main(["compare", "-i", str(tmp_path / "compare.json"), "-o", str(tmp_path / "quiet"), "--format", "csv", "-c"])
     assert not list((tmp_path / "quiet").glob("advisor*"))
+
+
+def test_a_rank_with_an_error_is_named_before_one_whose_difference_is_within_tolerance(run, tmp_path, capsys):
+    folders = ["step0/rank0", "step0/rank1"]
+    target = run("t", *folders, wrong={folders[1]: TAN})
+    dump = target / "step0/rank0/dump.json"
+    made = json.loads(dump.read_text())
+    made["data"][EXP]["input_args"][0]["Norm"] *= 1 + 1e-6
+    dump.write_text(json.dumps(made))
+    golden = run("g", *folders)
+    assert main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "out")]) == 1
+    lines = printed(capsys)
+    assert f"; first wrong call: {EXP} in " in lines[0], "alone it would be named"
+    assert " 0 error" in lines[0]
+    assert lines[-2] == "the first is in step 0, rank 1:"
+    assert lines[-1].startswith(f"first wrong call: {TAN} in ")
