@@ -52,7 +52,8 @@ class Beginning:
     """A finding, as the page shows it.
 
     `kind` is the value of the finding's kind, which the page translates; `reason` and `evidence` are sentences.
-    `unit` and `call` are where it stands, None where it is no call of a unit. `reaches` is how many later calls receive the difference, `to_loss` whether the loss does.
+    `unit` and `call` are where it stands, None where it is no call of a unit. `reaches` is how many later calls receive
+    the difference, `to_loss` whether the loss does.
     """
 
     name: str
