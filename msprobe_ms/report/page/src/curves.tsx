@@ -29,7 +29,7 @@ export function CurvesPart({ report, theme }: { report: Report; theme: string })
       <nav aria-label={t("targets")}>
         <input
           type="search"
-          placeholder={t("search")}
+          placeholder={t("targets")}
           aria-label={t("targets")}
           value={query}
           onInput={(event) => setQuery(event.currentTarget.value)}
@@ -74,6 +74,7 @@ function Target({ set, isChosen, choose }: { set: CurveSet; isChosen: boolean; c
 function Charts({ report, set, theme }: { report: Report; set: CurveSet; theme: string }) {
   const { value: curves, failure } = useAwaited(() => report.curves(set.chunk), [set]);
   const [limit, setLimit] = useState(SHOWN);
+  const [wish, setWish] = useState<Shape>("ratio");
   if (failure) return <Failure text={failure} />;
   if (!curves) return <p class="empty">{t("loading")}</p>;
   const left = (curve: Curve) => curve.left ?? Number.POSITIVE_INFINITY;
@@ -83,13 +84,22 @@ function Charts({ report, set, theme }: { report: Report; set: CurveSet; theme: 
       <h2>
         <code>{shown(set.target)}</code> <span class="quiet">{shown(set.stage)}</span>
       </h2>
+      {curves.some(hasRatio) ? (
+        <span class="switch">
+          {(["ratio", "values"] as const).map((one) => (
+            <button type="button" aria-pressed={one === wish} onClick={() => setWish(one)}>
+              {t(`curve_${one}`)}
+            </button>
+          ))}
+        </span>
+      ) : null}
       <p class="legend">
         <span class="swatch target" /> {t("target")} <span class="swatch golden" /> {t("golden")}{" "}
         <span class="swatch band" /> {t("band")}
       </p>
       <div class="grid">
         {ordered.slice(0, limit).map((curve) => (
-          <Chart curve={curve} theme={theme} />
+          <Chart curve={curve} theme={theme} shape={hasRatio(curve) ? wish : "values"} />
         ))}
       </div>
       {ordered.length > limit ? (
@@ -101,26 +111,38 @@ function Charts({ report, set, theme }: { report: Report; set: CurveSet; theme: 
   );
 }
 
-function column(values: Measured[] | undefined, size: number): (number | null)[] {
+type Shape = "ratio" | "values";
+type Column = (number | null)[];
+
+/** Whether both runs have numbers; then one divided by the other shows what two lines on each other hide. */
+const hasRatio = (curve: Curve) => Boolean(curve.golden?.length && curve.target.length);
+
+function column(values: Measured[] | undefined, size: number): Column {
   return Array.from({ length: size }, (_, i) => {
     const value = numberOf(values?.[i]);
     return value === null || !Number.isFinite(value) ? null : value;
   });
 }
 
-function Chart({ curve, theme }: { curve: Curve; theme: string }) {
+/** Low and high end of the band, golden and target by step; of shape ratio all divided by the golden. */
+export function columnsOf(curve: Curve, shape: Shape): Column[] {
   const size = curve.steps.length;
-  const has = (values: Measured[] | undefined) => Boolean(values?.length);
+  const [low, high, golden, target] = [curve.low, curve.high, curve.golden, curve.target].map((each) =>
+    column(each, size),
+  );
+  if (shape === "values") return [low, high, golden, target];
+  const divided = (values: Column) => values.map((one, i) => (one === null || !golden[i] ? null : one / golden[i]));
+  const [one, other] = [divided(low), divided(high)];
+  const lower = one.map((value, i) => (value === null || other[i] === null ? null : Math.min(value, other[i])));
+  const upper = one.map((value, i) => (value === null || other[i] === null ? null : Math.max(value, other[i])));
+  return [lower, upper, divided(golden), divided(target)];
+}
+
+function Chart({ curve, theme, shape }: { curve: Curve; theme: string; shape: Shape }) {
   const isLeft = curve.left !== undefined && curve.left !== null;
   const name = `${curve.statistic}${curve.rank === null ? "" : ` · ${t("rank")} ${curve.rank}`}`;
-  const said = isLeft ? t("left_at", curve.left as number) : has(curve.low) ? t("stays") : "";
-  const columns = [
-    curve.steps,
-    column(curve.low, size),
-    column(curve.high, size),
-    column(curve.golden, size),
-    column(curve.target, size),
-  ];
+  const said = isLeft ? t("left_at", curve.left as number) : curve.low?.length ? t("stays") : "";
+  const columns = [curve.steps, ...columnsOf(curve, shape)];
   return (
     <figure class={isLeft ? "chart left" : "chart"}>
       <figcaption>
@@ -129,7 +151,7 @@ function Chart({ curve, theme }: { curve: Curve; theme: string }) {
       <Plot
         label={`${shown(name)}: ${said}`}
         height={190}
-        on={[curve, theme]}
+        on={[curve, theme, shape]}
         data={columns as uPlot.AlignedData}
         options={(color) => optionsOf(color, curve.left ?? null)}
       />

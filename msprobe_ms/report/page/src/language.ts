@@ -146,6 +146,8 @@ const TEXTS = {
   ],
   noise: ["what noise and differing inputs explain", "噪声与输入差异可解释的范围"],
   call_number: ["call", "调用序号"],
+  curve_ratio: ["target divided by golden", "待测 ÷ 标杆"],
+  curve_values: ["values", "数值"],
   // Ranks and steps.
   by_step: ["Values that differ, by rank and step", "各卡各步的差异值个数"],
   by_module: ["Where it differs in step {0}, by rank and module", "第 {0} 步各卡各模块的差异"],

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rangeOf } from "../src/course.tsx";
+import { columnsOf } from "../src/curves.tsx";
 import { compared, rowsWanted, verdictsOf } from "../src/ordered.ts";
 import { placeOf } from "../src/verdicts.ts";
 
@@ -48,4 +49,23 @@ test("the axis ends in powers of ten around the numbers", () => {
   assert.ok(low <= 2e-4 && high >= 0.5);
   assert.ok(Math.abs(Math.log10(low) - Math.round(Math.log10(low))) < 1e-9);
   assert.ok(rangeOf(new Float32Array()).high > 0);
+});
+
+test("a curve is divided by the golden, and so is its band; what is no number, or divided by zero, is left out", () => {
+  const curve = {
+    statistic: "mean",
+    rank: 0,
+    steps: [0, 1, 2, 3],
+    target: [2, -3, "NaN", 5],
+    golden: [4, -2, 1, 0],
+    low: [3, -2.5, 0.5, -1],
+    high: [5, -1.5, 1.5, 1],
+  };
+  assert.deepEqual(columnsOf(curve, "ratio"), [
+    [0.75, 0.75, 0.5, null],
+    [1.25, 1.25, 1.5, null],
+    [1, 1, 1, null],
+    [0.5, 1.5, null, null],
+  ]);
+  assert.deepEqual(columnsOf(curve, "values")[3], [2, -3, null, 5]);
 });
