@@ -26,21 +26,31 @@ bits, calls, grid = (importlib.import_module(name) for name in ("bits", "calls",
 STEPS = 10  # goes beyond Dropout's sixth launch, from which on it would draw other numbers on several threads
 
 
-@pytest.mark.parametrize("net", bits.NETS)
-def test_training_is_bit_identical_with_the_debugger(net):
-    runs = [run for run in bits.covering() if run.net == net]
-    outcomes = bits.judge_all(runs, STEPS, bits.processes(), controls=[bits.MODES[False]])
-    assert {run: (outcome.word, outcome.why) for run, outcome in outcomes.items()} == dict.fromkeys(runs, ("equal", ""))
+@pytest.fixture(scope="module")
+def assert_equal():
+    """Compares a run with the bare one of its network, which is trained once for all tests."""
+    controls = {}
+
+    def judge(run):
+        if run.net not in controls:
+            controls[run.net] = digested(bits.digest(run.net, STEPS, *bits.MODES[False]))
+        outcome = bits.judge(run, STEPS, [controls[run.net]])
+        assert (outcome.word, outcome.why) == ("equal", "")
+
+    return judge
+
+
+@pytest.mark.parametrize("run", bits.covering(), ids=lambda run: run.net)
+def test_training_is_bit_identical_with_the_debugger(run, assert_equal):
+    assert_equal(run)
 
 
 @pytest.mark.parametrize(
     ("net", "asynchronous"),
     [("attention", False), ("micro_batches", True), ("recomputed", False), ("compiled", True)],
 )
-def test_training_is_bit_identical_with_the_monitor(net, asynchronous):
-    run = bits.Run(net, bits.MONITOR, bits.EVERYTHING, asynchronous)
-    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
-    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+def test_training_is_bit_identical_with_the_monitor(net, asynchronous, assert_equal):
+    assert_equal(bits.Run(net, bits.MONITOR, bits.EVERYTHING, asynchronous))
 
 
 @pytest.mark.parametrize(
@@ -54,10 +64,8 @@ def test_training_is_bit_identical_with_the_monitor(net, asynchronous):
         ("micro_batches", "exception_dump", True),
     ],
 )
-def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous):
-    run = bits.Run(net, bits.WATCHING, task, asynchronous)
-    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
-    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous, assert_equal):
+    assert_equal(bits.Run(net, bits.WATCHING, task, asynchronous))
 
 
 @pytest.mark.sample(4)
@@ -68,10 +76,8 @@ def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous):
         *(("halves", "forward", False), ("chance", "backward", True), ("attention", "backward", False)),
     ],
 )
-def test_training_is_bit_identical_when_calls_are_run_a_second_time(net, stage, asynchronous):
-    run = bits.Run(net, bits.SECOND_RUNS, stage, asynchronous)
-    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
-    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+def test_training_is_bit_identical_when_calls_are_run_a_second_time(net, stage, asynchronous, assert_equal):
+    assert_equal(bits.Run(net, bits.SECOND_RUNS, stage, asynchronous))
 
 
 def test_what_is_run_here_covers_the_grid():

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -164,14 +164,12 @@ def judge_all(
     steps: int,
     jobs: int,
     report: Callable[[Run, Outcome], None] = lambda run, outcome: None,
-    controls: Iterable[Sequence[str]] = MODES.values(),
 ) -> dict[Run, Outcome]:
-    """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes or
-    in those of `controls`."""
+    """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes."""
     outcomes = {}
     with ThreadPoolExecutor(jobs) as pool:
         nets = dict.fromkeys(run.net for run in runs)
-        control = {net: [pool.submit(digest, net, steps, *mode) for mode in controls] for net in nets}
+        control = {net: [pool.submit(digest, net, steps, *mode) for mode in MODES.values()] for net in nets}
 
         def judged(run: Run) -> None:
             # its controls were submitted before it, so they are done or another worker is at them
