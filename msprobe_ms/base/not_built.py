@@ -2,12 +2,7 @@
 comes. `reference/not-available.md` lists them all.
 """
 
-_PAGE = (
-    "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and its "
-    "table has every call"
-)
 COMMANDS = {
-    **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
     "run_overflow_check": "`msprobe acc_check` checks the calls of a dump, and says where NaN or infinities are wrong",
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
