@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.elements import Elements
 from msprobe.compare.judge.pairs import PairJudge
@@ -106,8 +104,9 @@ class Comparison:
         ours, theirs = self._target.dump.columns, self._golden.dump.columns
         is_output, is_finite = ours.part[t] == OUTPUT, _is_finite(ours, t)
         if g < 0:
-            is_nothing = ours.kind[t] == NULL
-            return Measured(is_output, () if is_nothing else (Indicator.UNMATCHED,), is_finite=is_finite)
+            note = self._pairs.notes.partnerless.get(n)
+            is_right = ours.kind[t] == NULL or (note is not None and not note.is_wrong)
+            return Measured(is_output, () if is_right else (Indicator.UNMATCHED,), is_finite=is_finite)
         own = tuple(self._own(n, t, g))
         cells = self._cells[n]
         shown = dict(zip(self._titles, cells, strict=True))
@@ -179,13 +178,10 @@ def _number(cell: Cell | None) -> float:
 
 
 def _shown(cell: Cell) -> str:
-    """A cell as text; shares of many digits are cut to six behind the point."""
+    """A cell as text; of a share no more than six digits behind the point."""
     part = share(cell)
     if part is None:
         return text(cell)
     shown = str(cell)
-    percent = float(shown[:-1])
-    digits = np.format_float_positional(percent, trim="-").partition(".")[2]
-    if len(digits) <= 6:
-        return shown
-    return f"{percent:.6f}%" if abs(percent) >= 1e-6 else f"{percent:.6e}%"
+    digits = shown[:-1].partition(".")[2]
+    return f"{100 * part:.6f}%" if len(digits) > 6 and "e" not in digits else shown

@@ -15,9 +15,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, part_of
@@ -52,8 +51,7 @@ CREATE INDEX index7 ON tb_nodes (is_distributed);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(NamedTuple):
     """One row of `tb_nodes`; what is JSON there is a text of it here."""
 
     id: str
@@ -80,8 +78,7 @@ class NodeRow:
     is_distributed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """The row of `tb_config`."""
 
     graph_type: str
@@ -106,7 +103,7 @@ class Database:
 
     def add_nodes(self, nodes: Iterable[NodeRow]) -> None:
         """Append nodes, some at once."""
-        self._insert("tb_nodes", len(fields(NodeRow)), map(astuple, nodes))
+        self._insert("tb_nodes", len(NodeRow._fields), nodes)
 
     def add_stacks(self, stacks: Iterable[tuple[str, str]]) -> None:
         """Append stacks: their names, and each as JSON."""
@@ -120,7 +117,7 @@ class Database:
 
     def finish(self, configuration: Configuration) -> None:
         """Enter the configuration, and make the indexes."""
-        self._insert("tb_config", len(fields(Configuration)) + 1, [("1", *astuple(configuration))])
+        self._insert("tb_config", len(Configuration._fields) + 1, [("1", *configuration)])
         retried(lambda: self.connection.executescript(_INDEXES))
 
     def _insert(self, table: str, width: int, rows: Iterable[tuple[Any, ...]]) -> None:

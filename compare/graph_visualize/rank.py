@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Rank:
         """Whether anything but the structure was collected."""
         return self.dump.task != _STRUCTURE
 
-    @property
+    @cached_property
     def tensors(self) -> str | None:
         """The folder of the tensors' files; None where none were saved."""
         folder = Path(self.dump.folder).absolute() / layout.TENSORS

@@ -71,9 +71,10 @@ class Drawn:
         result = self.comparison.of_call(call) if self.comparison is not None and linked and call >= 0 else None
         inputs, outputs = self._items(call, result)
         index = self._index(node, result)
+        graph_id = self._graph_id(source)
         return NodeRow(
-            id=f"{self._graph_id(source)}_{node.name}",
-            graph_id=self._graph_id(source),
+            id=f"{graph_id}_{node.name}",
+            graph_id=graph_id,
             node_order=order,
             node_name=node.name,
             node_type=str(int(node.type)),
@@ -83,7 +84,7 @@ class Drawn:
             overflow_level=self._levels.get(node.name) or None,
             micro_step_id=self.micro_steps.get(node.name, node.micro_step),
             matched_node_link=as_json(self.other.graph.path(linked) if self.other and linked else []),
-            stack_id=f"{self._graph_id(source)}_{self._stack(node)}",
+            stack_id=f"{graph_id}_{self._stack(node)}",
             parallel_merge_info="",
             matched_distributed="{}",
             modified=0,
