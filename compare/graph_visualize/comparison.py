@@ -16,7 +16,7 @@ from msprobe.compare.tables.cells import Cell, Side, share, statistics_of_rows, 
 from msprobe.store.record import INPUT, NULL, OUTPUT, TENSOR, VALUE, Columns
 
 from .colours import Task, measures
-from .indicators import Grade, Indicator, Measured, distance, indicators, worst
+from .indicators import Indicator, Measured, distance, indicators, worst
 from .rank import Rank
 from .values import Item, requires_grad, text
 
@@ -150,14 +150,14 @@ class Comparison:
             if self._task == "md5":
                 shown["Result"] = "pass" if record.is_equal else "Different"
             return shown
-        is_consistent = Indicator.GRADIENT not in record.own
-        grade: Grade = worst([found])
-        return {
-            **shown,
-            "Requires_grad Consistent": str(is_consistent),
-            "Result": grade.name.lower(),
+        added = {
+            "Requires_grad Consistent": str(Indicator.GRADIENT not in record.own),
+            "Result": worst([found]).name.lower(),
             "Err_message": text(json.dumps([indicator.sentence for indicator in found])),
         }
+        if self._task == "md5":
+            added = {"Result": added.pop("Result"), **added}
+        return {**shown, **added}
 
 
 def _digest(columns: Columns, row: int) -> str:
