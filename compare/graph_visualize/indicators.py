@@ -34,7 +34,7 @@ class Grade(Enum):
 class Indicator(Enum):
     """What is remarked on a record; the value is the grade and the sentence."""
 
-    NON_FINITE = (Grade.ERROR, "The maximum or minimum is NaN or infinite, and the golden's is not.")
+    NON_FINITE = (Grade.ERROR, "The maximum or minimum is NaN or infinite, that of the golden is finite.")
     THOUSANDTH = (Grade.ERROR, "The inputs agree within a thousandth, the outputs do not.")
     NORM = (Grade.ERROR, "The norm differs by more than half, although those of the inputs agree.")
     GRADIENT = (Grade.ERROR, "requires_grad differs.")
