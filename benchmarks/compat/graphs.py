@@ -37,14 +37,15 @@ REASONS = (
      "slices, sizes and empty tensors are shown, not null"),
     ("", ".* diff|.*RelativeErr|Result|Requires_grad Consistent", r"^None \| ",
      "slices, sizes and empty tensors are shown, not null; what is not null is compared"),
-    (r"input\.(src|dst)$", "dtype", r"^'int' \| '<class int>'", "numbers among the keywords of collectives have the dtype of all numbers"),
+    (r"input\.(src|dst)$", "dtype", r"^'int' \| '<class int>'",
+     "numbers among the keywords of collectives have the dtype of all numbers"),
     (r"input\.(src|dst)$", ".* diff|.*RelativeErr", "", "numbers among the keywords of collectives are compared"),
     ("Apis_Between", "precision_index", r"^0 \| None", "a collection whose calls were not compared has no number"),
     ("parameters_grad", ".* diff|.*RelativeErr|Result|precision_index", "",
      "gradients of parameters are paired by name, not by place"),
     (r"square\.0\.backward|Apis_Between", "precision_index|Result", "^0 .* 1$|^'pass' .* 'error'$",
      "outputs count as wrong where fewer than 0.6, not 0.1, are within a thousandth"),
-    (r"\.backward", "stack", "", "a backward call shows the stack of its own forward call; nothing where there is none"),
+    (r"\.backward", "stack", "", "a backward call shows the stack of its forward call; nothing where there is none"),
 )  # fmt: skip
 """The row, its column or member, the two texts, and why they differ; the first that fits counts."""
 
@@ -121,7 +122,9 @@ def differences(theirs: dict[str, Table], ours: dict[str, Table]) -> Iterator[tu
                     yield name, column, f"{value!r} | {other!r}"
 
 
-def records(node: str, theirs: dict[str, dict[str, str]], ours: dict[str, dict[str, str]]) -> Iterator[tuple[str, str, str]]:
+def records(
+    node: str, theirs: dict[str, dict[str, str]], ours: dict[str, dict[str, str]]
+) -> Iterator[tuple[str, str, str]]:
     """The same of the records of a node."""
     if list(theirs) != list(ours):
         yield node, "records", f"{list(theirs)} | {list(ours)}"
@@ -146,7 +149,9 @@ def compared(tool: OtherTool, name: str, options: list[str], folder: Path) -> in
     """Print what differs in one case; how many cells nobody can explain."""
     safe = name.replace(" ", "_")
     theirs, said = draw([str(tool.folder / "bin" / "msprobe"), "graph_visualize", *options], folder / f"theirs_{safe}")
-    ours, printed = draw([str(Path(sys.executable).parent / "msprobe"), "graph_visualize", *options], folder / f"ours_{safe}")
+    ours, printed = draw(
+        [str(Path(sys.executable).parent / "msprobe"), "graph_visualize", *options], folder / f"ours_{safe}"
+    )
     if theirs is None or ours is None:
         print(f"== {name}: NOT DRAWN: {(said if theirs is None else printed)[-400:]}")
         return 1

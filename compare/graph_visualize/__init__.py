@@ -1,1 +1,1 @@
-"""The network as a graph, of one dump or of two that were compared, in the files that msprobe's TensorBoard plugin opens."""
+"""The network of one dump, or of two that were compared, as files that msprobe's TensorBoard plugin opens."""

@@ -1,10 +1,11 @@
 """The colours of nodes, and what the page says of the measures in its table.
 
-A node has a number from 0 to 1, and a colour stands for a part of that. In msprobe 26 the number is the verdict; in 8.1 it
-is a distance, which means something else with statistics, tensors and digests.
+A node has a number from 0 to 1, and a colour stands for a part of that. In msprobe 26 the number is the verdict; in
+8.1 it is a distance, which means something else with statistics, tensors and digests.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from msprobe.compare.judge.judged import Mode
@@ -43,7 +44,7 @@ BY_VERDICT = (
 
 def _steps(bounds: tuple[Number, ...], meaning: str) -> tuple[Colour, ...]:
     codes = ("#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D")
-    parts = zip(bounds, bounds[1:], strict=False)
+    parts = pairwise(bounds)
     return (*(Colour(code, part, "", meaning) for code, part in zip(codes, parts, strict=True)), UNMATCHED)
 
 

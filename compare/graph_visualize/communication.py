@@ -1,6 +1,6 @@
 """Which calls of which ranks are one exchange: what a node links to on other ranks.
 
-The exchanges are joined as a comparison of ranks joins them (`compare.ranks.collectives`): by group, function and order.
+The exchanges are joined as a comparison of ranks joins them (`compare.ranks.collectives`): by group, function, order.
 Of a root only its side links to all, of every other rank only the link to the root is drawn.
 """
 
@@ -34,12 +34,16 @@ def ends_of(dump: Dump, states: Mapping[str, str]) -> Ends:
     """The exchanges of a rank."""
     found = [(at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name))]
     exchanges = [exchange for at, word in found for exchange in exchanges_of(dump.calls[at], word)]
-    return Ends(tuple(exchanges), {dump.columns.names[at]: states.get(dump.columns.names[at], UNKNOWN) for at, _ in found})
+    return Ends(
+        tuple(exchanges), {dump.columns.names[at]: states.get(dump.columns.names[at], UNKNOWN) for at, _ in found}
+    )
 
 
 def links_of(ends: Mapping[int, Ends]) -> Iterator[tuple[int, str, Links]]:
     """Rank, node and links of every call that has a partner on another rank; `ends` are of the ranks of one step."""
-    connected = connect({rank: RankSummary(each.exchanges, ("",) * (len(each.exchanges) + 1)) for rank, each in ends.items()})
+    connected = connect(
+        {rank: RankSummary(each.exchanges, ("",) * (len(each.exchanges) + 1)) for rank, each in ends.items()}
+    )
     receivers = {senders[0]: at for at, senders in connected.partners.items() if _is_message(connected, at)}
     for rank, each in sorted(ends.items()):
         found: dict[str, Links] = {}
@@ -48,7 +52,7 @@ def links_of(ends: Mapping[int, Ends]) -> Iterator[tuple[int, str, Links]]:
             if (rank, n) in receivers:
                 others = [receivers[rank, n]]
             if nodes := dict(_nodes(connected, ends, rank, exchange, others)):
-                link = {"communications_type": _role(exchange, rank), "nodes_info": nodes}
+                link: dict[str, object] = {"communications_type": _role(exchange, rank), "nodes_info": nodes}
                 found.setdefault(exchange.name, []).append(link)
         for name, links in found.items():
             yield rank, name, links

@@ -101,7 +101,7 @@ class Comparison:
 
     def _measured(self, n: int) -> Measured:
         t, g = int(self._pairs.target_rows[n]), int(self._pairs.golden_rows[n])
-        ours, theirs = self._target.dump.columns, self._golden.dump.columns
+        ours = self._target.dump.columns
         is_output, is_finite = ours.part[t] == OUTPUT, _is_finite(ours, t)
         if g < 0:
             note = self._pairs.notes.partnerless.get(n)

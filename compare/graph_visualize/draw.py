@@ -127,14 +127,14 @@ class _Drawing:
             task = task_of(target, golden)
             if self.task not in ("", task):
                 raise UsageError(
-                    f"{target.dump.where}: holds other values than the ranks before it ({task}, not {self.task}); draw the "
-                    "ranks that were collected with one task"
+                    f"{target.dump.where}: holds other values than the ranks before it ({task}, not {self.task}); draw "
+                    "the ranks that were collected with one task"
                 )
             self.task = task
             links = self._link(target, golden)
             comparison = Comparison(target, golden, links.pairs, task, by_verdict=not self._request.is_old)
         with_digest = self.task == "md5"
-        self._write("NPU", Drawn(target, settings, with_digest, links and links.golden_of, golden, comparison))
+        self._write("NPU", Drawn(target, settings, with_digest, links.golden_of if links else None, golden, comparison))
         if golden is not None and links is not None:
             micro_steps = {theirs: target.graph.nodes[ours].micro_step for theirs, ours in links.target_of.items()}
             self._write("Bench", Drawn(golden, settings, with_digest, links.target_of, target, None, micro_steps))
@@ -214,7 +214,9 @@ def _check(found: Side) -> None:
     for sentence in found.skipped:
         logger.info("%s", sentence)
     if found.family != "dump":
-        raise DumpError(f"{found.path}: is {found.text}, and no dump of calls; `msprobe gather` makes one of kernel dumps")
+        raise DumpError(
+            f"{found.path}: is {found.text}, and no dump of calls; `msprobe gather` makes one of kernel dumps"
+        )
 
 
 def _check_trees(path: Path, places: Mapping[Place, SideSource]) -> None:

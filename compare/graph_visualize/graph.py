@@ -3,7 +3,7 @@
 | what | where it stands |
 |---|---|
 | a call | below the cell that construct.json names |
-| a backward call of which it names none | below the backward call of the cell around its forward call, where there is one |
+| a backward call of which it names none | below the backward call of the cell around its forward call, if any |
 | gradients of parameters | below the last backward call of their cell |
 | two or more functions in a row at the root | together in a collection, `Apis_Between_Modules.0` |
 

@@ -1,14 +1,14 @@
 """How far a node's inputs and outputs are from the golden's, by the rules of msprobe.
 
-`indicators` gives what msprobe 26 remarks on each record of a pair of calls; the worst of them is the verdict on the node.
-`distance` is the number that msprobe 8.1 has instead. Shares are parts of 1; NaN where nothing was measured.
+`indicators` gives what msprobe 26 remarks on each record of a pair of calls; the worst of them is the verdict on the
+node. `distance` is the number that msprobe 8.1 has instead. Shares are parts of 1; NaN where nothing was measured.
 
 | what | is remarked where |
 |---|---|
 | `NON_FINITE` | a maximum or minimum is not finite, and the golden's is |
-| `THOUSANDTH` | of all inputs more than 0.9 of the elements are within a thousandth, of an output fewer than 0.6 |
+| `THOUSANDTH` | of all inputs more than 0.9 of the elements are within a thousandth, of an output below 0.6 |
 | `NORM` | an output's norm differs by more than 0.5, no input's by 0.1 |
-| `GROWN` | the greatest difference of a norm grows more than tenfold from the inputs to the outputs (above 0.1 if inputs agree) |
+| `GROWN` | the greatest difference of a norm grows more than tenfold (above 0.1 where the inputs' agree) |
 | `COSINE` | the least cosine falls by more than 0.1 from the inputs, where it is above 0.9, to the outputs |
 | `GRADIENT`, `VALUE`, `DTYPE`, `SHAPE` | `requires_grad`, a number or text among the inputs, dtype or shape differ |
 | `DIGEST` | the digests differ |
@@ -58,11 +58,21 @@ class Indicator(Enum):
 
 
 NEVER_JUDGED = frozenset(
-    "empty empty_like numpy to __setitem__ empty_with_format new_empty_strided new_empty empty_strided".split()
+    [
+        "empty",
+        "empty_like",
+        "numpy",
+        "to",
+        "__setitem__",
+        "empty_with_format",
+        "new_empty_strided",
+        "new_empty",
+        "empty_strided",
+    ]
 )
 """Functions whose outputs say nothing, or nothing of the function."""
 
-PLACEHOLDERS = frozenset("_reduce_scatter_base _all_gather_base all_to_all_single batch_isend_irecv".split())
+PLACEHOLDERS = frozenset(["_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"])
 """Functions whose inputs are memory to be written: only their outputs are judged, and not by the inputs."""
 
 
@@ -102,7 +112,11 @@ def indicators(call: str, records: Sequence[Measured]) -> list[tuple[Indicator, 
 def _of_call(before: Sequence[Measured], after: Sequence[Measured]) -> list[Indicator]:
     """What is remarked of inputs and outputs as a whole."""
     found = []
-    if _least(r.thousandth for r in before) > 0.9 and _least(r.thousandth for r in after) < 0.6 and _is_measured(before):
+    if (
+        _least(r.thousandth for r in before) > 0.9
+        and _least(r.thousandth for r in after) < 0.6
+        and _is_measured(before)
+    ):
         found.append(Indicator.THOUSANDTH)
     norm, grown = (_greatest(record.relative[3] for record in side) for side in (before, after))
     if grown > (10 * norm if norm else 0.1):

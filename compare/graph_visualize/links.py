@@ -66,7 +66,7 @@ class _Found:
 
     def join_by_name(self) -> None:
         """Link what bears one name below one way of names, parents first."""
-        for name, node in reversed(self._target.nodes.items()):
+        for name, node in reversed(list(self._target.nodes.items())):
             other = self._golden.nodes.get(name)
             if other is not None and node.type is other.type and self._target.path(name) == self._golden.path(name):
                 self.join(name, name)

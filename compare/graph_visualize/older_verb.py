@@ -27,7 +27,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--fuzzy_match", action="store_true", help="also pair what is left over, in order, by name or operation"
     )
-    parser.add_argument("-cs", "--complete_stack", action="store_true", help="call stacks whole, not the line of the call")
+    parser.add_argument(
+        "-cs", "--complete_stack", action="store_true", help="call stacks whole, not the line of the call"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

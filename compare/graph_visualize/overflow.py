@@ -7,8 +7,8 @@
 | medium | not finite | finite |
 | high | finite | finite, with a greatest norm of more than 100 times the inputs' |
 
-A tensor is not finite if its Max, Min or Mean is NaN or infinite. Parameters count for nothing; nor do numbers among the
-arguments, since masks are filled with infinities on purpose.
+A tensor is not finite if its Max, Min or Mean is NaN or infinite. Parameters count for nothing; nor do numbers among
+the arguments, since masks are filled with infinities on purpose.
 """
 
 import math

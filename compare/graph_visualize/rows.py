@@ -124,4 +124,3 @@ class Drawn:
     def _stack(self, node: Node) -> int:
         stack = stack_of(self.rank.dump, node.name, self.settings.short_stacks)
         return self._stacks.setdefault(stack, len(self._stacks))
-

@@ -2,8 +2,8 @@
 
 | record | members |
 |---|---|
-| a tensor | those of the dump, `data_name` (`-1` without a file), `requires_grad` (`null` where the dump does not say) |
-| a number, a text... | those of the dump, and the value as `Max`, `Min`, `Mean` and `Norm`, its Python type as `dtype` |
+| a tensor | those of the dump, `data_name` (`-1` without a file), `requires_grad` (`null` if the dump does not say) |
+| a number, a text... | those of the dump, the value as `Max`, `Min`, `Mean` and `Norm`, its Python type as `dtype` |
 | a group of ranks | those of the dump, `data_name` |
 | nothing | `value`: `null` |
 """

@@ -13,12 +13,41 @@ from msprobe.base.errors import UsageError
 from msprobe.compare.graph_visualize import database
 from msprobe.compare.graph_visualize.database import BATCH, Configuration, Database, NodeRow, created, retried
 
-NODES = (
-    "id graph_id node_order node_name node_type up_node sub_nodes precision_index overflow_level micro_step_id "
-    "matched_node_link stack_id parallel_merge_info matched_distributed modified input_data output_data data_source "
-    "dump_data_dir step rank is_distributed"
-).split()
-CONFIG = "id graph_type task tool_tip micro_steps overflow_check node_colors rank_list step_list".split()
+NODES = [
+    "id",
+    "graph_id",
+    "node_order",
+    "node_name",
+    "node_type",
+    "up_node",
+    "sub_nodes",
+    "precision_index",
+    "overflow_level",
+    "micro_step_id",
+    "matched_node_link",
+    "stack_id",
+    "parallel_merge_info",
+    "matched_distributed",
+    "modified",
+    "input_data",
+    "output_data",
+    "data_source",
+    "dump_data_dir",
+    "step",
+    "rank",
+    "is_distributed",
+]
+CONFIG = [
+    "id",
+    "graph_type",
+    "task",
+    "tool_tip",
+    "micro_steps",
+    "overflow_check",
+    "node_colors",
+    "rank_list",
+    "step_list",
+]
 INDEXES = {
     "step, rank, data_source, up_node, node_order",
     "step, rank, data_source, node_name",
@@ -43,7 +72,9 @@ def test_tables_columns_and_indexes(draw, sample):
             table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
             for table in ("tb_nodes", "tb_stack", "tb_config")
         }
-        made = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql != ''")]
+        made = [
+            row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql != ''")
+        ]
         key = [row[1] for row in connection.execute("PRAGMA table_info(tb_nodes)") if row[5]]
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     assert columns == {"tb_nodes": NODES, "tb_stack": ["id", "stack_info"], "tb_config": CONFIG}
@@ -136,8 +167,8 @@ def test_a_row_is_what_the_other_tool_writes(draw, sample):
 
 
 def row(number):
-    return NodeRow(f"n{number}", "NPU_0_0", number, "n", "1", "", "", None, None, 0, "[]", "s", "", "{}", 0, "{}", "{}", "NPU",
-                   None, 0, 0, 0)  # fmt: skip
+    node = (f"n{number}", "NPU_0_0", number, "n", "1", "", "", None, None, 0, "[]", "s", "", "{}")
+    return NodeRow(*node, 0, "{}", "{}", "NPU", None, 0, 0, 0)
 
 
 CONFIGURATION = Configuration("build", "", None, 1, 0, "null", "[0]", "[0]")
@@ -160,9 +191,12 @@ def test_nodes_are_inserted_some_at_once(tmp_path):
 
 
 def test_what_fails_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError), created(tmp_path / "a.vis.db") as made:
-        made.add_nodes([row(0)])
+    def interrupted():
+        yield row(0)
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), created(tmp_path / "a.vis.db") as made:
+        made.add_nodes(interrupted())
     assert not list(tmp_path.iterdir())
 
 
@@ -175,7 +209,10 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 def test_a_locked_database_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "FIRST_WAIT", 0.01)
     path = tmp_path / "a.db"
-    with closing(sqlite3.connect(path, timeout=0)) as ours, closing(sqlite3.connect(path, check_same_thread=False)) as other:
+    with (
+        closing(sqlite3.connect(path, timeout=0)) as ours,
+        closing(sqlite3.connect(path, check_same_thread=False)) as other,
+    ):
         made = Database(ours)
         made.create()
         other.execute("BEGIN IMMEDIATE")

@@ -154,7 +154,14 @@ def test_not_finite_on_one_side_is_an_error(tmp_path, draw):
 def test_tensors_are_measured(draw, sample):
     node = draw("-tp", sample("ms_mix_tensor"), "-gp", sample("msp_mix_tensor")).npu("Cell.fc1.Linear.forward.0")
     equal = node["input_data"]["Cell.fc1.Linear.forward.0.input.0"]
-    measures = ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio")
+    measures = (
+        "Cosine",
+        "EucDist",
+        "MaxAbsErr",
+        "MaxRelativeErr",
+        "One Thousandth Err Ratio",
+        "Five Thousandths Err Ratio",
+    )
     assert [equal[title] for title in measures] == ["1.0", "0.0", "0.0", "0.0", "1.0", "1.0"]
     weight = node["input_data"]["Cell.fc1.Linear.forward.0.parameters.weight"]
     assert float(weight["MaxAbsErr"]) == pytest.approx(0.001, rel=1e-4)
@@ -168,4 +175,9 @@ def test_digests_are_equal_or_an_error(draw, sample):
     assert members(node, "input.0") == ("pass", [])
     assert members(node, "parameters.weight") == ("error", [Indicator.DIGEST.sentence])
     assert node["precision_index"] == 1
-    assert draw("-tp", sample("ms_mix_md5"), "-gp", sample("ms_mix_md5")).npu("Cell.fc1.Linear.forward.0")["precision_index"] == 0
+    assert (
+        draw("-tp", sample("ms_mix_md5"), "-gp", sample("ms_mix_md5")).npu("Cell.fc1.Linear.forward.0")[
+            "precision_index"
+        ]
+        == 0
+    )

@@ -107,7 +107,10 @@ def test_cells_that_ran_and_were_not_recorded_are_linked_by_name(tmp_path, draw)
 def test_micro_steps_of_the_golden_are_those_of_the_partners(tmp_path, draw):
     def side(folder, wraps):
         names = [f"Cell.a.A.{d}.{n}" for n in (0, 1) for d in ("forward", "backward")]
-        data = {name: forward([tensor()], [tensor()]) if "for" in name else backward([tensor()], [tensor()]) for name in names}
+        data = {
+            name: forward([tensor()], [tensor()]) if "for" in name else backward([tensor()], [tensor()])
+            for name in names
+        }
         return write(folder, data, {name: wraps for name in names} | ({wraps: None} if wraps else {}))
 
     drawn = draw("-tp", side(tmp_path / "a", None), "-gp", side(tmp_path / "b", "Cell.w.W.forward.0"))
