@@ -78,8 +78,8 @@ PLACEHOLDERS = frozenset(["_reduce_scatter_base", "_all_gather_base", "all_to_al
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One record of a call with its partner. `relative` are the shares of maximum, minimum, mean and norm; `own` is what
-    is remarked on the record whatever the others are; `is_finite` says so of its maximum and minimum."""
+    """One record of a call with its partner. `relative` are the shares of maximum, minimum, mean and norm; `own` is
+    what is remarked on the record whatever the others are; `is_finite` says so of its maximum and minimum."""
 
     is_output: bool
     own: tuple[Indicator, ...] = ()
@@ -91,7 +91,7 @@ class Measured:
 
 
 def indicators(call: str, records: Sequence[Measured]) -> list[tuple[Indicator, ...]]:
-    """What is remarked on each record of a call."""
+    """What is remarked on each record of a call; inputs of which nothing was measured count as equal."""
     function = _function(call)
     if function in NEVER_JUDGED:
         return [()] * len(records)
@@ -112,11 +112,8 @@ def indicators(call: str, records: Sequence[Measured]) -> list[tuple[Indicator, 
 def _of_call(before: Sequence[Measured], after: Sequence[Measured]) -> list[Indicator]:
     """What is remarked of inputs and outputs as a whole."""
     found = []
-    if (
-        _least(r.thousandth for r in before) > 0.9
-        and _least(r.thousandth for r in after) < 0.6
-        and _is_measured(before)
-    ):
+    near, far = (_least(record.thousandth for record in side) for side in (before, after))
+    if near > 0.9 and far < 0.6:
         found.append(Indicator.THOUSANDTH)
     norm, grown = (_greatest(record.relative[3] for record in side) for side in (before, after))
     if grown > (10 * norm if norm else 0.1):
@@ -125,10 +122,6 @@ def _of_call(before: Sequence[Measured], after: Sequence[Measured]) -> list[Indi
     if cosine > 0.9 and cosine - fallen > 0.1:
         found.append(Indicator.COSINE)
     return found
-
-
-def _is_measured(records: Iterable[Measured]) -> bool:
-    return any(not math.isnan(record.thousandth) for record in records)
 
 
 def worst(found: Iterable[Iterable[Indicator]]) -> Grade:
