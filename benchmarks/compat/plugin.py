@@ -2,8 +2,8 @@
 
     python benchmarks/compat/plugin.py [--environments DIR] [--chromium PATH] [--screenshots DIR]
 
-The plugin is installed by pip into an environment of its own. Exit code 0: the page showed everything that plugin_page.py
-asks of it, 1: something was missing, and what.
+The plugin is installed by pip into an environment of its own. Exit code 0: the page showed everything that
+plugin_page.py asks of it, 1: something was missing, and what.
 """
 
 import argparse

@@ -14,6 +14,21 @@ WAIT = 60_000  # milliseconds
 SEARCH, FILTER = "节点列表", "符合精度误差节点"
 """The labels of the lists of found nodes, with their number behind them."""
 
+_WALK = """() => {
+    const found = [];
+    const walk = node => {
+        for (const child of node.childNodes) {
+            if (child.nodeType === 3) found.push(child.textContent);
+            if (child.value) found.push(child.value);
+            if (child.shadowRoot) walk(child.shadowRoot);
+            walk(child);
+        }
+    };
+    walk(document.body);
+    return found.join(" ");
+}"""
+"""All texts of the page, also those in elements that hide theirs."""
+
 
 class Plugin:
     """The page, and what it shows."""
@@ -56,12 +71,7 @@ class Plugin:
 
     def table(self) -> str:
         """The text of the lower half, with what stands in the cells of its grids."""
-        return self.page.evaluate(
-            """() => { const found = []; const walk = node => { for (const child of node.childNodes) {
-                if (child.nodeType === 3) found.push(child.textContent);
-                if (child.value) found.push(child.value);
-                if (child.shadowRoot) walk(child.shadowRoot); walk(child); } }; walk(document.body); return found.join(' ') }"""
-        )
+        return self.page.evaluate(_WALK)
 
 
 def compared(plugin: Plugin) -> None:

@@ -50,6 +50,7 @@ def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, expected, capsys
         *(("compre", "compare"), ("config-check", "config_check"), ("merge-result", "merge_result")),
         *(("verify_collection", "verify-collection"), ("rollout", "rollout_check"), ("docter", "doctor")),
         *(("overflow_chek", "overflow_check"), ("overflow-check", "overflow_check"), ("nan_analyse", "nan_analyze")),
+        *(("graph-visualize", "graph_visualize"), ("grap", "graph")),
         *(("op_generat", "op_generate"), ("run_uts", "run_ut"), ("accheck", "acc_check")),
     ],
 )
