@@ -26,6 +26,7 @@ import odd_dumps  # noqa: E402 - the line above says where it is
 
 SAMPLES = ROOT / "tests" / "samples" / "26.2.0" / "dumps"
 NEEDS = ("tb-graph-ascend==8.3.2", "tensorboard==2.21.0", "playwright")
+LISTING = "data/plugins_listing"
 START = 60  # seconds
 
 
@@ -81,7 +82,7 @@ def served(environment: Path, logs: Path) -> Iterator[str]:
     ) as server:
         try:
             for _ in range(START * 2):
-                with suppress(OSError), urllib.request.urlopen(f"{address}/data/plugins_listing"):
+                with suppress(OSError), urllib.request.urlopen(f"{address}/{LISTING}"):
                     break
                 time.sleep(0.5)
             yield address

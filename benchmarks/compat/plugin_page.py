@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, Response, expect, sync_playwright
 
-PAGE = "/data/plugin/graph_ascend/index.html"
+PAGE = "data/plugin/graph_ascend/index.html"
 WAIT = 60_000  # milliseconds
 SEARCH, FILTER = "节点列表", "符合精度误差节点"
 """The labels of the lists of found nodes, with their number behind them."""
@@ -46,7 +46,7 @@ class Plugin:
 
     def open(self, run: str, name: str, panes: int) -> None:
         """Open a run; wait until every pane shows a node of this name."""
-        self.page.goto(self._address + PAGE)
+        self.page.goto(f"{self._address}/{PAGE}")
         self.page.wait_for_load_state("networkidle")
         box = self.page.locator("vaadin-combo-box").first.locator("input")
         if box.input_value() != run:

@@ -4,7 +4,7 @@
   msprobe graph_visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
 
 TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
-step and rank that both sides hold is drawn. Then: tensorboard --logdir OUT. Exit code: 0 written, 2 the command was
+step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 2 the command was
 wrong or a dump cannot be drawn.
 """
 
@@ -16,7 +16,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
 from msprobe.mapping.user_files import user_mapping
 
-_MERGING = ("--rank_size", "--tp", "--pp", "--vpp", "--order", "--file_type")
+MERGING = ("--rank_size", "--tp", "--pp", "--vpp", "--order", "--file_type")
+"""Options of msprobe 26 that merge the ranks of a parallel layout, which this version refuses."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +31,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-cs", "--complete_stack", action="store_true", help="accepted from msprobe 8.3; call stacks are complete"
     )
-    for option in ("-tensor_log", "-progress_log"):
-        parser.add_argument(
-            option, f"--is_print_{'compare' if 'tensor' in option else 'progress'}_log", action="store_true",
-            help="accepted from msprobe 26",
-        )  # fmt: skip
-    for option in _MERGING:
+    accepted: dict[str, Any] = {"action": "store_true", "help": "accepted from msprobe 26"}
+    parser.add_argument("-tensor_log", "--is_print_compare_log", **accepted)
+    parser.add_argument("-progress_log", "--is_print_progress_log", **accepted)
+    for option in MERGING:
         parser.add_argument(option, nargs="*", dest="merging", action="append", help=argparse.SUPPRESS)
 
 
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Draw, and print the path of the file."""
     if args.merging:
         raise UsageError(
-            f"{', '.join(_MERGING[:-2])}: ranks of different parallel layouts are not merged into one graph; leave the "
+            f"{', '.join(MERGING[:-2])}: ranks of different parallel layouts are not merged into one graph; leave the "
             "options out, and every rank is drawn by itself, or compare the ranks with msprobe compare"
         )
     if args.golden_path is None and (args.layer_mapping or args.fuzzy_match):
