@@ -18,7 +18,7 @@ from msprobe.store.record import INPUT, NULL, OUTPUT, TENSOR, VALUE, Columns
 from .colours import Task, measures
 from .indicators import Indicator, Measured, distance, indicators, worst
 from .rank import Rank
-from .values import Item, requires_grad, text
+from .values import Item, requires_grad, rounded, text
 
 _TASKS: dict[str, Task] = {"tensor": "all", "statistics": "summary", "digest": "md5"}
 
@@ -145,7 +145,7 @@ class Comparison:
 
     def _members(self, n: int, record: Measured, found: tuple[Indicator, ...]) -> Item:
         """What is added to a record of the target, in the order of msprobe."""
-        shown = {title: _shown(cell) for title, cell in zip(self._titles, self._cells[n], strict=True)}
+        shown = {title: self._shown(cell) for title, cell in zip(self._titles, self._cells[n], strict=True)}
         if not self._by_verdict:
             if self._task == "md5":
                 shown["Result"] = "pass" if record.is_equal else "Different"
@@ -158,6 +158,15 @@ class Comparison:
         if self._task == "md5":
             added = {"Result": added.pop("Result"), **added}
         return {**shown, **added}
+
+    def _shown(self, cell: Cell) -> str:
+        """A cell as text; of a share no more than six digits behind the point."""
+        part = share(cell)
+        if part is None:
+            return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
+        shown = str(cell)
+        digits = shown[:-1].partition(".")[2]
+        return f"{100 * part:.6f}%" if len(digits) > 6 and "e" not in digits else shown
 
 
 def _digest(columns: Columns, row: int) -> str:
@@ -175,13 +184,3 @@ def _is_finite(columns: Columns, row: int) -> bool:
 
 def _number(cell: Cell | None) -> float:
     return float(cell) if isinstance(cell, int | float) else math.nan
-
-
-def _shown(cell: Cell) -> str:
-    """A cell as text; of a share no more than six digits behind the point."""
-    part = share(cell)
-    if part is None:
-        return text(cell)
-    shown = str(cell)
-    digits = shown[:-1].partition(".")[2]
-    return f"{100 * part:.6f}%" if len(digits) > 6 and "e" not in digits else shown

@@ -21,6 +21,7 @@ from .json_file import write_json
 from .links import Links, link
 from .rank import Rank, read_rank
 from .rows import Drawn, Settings
+from .values import Style
 
 SUFFIX = ".vis.db"
 OLD_SUFFIX = ".vis"
@@ -133,11 +134,11 @@ class _Drawing:
             self.task = task
             links = self._link(target, golden)
             comparison = Comparison(target, golden, links.pairs, task, by_verdict=not self._request.is_old)
-        with_digest = self.task == "md5"
-        self._write("NPU", Drawn(target, settings, with_digest, links.golden_of if links else None, golden, comparison))
+        style = Style(with_digest=self.task == "md5", is_old=self._request.is_old)
+        self._write("NPU", Drawn(target, settings, style, links.golden_of if links else None, golden, comparison))
         if golden is not None and links is not None:
             micro_steps = {theirs: target.graph.nodes[ours].micro_step for theirs, ours in links.target_of.items()}
-            self._write("Bench", Drawn(golden, settings, with_digest, links.target_of, target, None, micro_steps))
+            self._write("Bench", Drawn(golden, settings, style, links.target_of, target, None, micro_steps))
             self._micro_steps = max(self._micro_steps, golden.graph.micro_steps)
         self._micro_steps = max(self._micro_steps, target.graph.micro_steps)
 
@@ -177,11 +178,13 @@ class _Drawing:
 
     def head(self) -> dict[str, object]:
         """The members of a `.vis` that are not of nodes."""
-        head: dict[str, object] = {"MicroSteps": self._micro_steps, "OverflowCheck": self._request.overflow}
-        if not self.task:
-            return head
-        shown = {c.code: c.entry(with_level=False) for c in colours(self.task, by_verdict=False)}
-        return {"ToolTip": as_json(tool_tips(self.task)), "Colors": shown, "task": self.task, **head}
+        shown = {c.code: c.entry(with_level=False) for c in colours(self.task, by_verdict=False)} if self.task else {}
+        return {
+            **({"ToolTip": as_json(tool_tips(self.task)), "Colors": shown} if self.task else {}),
+            "MicroSteps": self._micro_steps,
+            **({"task": self.task} if self.task else {}),
+            "OverflowCheck": self._request.overflow,
+        }
 
 
 def _jobs(request: Request) -> list[_Job]:

@@ -11,6 +11,7 @@ from msprobe.base.errors import DumpError
 from msprobe.store import layout
 from msprobe.store.reader import NotPlainError, find, json_object, read, stream
 from msprobe.store.record import Call, Calls, Dump
+from msprobe.store.stacks_and_construct import user_line
 
 from .graph import Graph, build
 
@@ -82,10 +83,11 @@ def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
 
 
 def _short(stack: tuple[str, ...], name: names.Name) -> tuple[str, ...]:
-    """The line that calls a cell by its name, or the one behind the collector's own frame; else the whole stack."""
+    """The line that calls a cell by its name, or the one behind the collector's own frame, or the innermost of the
+    user's; else the whole stack."""
     if name.kind == "cell":
         called = f"{name.path.rpartition('.')[2]}("
         return next(((line,) for line in stack if called in line), stack)
     behind = (at + 1 for at, line in enumerate(stack) if "Template(" in line)
     at = next(behind, len(stack))
-    return stack[at : at + 1] or stack[:1]
+    return stack[at : at + 1] or next(((line,) for line in stack if user_line([line])), stack)

@@ -10,7 +10,7 @@ from .database import NodeRow, as_json
 from .graph import Node, NodeType
 from .overflow import levels
 from .rank import Rank, stack_of
-from .values import Item, is_output, items
+from .values import Item, Style, is_output, items
 
 Stack = tuple[str, ...]
 
@@ -32,7 +32,7 @@ class Drawn:
 
     rank: Rank
     settings: Settings
-    with_digest: bool = False
+    style: Style
     links: Mapping[str, str] | None = None
     other: Rank | None = None
     comparison: Comparison | None = None
@@ -104,7 +104,7 @@ class Drawn:
         columns = self.rank.dump.columns
         entry = self.rank.entries.get(columns.names[call]) if call >= 0 else None
         if entry is not None:
-            for row, name, shown in items(columns, call, entry, self.with_digest):
+            for row, name, shown in items(columns, call, entry, self.style):
                 if result is not None and "group_ranks" not in shown:
                     shown.update(result.members.get(row, {}))
                 (outputs if is_output(columns.part[row]) else inputs)[name] = shown

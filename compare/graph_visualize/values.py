@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, Columns
@@ -26,36 +27,58 @@ _MEMBERS = {
 """Where the records of a part stand in the entry of a call; gradients of parameters are its members themselves."""
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How records are listed: with their digests; `is_old`: as in msprobe 8.1, which cuts floats to six digits behind
+    the point and does not tell `requires_grad`."""
+
+    with_digest: bool = False
+    is_old: bool = False
+
+    def text(self, value: object) -> str:
+        """A value as text."""
+        return rounded(value) if self.is_old and type(value) is float else text(value)
+
+
 def text(value: object) -> str:
     """A value as text; without single quotes, in which the plugin's page would end."""
     return _NOTHING if value is None else str(value).replace("'", "")
 
 
-def item(leaf: object, with_digest: bool) -> Item:
+def rounded(value: float) -> str:
+    """A float as msprobe 8.1 prints it: six digits behind the point, or behind that of a number with an exponent."""
+    return f"{value:.6e}" if "e" in str(value) else str(round(value, 6))
+
+
+def item(leaf: object, style: Style) -> Item:
     """What is listed of one record of a dump.json."""
     if leaf is None:
         return {"value": _NOTHING}
     if not isinstance(leaf, Mapping):
         leaf = {"type": type(leaf).__name__, "value": leaf}
-    shown = {str(key): text(value) for key, value in leaf.items() if with_digest or key != "md5"}
+    dropped = {
+        key for key, is_shown in (("md5", style.with_digest), ("requires_grad", not style.is_old)) if not is_shown
+    }
+    shown = {str(key): style.text(value) for key, value in leaf.items() if key not in dropped}
     shown.setdefault("data_name", _NO_FILE)
     if "group_ranks" in leaf:
         return shown
-    shown.setdefault("requires_grad", _NOTHING)
+    if not style.is_old:
+        shown.setdefault("requires_grad", _NOTHING)
     if "value" in leaf:
         kind = shown.get("type", "")
         value = leaf["value"]
-        shown.update(dict.fromkeys(_STATISTICS, text(value)))
+        shown.update(dict.fromkeys(_STATISTICS, style.text(value)))
         shown["dtype"] = kind if kind in ("slice", "ellipsis") else text(type(value))
         shown["shape"] = "[]"
     return shown
 
 
-def items(columns: Columns, call: int, entry: Any, with_digest: bool) -> Iterator[tuple[int, str, Item]]:
+def items(columns: Columns, call: int, entry: Any, style: Style) -> Iterator[tuple[int, str, Item]]:
     """Row, name and content of each record of a call; `entry` is what dump.json has of the call."""
     for row in columns.rows(call):
         leaf = _leaf(entry, columns.part[row], columns.path_of(row))
-        yield row, text(columns.row_name(row, call)), item(leaf, with_digest)
+        yield row, text(columns.row_name(row, call)), item(leaf, style)
 
 
 def _leaf(entry: Any, part: int, path: tuple[str, ...]) -> Any:

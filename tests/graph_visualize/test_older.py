@@ -38,7 +38,7 @@ def test_two_graphs(draw_old, sample):
     found = draw_old(sample("ms_mix_stat"), sample("msp_mix_stat"))
     assert list(found) == ["compare.vis"]
     made = found["compare.vis"]
-    assert list(made) == ["NPU", "Bench", "ToolTip", "Colors", "task", "MicroSteps", "OverflowCheck"]
+    assert list(made) == ["NPU", "Bench", "ToolTip", "Colors", "MicroSteps", "task", "OverflowCheck"]
     assert made["Colors"]["#FFEDBE"]["value"] == [0.2, 0.4]
     assert made["task"] == "summary"
     node = made["NPU"]["node"]["Cell.fc1.Linear.forward.0"]
@@ -46,6 +46,28 @@ def test_two_graphs(draw_old, sample):
     # of the output's four statistics the mean differs most: 0.009912840090692043 to 0.011000246740877628
     assert node["data"]["precision_index"] == pytest.approx(0.001087406650185585 / 0.011000246740877628)
     assert "Result" not in node["output_data"]["Cell.fc1.Linear.forward.0.output.0"]
+
+
+def test_floats_have_six_digits(draw_old, sample):
+    node = draw_old(sample("ms_mix_stat"), sample("msp_mix_stat"))["compare.vis"]["NPU"]["node"][
+        "Cell.fc1.Linear.forward.0"
+    ]
+    shown = node["output_data"]["Cell.fc1.Linear.forward.0.output.0"]
+    assert shown["Max"] == "0.622455"  # 0.6224545836448669
+    assert shown["Max diff"] == "0.004068"
+    assert shown["MaxRelativeErr"] == "0.657873%"
+    assert "requires_grad" not in shown
+
+
+def test_a_small_float_keeps_six_digits_of_its_own(tmp_path, draw_old):
+    shown = draw_old(odd_dumps.values(tmp_path / "a"))["build.vis"]["node"]["Module.m.M.forward.0"]["input_data"]
+    members = shown["Module.m.M.forward.0.input.0"]
+    assert [members[name] for name in ("Max", "Min", "Mean", "Norm")] == [
+        "1.000000e-09",
+        "-1.000000e+22",
+        "123456789.123457",
+        "0.1",
+    ]
 
 
 def test_digests_are_good_at_one(draw_old, sample):
