@@ -196,8 +196,6 @@ def _jobs(request: Request) -> list[_Job]:
         _check_trees(found.path, places)
         jobs = [_Job(place.step, place.rank, source.paths[0]) for place, source in places.items()]
     else:
-        for each in (side(request.target), side(request.golden)):
-            _check(each)
         made = plan(request.target, request.golden)
         for sentence in made.missing:
             logger.warning("%s; it is not drawn", sentence)
