@@ -75,8 +75,10 @@ def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
     `is_short`: only the line that made the call, as msprobe 8.1 writes it.
     """
     name = names.parse(node)
-    first = names.cell_call(name.stem, 0, "forward") if name.kind == "cell" else node
-    for call in (node, names.counterpart(node, "forward"), first):
+    calls = [node]
+    if name.direction == "backward":
+        calls += [names.counterpart(node, "forward"), names.cell_call(name.stem, 0, "forward")]
+    for call in calls:
         if stack := dump.calls.stack_of(call):
             return _short(stack, name) if is_short else stack
     return ()
