@@ -76,7 +76,7 @@ def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
     """
     name = names.parse(node)
     calls = [node]
-    if name.direction == "backward":
+    if name.direction == "backward" and name.kind in ("cell", "api"):
         calls += [names.counterpart(node, "forward"), names.cell_call(name.stem, 0, "forward")]
     for call in calls:
         if stack := dump.calls.stack_of(call):

@@ -109,4 +109,5 @@ def test_a_call_shows_its_stack_and_a_backward_call_that_of_its_forward(tmp_path
     assert drawn.stack(drawn.npu("Module.l.L.backward.0")) == whole
     assert drawn.stack(drawn.npu("Module.l.L.backward.1")) == whole, "call 1 has none, so that of call 0"
     assert drawn.stack(drawn.npu("Module.l.L.forward.1")) == drawn.stack(drawn.npu("Module.q.Q.backward.1")) == []
+    assert drawn.stack(drawn.npu("Module.l.L.parameters_grad")) == []
     assert len(drawn.stacks) == 3, "each once: two, and none"
