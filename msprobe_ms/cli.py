@@ -47,6 +47,8 @@ VERBS = {
         "msprobe.doctor", "examine what a training will need; mend a dump whose process died", has_framework=True
     ),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
+    "graph": Verb("msprobe.compare.graph_visualize.older_verb", "write a network as JSON for msprobe 8.1's page of it"),
+    "graph_visualize": Verb("msprobe.compare.graph_visualize.verb", "write a network for the TensorBoard plugin"),
     "mapping": Verb("msprobe.compare.suggest.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "monitor anomalies": Verb("msprobe.monitor.anomaly_verb", "list the earliest of what a training's alerts noticed"),

@@ -91,7 +91,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("graph",), "this version has no command 'graph': no file for the plugin of TensorBoard"),
+        (("parse",), "this version has no command 'parse': files of kernels are read as they are"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
         (("compare",), "two dumps are needed"),

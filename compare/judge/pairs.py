@@ -261,7 +261,7 @@ class PairJudge:
         if target.kind != "tensor" or golden.kind != "tensor":
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
-            return _with_equality(self._by_value(target, golden, row))
+            return _with_equality(self.by_value(target, golden, row))
         return self._of_tensors(target, golden, row)
 
     def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
@@ -301,7 +301,8 @@ class PairJudge:
     def _lost(self) -> tuple[frozenset[int], frozenset[int]]:
         return lost_rows(self._target), lost_rows(self._golden)
 
-    def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
+    def by_value(self, target: Record, golden: Record, row: int) -> Verdict:
+        """The verdict on two values that are not both tensors."""
         if not self.are_two_frameworks:
             return judge_value(target, golden)
         if row in self._notes.translated:

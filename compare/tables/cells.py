@@ -172,6 +172,10 @@ class Side:
         found[list(self._columns.odd)] = False
         return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
 
+    def is_tensor(self, row: int) -> bool:
+        """Whether a row is a tensor."""
+        return self._columns.kind[row] == TENSOR
+
     def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
         """The four statistics of rows as columns; anything where `is_plain` is not."""
         return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
@@ -240,6 +244,20 @@ def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
     # Python's max(t, g), which is g only where that is greater, NaN or not.
     above = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
     return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), above)
+
+
+def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[list[Cell]]:
+    """The same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by one."""
+    columns = statistics_columns(target.floats(t), golden.floats(g))
+    special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
+    for at, four, other in zip(special.tolist(), target.four(t[special]), golden.four(g[special]), strict=True):
+        is_whole = t[at] >= 0 and g[at] >= 0
+        cells = statistics_cells(four, other, is_whole and target.is_tensor(int(t[at])))
+        if not is_whole:
+            cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[bool(t[at] >= 0)])
+        for column, cell in zip(columns, cells, strict=True):
+            column[at] = cell
+    return columns
 
 
 def statistics_cells(target: Four, golden: Four, is_tensor: bool) -> tuple[Cell, ...]:

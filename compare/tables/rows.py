@@ -15,18 +15,15 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.judge.wording import sentence
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.record import TENSOR
 
 from .cells import (
-    NO_PARTNER,
     NOT_APPLICABLE,
     Cell,
     Side,
     guard,
     number,
     our_measures,
-    statistics_cells,
-    statistics_columns,
+    statistics_of_rows,
     tensor_cells,
 )
 
@@ -90,7 +87,7 @@ class _Rows:
         if mode == "digest":
             columns += zip(*self._digests(start, ours, theirs), strict=True)
         elif mode == "statistics":
-            columns += self._statistics(t, g)
+            columns += statistics_of_rows(self._target, self._golden, t, g)
         else:
             found = self._comparison.measures
             measured = [tensor_cells(self._pairs.pair(row), found.get(row)) for row in range(start, stop)]
@@ -142,21 +139,6 @@ class _Rows:
             return "", "", "", ""
         residual, bound = ("" if value != value else number(value) for value in (found.residual, found.bound))
         return residual, bound, found.is_of.value, found.source.value
-
-    def _statistics(self, t: Ints, g: Ints) -> list[list[Cell]]:
-        """The cells of statistics: of plain floats by the column, of everything else one by one."""
-        columns = statistics_columns(self._target.floats(t), self._golden.floats(g))
-        special = np.flatnonzero(~(self._target.is_plain[t] & self._golden.is_plain[g]) | (t < 0) | (g < 0))
-        ours, theirs = self._target.four(t[special]), self._golden.four(g[special])
-        kind = self._comparison.target.columns.kind
-        for at, four, other in zip(special.tolist(), ours, theirs, strict=True):
-            is_whole = t[at] >= 0 and g[at] >= 0
-            cells = statistics_cells(four, other, is_whole and kind[t[at]] == TENSOR)
-            if not is_whole:
-                cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[t[at] >= 0])
-            for column, cell in zip(columns, cells, strict=True):
-                column[at] = cell
-        return columns
 
     def _digests(self, start: int, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[str, str, str]]:
         pairs = zip(self._target.digests(ours), self._golden.digests(theirs), strict=True)

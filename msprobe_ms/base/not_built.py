@@ -2,9 +2,7 @@
 comes. `reference/not-available.md` lists them all.
 """
 
-_PAGE = "no file for the plugin of TensorBoard is written; `msprobe report` writes one page with the calls as a tree"
 COMMANDS = {
-    **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
     "run_overflow_check": "`msprobe acc_check` checks the calls of a dump, and says where NaN or infinities are wrong",
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",

@@ -28,6 +28,7 @@ PAGES = {
     "monitor anomalies": "monitor-alerts",
     **dict.fromkeys(("api_precision_compare", "multi_acc_check", "multi_run_ut", "run_ut"), "acc_check"),
     "repro": "op_generate",
+    **dict.fromkeys(("graph", "graph_visualize"), "graph-visualize"),
 }
 """A verb that a page of another name explains."""
 

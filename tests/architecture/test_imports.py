@@ -47,6 +47,7 @@ INSIDE_COMPARE = (
     "request",
     "jobs",
     *("checkpoint", "key_data", "rollout", "rl", "merge", "suggest", "grad_probe", "monitor", "config_check"),
+    "graph_visualize",
     "dispatch",
     *("entry", "verb"),
 )

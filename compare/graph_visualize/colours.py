@@ -1,0 +1,86 @@
+"""The colours of nodes, and what the page says of the measures in its table.
+
+A node has a number from 0 to 1, and a colour stands for a part of that. In msprobe 26 the number is the verdict; in
+8.1 it is a distance, which means something else with statistics, tensors and digests.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from msprobe.compare.judge.judged import Mode
+from msprobe.compare.tables.columns import Column, columns
+
+Task = Literal["all", "summary", "md5", "structure", ""]
+"""What was compared, in the plugin's words: tensors, statistics, digests, the structure alone; empty for one dump."""
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """`part`: from and to; empty for nodes without a partner."""
+
+    code: str
+    part: tuple[Number, ...]
+    level: str
+    meaning: str
+
+    def entry(self, with_level: bool) -> dict[str, object]:
+        """What the files have of it."""
+        more = {"accuracy_level": self.level} if with_level else {}
+        return {"value": list(self.part), "description": self.meaning, **more}
+
+
+UNMATCHED = Colour("#C7C7C7", (), "unmatched node", "The other side has no such node.")
+
+BY_VERDICT = (
+    Colour("#FFFCF3", (0, 0.3), "pass", "Nothing that was compared of this node differs by more than its rule allows."),
+    Colour("#FFDC7F", (0.3, 0.6), "warning", "An output differs more than the inputs explain; look at it."),
+    Colour("#FF704D", (0.6, 1), "error", "An input or output differs beyond its rule; the table says which."),
+    UNMATCHED,
+)
+
+
+def _steps(bounds: tuple[Number, ...], meaning: str) -> tuple[Colour, ...]:
+    codes = ("#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D")
+    parts = pairwise(bounds)
+    return (*(Colour(code, part, "", meaning) for code, part in zip(codes, parts, strict=True)), UNMATCHED)
+
+
+BY_DISTANCE = {
+    "summary": _steps((0, 0.2, 0.4, 0.6, 0.8, 1), "The greatest relative difference of a statistic of the outputs."),
+    "all": _steps(
+        (0, 0.05, 0.1, 0.15, 0.2, 1),
+        "By how much the share of elements within a thousandth falls from the inputs to the outputs.",
+    ),
+    "md5": (
+        Colour("#FFFCF3", (1, 1), "", "All digests are equal."),
+        Colour("#FF704D", (0, 0), "", "A digest differs."),
+        UNMATCHED,
+    ),
+}
+
+
+def colours(task: Task, by_verdict: bool) -> tuple[Colour, ...]:
+    """The colours of a comparison; of structures there is nothing but whether a node has a partner."""
+    if task == "structure":
+        return (UNMATCHED,)
+    return BY_VERDICT if by_verdict else BY_DISTANCE[task]
+
+
+_WIDTH_OF_NAMES = 6
+_MEASURES: dict[Task, tuple[Mode, int]] = {"summary": ("statistics", 8), "all": ("tensor", 6)}
+
+
+def measures(task: Task) -> tuple[Column, ...]:
+    """The columns of a comparison's table that are members of each record here."""
+    mode, count = _MEASURES.get(task, ("tensor", 0))
+    return columns(mode, with_stack=False)[_WIDTH_OF_NAMES : _WIDTH_OF_NAMES + count]
+
+
+def tool_tips(task: Task) -> dict[str, str]:
+    """What each measure means, in a sentence."""
+    if task == "md5":
+        return {"md5": "digest of a tensor; equal where the tensors are the same to the bit"}
+    return {column.title: column.text for column in measures(task)}

@@ -1,0 +1,186 @@
+"""The records of two linked calls side by side: what was measured between them, and what that says of the node."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from msprobe.compare.core.standard import canonical
+from msprobe.compare.judge.elements import Elements
+from msprobe.compare.judge.pairs import PairJudge
+from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.measure.files import Effort
+from msprobe.compare.run import mode_of
+from msprobe.compare.tables.cells import Cell, Side, share, statistics_of_rows, tensor_cells
+from msprobe.store.record import INPUT, NULL, OUTPUT, TENSOR, VALUE, Columns
+
+from .colours import Task, measures
+from .indicators import Indicator, Measured, distance, indicators, worst
+from .rank import Rank
+from .values import Item, requires_grad, rounded, text
+
+_TASKS: dict[str, Task] = {"tensor": "all", "statistics": "summary", "digest": "md5"}
+
+
+def task_of(target: Rank, golden: Rank) -> Task:
+    """What two dumps have in common to be compared."""
+    if not (target.has_values and golden.has_values):
+        return "structure"
+    return _TASKS[mode_of(target.dump, golden.dump)]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What is added to the records of the target's node, by row; and the number that gives the node its colour."""
+
+    members: Mapping[int, Item]
+    index: float
+
+
+class Comparison:
+    """Compares the records of linked calls; `by_verdict` as msprobe 26 does it, else as 8.1."""
+
+    def __init__(self, target: Rank, golden: Rank, pairs: Pairs, task: Task, by_verdict: bool) -> None:
+        self._target, self._golden, self._pairs = target, golden, pairs
+        self._task, self._by_verdict = task, by_verdict
+        self._judge = PairJudge(target.dump, golden.dump, mode_of(target.dump, golden.dump), pairs)
+        self._titles = [column.title for column in measures(task)]
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        """The first pair of each call of the target that has a partner."""
+        found: dict[int, int] = {}
+        for at, (i, j) in enumerate(zip(self._pairs.target_calls, self._pairs.golden_calls, strict=True)):
+            if i >= 0 and j >= 0:
+                found.setdefault(int(i), at)
+        return found
+
+    @cached_property
+    def _cells(self) -> list[tuple[Cell, ...]]:
+        """The measures of every pair of records, in the order of their titles."""
+        pairs = self._pairs
+        if self._task == "summary":
+            t, g = pairs.target_rows, pairs.golden_rows
+            sides = Side(self._target.dump.columns), Side(self._golden.dump.columns)
+            columns = statistics_of_rows(*sides, t, g) if len(t) else []
+            return list(zip(*columns[: len(self._titles)], strict=True))
+        if self._task == "all":
+            elements = Elements(pairs, across=True)
+            for row in range(len(pairs.target_rows)):
+                if pairs.are_tensors(row):
+                    pair = pairs.pair(row)
+                    if pair.target and pair.golden and pair.target.file and pair.golden.file:
+                        elements.add(row, pair)
+            found = {row: outcome.measures for row, _, _, outcome in elements.judged(Effort())}
+            every = range(len(pairs.target_rows))
+            return [tensor_cells(pairs.pair(row), found.get(row))[: len(self._titles)] for row in every]
+        return [()] * len(pairs.target_rows)
+
+    def of_call(self, call: int) -> NodeResult | None:
+        """The comparison of a call of the target; None where nothing of it was compared."""
+        at = self._place.get(call)
+        if at is None or self._task == "structure":
+            return None
+        rows = [n for n in self._pairs.rows(at) if self._pairs.target_rows[n] >= 0]
+        records = [self._measured(n) for n in rows]
+        name = self._target.dump.columns.names[call]
+        remarks = indicators(name, records)
+        index = worst(remarks).value if self._by_verdict else distance(name, records, self._task)
+        members = {
+            int(self._pairs.target_rows[n]): self._members(n, record, found)
+            for n, record, found in zip(rows, records, remarks, strict=True)
+            if self._target.dump.columns.kind[self._pairs.target_rows[n]] != NULL
+        }
+        return NodeResult(members, index)
+
+    def worst(self, indexes: Iterable[float]) -> float:
+        """The number of a collection, by those of its members."""
+        is_inverse = self._task == "md5" and not self._by_verdict
+        return min(indexes) if is_inverse else max(indexes)
+
+    def _measured(self, n: int) -> Measured:
+        t, g = int(self._pairs.target_rows[n]), int(self._pairs.golden_rows[n])
+        ours = self._target.dump.columns
+        is_output, is_finite = ours.part[t] == OUTPUT, _is_finite(ours, t)
+        if g < 0:
+            note = self._pairs.notes.partnerless.get(n)
+            is_right = ours.kind[t] == NULL or (note is not None and not note.is_wrong)
+            return Measured(is_output, () if is_right else (Indicator.UNMATCHED,), is_finite=is_finite)
+        own = tuple(self._own(n, t, g))
+        cells = self._cells[n]
+        shown = dict(zip(self._titles, cells, strict=True))
+        found = [share(cell) for cell in cells[4:]] if self._task == "summary" else []
+        relative = [math.nan if each is None else each for each in found] or [math.nan] * 4
+        cosine, thousandth = (_number(shown.get(title)) for title in ("Cosine", "One Thousandth Err Ratio"))
+        is_equal = Indicator.DIGEST not in own
+        return Measured(is_output, own, tuple(relative), cosine, thousandth, is_finite, is_equal)  # type: ignore[arg-type]
+
+    def _own(self, n: int, t: int, g: int) -> Iterator[Indicator]:
+        """What is remarked on a record whatever the others of its call are."""
+        ours, theirs = self._target.dump.columns, self._golden.dump.columns
+        if self._task == "md5":
+            if (mine := _digest(ours, t)) != (other := _digest(theirs, g)):
+                yield Indicator.DIGEST if mine and other else Indicator.UNMATCHED
+            return
+        if not _is_finite(ours, t) and _is_finite(theirs, g):
+            yield Indicator.NON_FINITE
+        if not self._are_consistent(t, g):
+            yield Indicator.GRADIENT
+        if ours.kind[t] == VALUE and ours.part[t] == INPUT:
+            pair = self._pairs.pair(n)
+            if pair.target and pair.golden and not self._judge.by_value(pair.target, pair.golden, n):
+                yield Indicator.VALUE
+        elif ours.kind[t] == theirs.kind[g] == TENSOR:
+            if canonical(ours.dtype(t)) != canonical(theirs.dtype(g)):
+                yield Indicator.DTYPE
+            if n not in self._pairs.notes.views and ours.shape(t) != theirs.shape(g):
+                yield Indicator.SHAPE
+
+    def _are_consistent(self, t: int, g: int) -> bool:
+        """Whether `requires_grad` is equal, or not known of either side."""
+        sides = ((self._target, t), (self._golden, g))
+        mine, other = (requires_grad(side.dump.columns, row, side.entries) for side, row in sides)
+        return mine is None or other is None or mine == other
+
+    def _members(self, n: int, record: Measured, found: tuple[Indicator, ...]) -> Item:
+        """What is added to a record of the target, in the order of msprobe."""
+        shown = {title: self._shown(cell) for title, cell in zip(self._titles, self._cells[n], strict=True)}
+        if not self._by_verdict:
+            if self._task == "md5":
+                shown["Result"] = "pass" if record.is_equal else "Different"
+            return shown
+        added = {
+            "Requires_grad Consistent": str(Indicator.GRADIENT not in record.own),
+            "Result": worst([found]).name.lower(),
+            "Err_message": text(json.dumps([indicator.sentence for indicator in found])),
+        }
+        if self._task == "md5":
+            added = {"Result": added.pop("Result"), **added}
+        return {**shown, **added}
+
+    def _shown(self, cell: Cell) -> str:
+        """A cell as text; of a share no more than six digits behind the point."""
+        part = share(cell)
+        if part is None:
+            return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
+        shown = str(cell)
+        digits = shown[:-1].partition(".")[2]
+        return f"{100 * part:.6f}%" if len(digits) > 6 and "e" not in digits else shown
+
+
+def _digest(columns: Columns, row: int) -> str:
+    """A digest; of what has none its value."""
+    return columns.digest[row] or (repr(columns.values.get(row)) if columns.kind[row] == VALUE else "")
+
+
+def _is_finite(columns: Columns, row: int) -> bool:
+    if columns.kind[row] != TENSOR:
+        return True
+    statistics = columns.statistics(row)
+    numbers = (statistics.max, statistics.min) if statistics else ()
+    return all(math.isfinite(number) for number in numbers if type(number) is float)
+
+
+def _number(cell: Cell | None) -> float:
+    return float(cell) if isinstance(cell, int | float) else math.nan

@@ -1,0 +1,226 @@
+"""Draw what a request asks for: rank after rank into one database, and from it, for msprobe 8.1, into JSON."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import few, logger
+from msprobe.compare.jobs.plan import Job, Place, Side, SideSource, plan, side
+from msprobe.compare.match.cross_framework import have_different_kernels
+from msprobe.mapping.user_files import NONE, UserMapping
+from msprobe.store.folders import NAMED
+from msprobe.store.lock import claimed
+
+from .colours import Task, colours, tool_tips
+from .communication import Ends, links_of
+from .comparison import Comparison, task_of
+from .database import Configuration, Database, as_json, created
+from .json_file import write_json
+from .links import Links, link
+from .rank import Rank, read_rank
+from .rows import Drawn, Settings
+from .values import Style
+
+SUFFIX = ".vis.db"
+OLD_SUFFIX = ".vis"
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which dumps are drawn, and how; without `golden` one graph alone.
+
+    `is_old`: as msprobe 8.1 does it, one JSON for each rank, and the number of a node is a distance. `overflow`: nodes
+    are marked by values that are not finite. `short_stacks`: of each call stack only the line of the call.
+    """
+
+    target: Path
+    golden: Path | None
+    output: Path
+    mapping: UserMapping = NONE
+    fuzzy: bool = False
+    overflow: bool = False
+    short_stacks: bool = False
+    is_old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One rank of one step; `golden` is None where nothing is compared."""
+
+    step: int | None
+    rank: int | None
+    target: Path
+    golden: Path | None = None
+
+
+def draw_request(request: Request) -> list[Path]:
+    """Draw everything; gives the files.
+
+    UsageError where the request cannot be meant, DumpError where a dump cannot be read or drawn.
+    """
+    jobs = _jobs(request)
+    kind = "build" if request.golden is None else "compare"
+    several = {axis: len({getattr(job, axis) for job in jobs}) > 1 for axis in ("step", "rank")}
+
+    def named(second: str) -> list[Path]:
+        if not request.is_old:
+            return [request.output / f"{kind}_{second}{SUFFIX}"]
+        return [request.output / f"{kind}{_place(job, several)}_{second}{OLD_SUFFIX}" for job in jobs]
+
+    with claimed(request.output, repr(request), named) as second:
+        paths = named(second)
+        with _database(request, second, paths) as database:
+            drawing = _Drawing(request, database)
+            places = drawing.draw(jobs)
+            if request.is_old:
+                for (step, rank), path in zip(places, paths, strict=True):
+                    write_json(path, database, step, rank, drawing.head(), drawing.task)
+            else:
+                database.finish(drawing.configuration(kind, places))
+    return paths
+
+
+@contextmanager
+def _database(request: Request, second: str, paths: Iterable[Path]) -> Iterator[Database]:
+    path = request.output / f"graph_{second}{SUFFIX}" if request.is_old else next(iter(paths))
+    with created(path, keeps=not request.is_old) as database:
+        yield database
+
+
+def _place(job: _Job, several: Mapping[str, bool]) -> str:
+    """`_step0_rank1`, of what tells the files from each other."""
+    return "".join(f"_{axis}{getattr(job, axis)}" for axis in ("step", "rank") if several[axis])
+
+
+class _Drawing:
+    """Keeps what is known of all ranks: the exchanges of a step, the steps and ranks that were drawn."""
+
+    def __init__(self, request: Request, database: Database) -> None:
+        self._request, self._database = request, database
+        self._micro_steps = 1
+        self._ends: dict[tuple[str, int], dict[int, Ends]] = {}
+        self.task: Task = ""
+
+    def draw(self, jobs: Iterable[_Job]) -> list[tuple[int, int]]:
+        """Draw every job; gives their steps and ranks."""
+        places = []
+        for job in jobs:
+            target = read_rank(job.target)
+            step = next((n for n in (job.step, target.dump.step) if n is not None), 0)
+            rank = next((n for n in (job.rank, target.dump.rank) if n is not None), 0)
+            golden = None if job.golden is None else read_rank(job.golden)
+            self._draw(target, golden, step, rank)
+            places.append((step, rank))
+        for (source, step), ends in self._ends.items():
+            if len(ends) > 1:
+                self._database.link(
+                    (as_json(links[0] if len(links) == 1 else links), f"{source}_{step}_{rank}_{node}")
+                    for rank, node, links in links_of(ends)
+                )
+        return places
+
+    def _draw(self, target: Rank, golden: Rank | None, step: int, rank: int) -> None:
+        settings = Settings(step, rank, self._request.overflow, self._request.short_stacks)
+        links = comparison = None
+        if golden is not None:
+            task = task_of(target, golden)
+            if self.task not in ("", task):
+                raise UsageError(
+                    f"{target.dump.where}: holds other values than the ranks before it ({task}, not {self.task}); draw "
+                    "the ranks that were collected with one task"
+                )
+            self.task = task
+            links = self._link(target, golden)
+            comparison = Comparison(target, golden, links.pairs, task, by_verdict=not self._request.is_old)
+        style = Style(with_digest=self.task == "md5", is_old=self._request.is_old)
+        self._write("NPU", Drawn(target, settings, style, links.golden_of if links else None, golden, comparison))
+        if golden is not None and links is not None:
+            micro_steps = {theirs: target.graph.nodes[ours].micro_step for theirs, ours in links.target_of.items()}
+            self._write("Bench", Drawn(golden, settings, style, links.target_of, target, None, micro_steps))
+            self._micro_steps = max(self._micro_steps, golden.graph.micro_steps)
+        self._micro_steps = max(self._micro_steps, target.graph.micro_steps)
+
+    def _link(self, target: Rank, golden: Rank) -> Links:
+        request = self._request
+        if have_different_kernels(target.dump, golden.dump) and not request.mapping:
+            logger.info(
+                "%s and %s are of two frameworks, and no -lm was given: the calls are paired by what is known of both",
+                target.dump.where,
+                golden.dump.where,
+            )
+        links = link(target, golden, request.mapping, request.fuzzy)
+        for sentence in links.unused:
+            logger.warning("%s", sentence)
+        return links
+
+    def _write(self, source: str, drawn: Drawn) -> None:
+        self._database.add_nodes(drawn.nodes(source))
+        self._database.add_stacks(drawn.stacks(source))
+        self._ends.setdefault((source, drawn.settings.step), {})[drawn.settings.rank] = drawn.ends()
+
+    def configuration(self, kind: str, places: Iterable[tuple[int, int]]) -> Configuration:
+        """The row of what was drawn."""
+        steps, ranks = (sorted(set(numbers)) for numbers in zip(*places, strict=True))
+        is_compared = kind == "compare"
+        shown = {c.code: c.entry(with_level=True) for c in colours(self.task, by_verdict=True)} if is_compared else None
+        return Configuration(
+            kind,
+            self.task,
+            as_json(tool_tips(self.task)) if is_compared else None,
+            self._micro_steps,
+            int(self._request.overflow),
+            as_json(shown),
+            as_json(ranks),
+            as_json(steps),
+        )
+
+    def head(self) -> dict[str, object]:
+        """The members of a `.vis` that are not of nodes."""
+        shown = {c.code: c.entry(with_level=False) for c in colours(self.task, by_verdict=False)} if self.task else {}
+        return {
+            **({"ToolTip": as_json(tool_tips(self.task)), "Colors": shown} if self.task else {}),
+            "MicroSteps": self._micro_steps,
+            **({"task": self.task} if self.task else {}),
+            "OverflowCheck": self._request.overflow,
+        }
+
+
+def _jobs(request: Request) -> list[_Job]:
+    """What is drawn, by step and rank. UsageError where nothing is, or where it is not said which of several runs."""
+    if request.golden is None:
+        found = side(request.target)
+        _check(found)
+        places = {place: source for place, source in found.places.items() if place.what == "dump"}
+        _check_trees(found.path, places)
+        jobs = [_Job(place.step, place.rank, source.paths[0]) for place, source in places.items()]
+    else:
+        made = plan(request.target, request.golden)
+        for sentence in made.missing:
+            logger.warning("%s; it is not drawn", sentence)
+        pairs = [job for job in made.jobs if job.is_of_calls]
+        _check_trees(request.target, {job.place: job.target for job in pairs})
+        jobs = [_job(job) for job in pairs]
+    if not jobs:
+        raise UsageError(f"{request.target}: holds no dump of calls that could be drawn; collect with level L0 or mix")
+    return sorted(jobs, key=lambda job: tuple(-1 if n is None else n for n in (job.step, job.rank)))
+
+
+def _job(job: Job) -> _Job:
+    return _Job(job.place.step, job.place.rank, job.target.paths[0], job.golden.paths[0])
+
+
+def _check(found: Side) -> None:
+    for sentence in found.skipped:
+        logger.info("%s", sentence)
+    if found.family != "dump":
+        raise DumpError(
+            f"{found.path}: is {found.text}, and no dump of calls; `msprobe gather` makes one of kernel dumps"
+        )
+
+
+def _check_trees(path: Path, places: Mapping[Place, SideSource]) -> None:
+    trees = sorted({place.tree or "the steps beside them" for place in places})
+    if len(trees) > 1:
+        raise UsageError(f"{path}: holds several runs ({few(trees, NAMED)}); give the folder of one of them")
