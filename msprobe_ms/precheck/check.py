@@ -89,11 +89,11 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An API and what is said of its directions, forward first."""
+    """An API and what is said of its directions, forward first. `place`: where in a training it was called."""
 
     name: str
     directions: tuple[Direction, ...]
-    saved: tuple[str, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,14 @@ def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tu
     return with_outputs(call, outputs, gradients), tuple(different)
 
 
-def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool) -> Direction:
-    """What is said of the outputs of a call: the candidate that explains them best decides."""
+def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool, whole: int = WHOLE) -> Direction:
+    """What is said of the outputs of a call: the candidate that explains them best decides.
+
+    Of a call with more than `whole` elements a part is judged, if its operation allows that.
+    """
     refused: NotReplayed | None = None
     best: tuple[tuple[float, float], tuple[Output, ...], bool] | None = None
-    for found in references(call, WHOLE):
+    for found in references(call, whole):
         if isinstance(found, NotReplayed):
             refused = refused or found
             continue
