@@ -340,5 +340,5 @@ def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
     if value == "run_ut":
         what = '"run_ut" is no task of a training: `msprobe run_ut` checks the calls of a dump'
-        raise SettingsError(f'{what}; write "acc_check" to check them while they run')
+        raise SettingsError(f'{what}; "acc_check" checks them while they run; choose one of {listed(tuple(SECTIONS))}')
     return str(one_of(*SECTIONS)(value))

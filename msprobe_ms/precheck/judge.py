@@ -110,9 +110,9 @@ def _verdict(criterion: Criterion, reason: Reason, value: float, limit: float) -
 
 
 def dtype_inside(of: References, dtype: str) -> str:
-    """The dtype whose limits count for an output: functions of several steps, and kernels for float64, may compute in
-    the dtype of their inputs."""
-    if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED):
+    """The dtype whose limits count for an output: functions of several steps, kernels for float64, and calls under
+    autocast may compute in the coarsest dtype of their inputs."""
+    if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED or of.is_lowered):
         return max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)
     return dtype
 

@@ -1,10 +1,10 @@
 """The debugger never changes the training: processes with and without it are compared bit by bit.
 
 Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, 2 that
-check, 4 with second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md) one run of
-each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every level meets
-every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and each step of
-its dump with a count by hand (tests/training/calls.py).
+check, 4 with second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md)
+one run of each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every
+level meets every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and
+each step of its dump with a count by hand (tests/training/calls.py).
 The bits of every step are compared, so that the first that differs is enough; `make verify` compares with two bare
 ones, one in each mode, which must agree, and takes twice the steps, which gives a race more chances.
 """

@@ -52,7 +52,7 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level with every task, watching, checked, with second runs, and monitored, in both modes."""
+    """Every network at every level with every task, watching, checked, with second runs, monitored; both modes."""
     collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
     collected += [Run(n, WATCHING, task, mode) for n in NETS for task in WATCHED for mode in MODES]
     collected += [Run(n, CHECKS, AT_ONCE, mode) for n in NETS for mode in MODES]
