@@ -85,14 +85,14 @@ _TABLE: Mapping[Kind, str] = {
         fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff trapz=trapezoid cov nanmean nansum
         quantile nanquantile det logdet slogdet inverse=inv pinv cholesky cholesky_inverse cholesky_solve
         lu_solve triangular_solve solve_triangular pdist ctc_loss index_reduce conv_tbc matrix_exp matrix_power
-        lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+        activated_linear lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     """,
     Kind.EXACT: """
         eq ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal equal isclose allclose logical_and
         logical_or logical_xor logical_not bitwise_and=and=iand bitwise_or=or=ior bitwise_xor=xor=ixor
         bitwise_not=invert bitwise_left_shift=lshift bitwise_right_shift=rshift isnan isinf isfinite isneginf
         isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero one_hot
-        bucketize searchsorted bincount histc gcd lcm is_nonzero
+        bucketize searchsorted bincount histc gcd lcm is_nonzero shape
     """,
     Kind.CREATES: """
         zeros ones full arange eye linspace zeros_like ones_like full_like new_zeros new_ones new_full

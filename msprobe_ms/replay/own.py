@@ -69,6 +69,7 @@ APIS: Mapping[str, Own] = _by_name(
         "Primitive.BroadcastTo": Own("expand", "expand_as_recorded", "x"),
         "Primitive.AdaptiveAvgPool2D": Own("adaptive_avg_pool2d", "adaptive_avg_pool", "x"),
         "Primitive.AdaptiveAvgPool3D": Own("adaptive_avg_pool3d", "adaptive_avg_pool", "x"),
+        "Primitive.Shape": Own("shape", "shape_of", "x"),
         "Primitive.Identity": Own("contiguous", "identity", "x"),
         "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", "x"),
         "Primitive.Concat": Own("cat", "concatenated", "tensors axis", choose.join_axis),
@@ -104,6 +105,14 @@ _OPTIONS_OF_ACTIVATIONS = {
     **{"gelu": choose.approximate, "leaky_relu": choose.slope},
 }
 
+ACTIVATED: Mapping[str, Own] = {
+    name: Own(
+        "activated_linear", "activated_linear", "x", _OPTIONS_OF_ACTIVATIONS.get(plain), fixed={"function": plain}
+    )
+    for name, plain in _ACTIVATIONS.items()
+}
+"""`Dense(activation=)`, by the class of its activation."""
+
 CELLS: Mapping[str, Own] = _by_name(
     {
         "Dense Linear NonDynamicallyQuantizableLinear": Own("matmul", "linear", "x"),
@@ -132,7 +141,7 @@ _LINEAR = {"weight": "weight", "bias": "bias"}
 _AFFINE = {"gamma": "gamma", "beta": "beta", "weight": "gamma", "bias": "beta"}
 
 PARAMETERS: Mapping[str, Mapping[str, str]] = {
-    "linear": _LINEAR,
+    **dict.fromkeys(("linear", "activated_linear"), _LINEAR),
     "convolution": _LINEAR,
     "embedding": {"weight": "weight", "embedding_table": "weight"},
     "layer_norm": _AFFINE,
@@ -147,5 +156,11 @@ PARAMETERS: Mapping[str, Mapping[str, str]] = {
 }
 """Of a function: a layer's parameters by name, and the function's own names. A layer with others is unknown."""
 
-NEEDED = {"linear": "weight", "convolution": "weight", "embedding": "weight", "layer_norm": "gamma"}
+NEEDED = {
+    "linear": "weight",
+    "activated_linear": "weight",
+    "convolution": "weight",
+    "embedding": "weight",
+    "layer_norm": "gamma",
+}
 """Of a function: the parameter without which a layer is not known."""

@@ -14,7 +14,7 @@ from msprobe.mapping.api import Correspondence, key_of, load_table
 
 from .operations import OPERATIONS, Kind, Operation, operation, plain_name
 from .options import MOST, NO_CHOICE, USUAL_VALUES, label_of, shape_of_output
-from .own import APIS, CELLS, NEEDED, PARAMETERS, Own
+from .own import ACTIVATED, APIS, CELLS, NEEDED, PARAMETERS, Own
 from .recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
@@ -213,9 +213,9 @@ def _of_own(call: RecordedCall, row: Own, bound: dict[str, Any]) -> Plan:
 
 def _of_cell(call: RecordedCall) -> Plan:
     name = call.stem.rpartition(".")[2]
-    row = CELLS.get(name)
+    row = ACTIVATED.get(call.activation) if name == "Dense" and call.activation else CELLS.get(name)
     if row is None:
-        raise CannotReplay(Cause.UNKNOWN_CELL, name)
+        raise CannotReplay(Cause.UNKNOWN_CELL, f"{name} with {call.activation}" if call.activation else name)
     shape_of_output(call)
     bound = _bound(call, row)
     known = PARAMETERS.get(row.function, {})

@@ -86,6 +86,11 @@ def identity(x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x.clone()
 
 
+def shape_of(x: Tensor) -> tuple[Tensor, ...]:
+    """The length of each axis."""
+    return tuple(torch.tensor(length) for length in x.shape)
+
+
 def to_recorded_shape(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
     """x in the shape that was recorded, which holds for any argument of a reshape."""
     return x.reshape(recorded.shape)
@@ -270,6 +275,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 def _named(function: str) -> Any:
     return getattr(functional, function, None) or getattr(torch, function)
+
+
+def activated_linear(x: Tensor, weight: Tensor, bias: Tensor = None, *, function: str, **options: Any) -> Tensor:
+    """An activation of x weight^T + bias."""
+    return _named(function)(functional.linear(x, weight, bias), **options)
 
 
 _RENAMED: Mapping[str, Callable[..., Any]] = {
