@@ -35,7 +35,7 @@ def product(writer, change=lambda y: y, changed_gradient=lambda g: g):
     dump = writer()
     dump.forward("Torch.matmul.0.forward", [x, w], outputs=[change((x.astype(np.float64) @ w).astype(np.float32))])
     dump.backward("Torch.matmul.0.backward", [g], [g @ w.T, changed_gradient(x.T @ g)])
-    dump.forward("Functional.dropout.0.forward", [x, 0.5, True], outputs=[x])
+    dump.forward("Functional.alpha_dropout.0.forward", [x, 0.5, True], outputs=[x])
     dump.dump()
     return dump.folder
 
@@ -55,7 +55,7 @@ def test_healthy_calls_pass_and_what_is_not_checked_says_why(writer):
     found = judged(product(writer))
     assert [each.status for each in found["Torch.matmul.0"].directions] == [Status.PASS, Status.PASS]
     assert [len(each.outputs) for each in found["Torch.matmul.0"].directions] == [1, 2]
-    assert found["Functional.dropout.0"].directions[0].skipped.why is Cause.RANDOM
+    assert found["Functional.alpha_dropout.0"].directions[0].skipped.why is Cause.RANDOM
 
 
 def test_a_wrong_gradient_is_found_at_its_own_place(writer):
@@ -89,12 +89,12 @@ def test_the_command_writes_and_says_what_is_wrong(writer, tmp_path, capsys):
     assert last.startswith("first wrong output: Torch.matmul.0.forward.output.0: ")
     assert {row["API Name"]: row["Forward Test Success"] for row in rows(out, "result")} == {
         "Torch.matmul.0": "error",
-        "Functional.dropout.0": "SKIP",
+        "Functional.alpha_dropout.0": "SKIP",
     }
     details = rows(out, "details")
     assert [row["Status"] for row in details] == ["error", "pass", "pass"]
     assert {row["Golden Dtype"] for row in details} == {"float64"}
-    assert [row["API Name"] for row in rows(out, "skipped")] == ["Functional.dropout.0"]
+    assert [row["API Name"] for row in rows(out, "skipped")] == ["Functional.alpha_dropout.0"]
 
 
 def test_an_interrupted_check_goes_on(writer, tmp_path, capsys):
@@ -104,12 +104,12 @@ def test_an_interrupted_check_goes_on(writer, tmp_path, capsys):
     [result] = out.glob("*result*.csv")
     assert main([*command, "-csv_path", str(result)]) == 0
     assert "1 APIs" in capsys.readouterr().out
-    assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0", "Functional.dropout.0"]
+    assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0", "Functional.alpha_dropout.0"]
 
 
 def test_the_lists_of_a_configuration_are_taken(writer, tmp_path):
     folder, out, config = product(writer), tmp_path / "out", tmp_path / "config.json"
-    config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": [], "black_list": ["dropout"]}}))
+    config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": [], "black_list": ["alpha_dropout"]}}))
     assert main(["acc_check", "-api_info", str(folder), "-o", str(out), "-config", str(config), "--workers", "1"]) == 0
     assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0"]
 
