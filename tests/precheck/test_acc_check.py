@@ -110,7 +110,8 @@ def test_an_interrupted_check_goes_on(writer, tmp_path, capsys):
 def test_the_lists_of_a_configuration_are_taken(writer, tmp_path):
     folder, out, config = product(writer), tmp_path / "out", tmp_path / "config.json"
     config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": [], "black_list": ["alpha_dropout"]}}))
-    assert main(["acc_check", "-api_info", str(folder), "-o", str(out), "-config", str(config), "--workers", "1"]) == 0
+    command = ["acc_check", "-api_info", str(folder), "-o", str(out), "--no-run", "--workers", "1"]
+    assert main([*command, "-config", str(config)]) == 0
     assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0"]
 
 
@@ -203,3 +204,38 @@ def test_op_generate_keeps_an_extract_and_draws_by_seed(writer, tmp_path):
     )
     config.write_text(json.dumps({**settings, "data_mod": "real_data"}))
     assert main(["op_generate", "-i", str(config), "-o", str(tmp_path)]) == 2
+
+
+BROKEN = """
+import os
+import torch
+
+right = torch.sinh
+torch.cosh = lambda x: os.abort()
+torch.sinh = lambda x: right(x) * (1 if x.dtype == torch.float64 else 1.01)
+"""
+
+
+def test_a_kernel_that_crashes_is_skipped_and_tensors_of_a_wrong_one_are_saved(writer, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)  # the worker processes run it
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    dump = writer()
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    for name in ("cosh", "sinh", "exp"):
+        dump.forward(f"Torch.{name}.0.forward", [x], outputs=[getattr(np, name)(x)])
+    dump.dump()
+    out = tmp_path / "out"
+    command = ["acc_check", "-api_info", str(dump.folder), "-o", str(out), "--run", "-save_error_data"]
+    assert main([*command, "--workers", "1"]) == 1
+    found = {row["API Name"]: row for row in rows(out, "result")}
+    assert {name: row["Forward Test Success"] for name, row in found.items()} == {
+        "Torch.cosh.0": "SKIP",
+        "Torch.sinh.0": "error",
+        "Torch.exp.0": "pass",
+    }
+    [skipped] = rows(out, "skipped")
+    assert (skipped["API Name"], skipped["Reason"]) == ("Torch.cosh.0", Why.PROCESS_DIED.value)
+    saved = {file.name: np.load(file) for file in (out / "error_data").iterdir()}
+    assert sorted(saved) == ["Torch.sinh.0.forward.input.0.npy", "Torch.sinh.0.forward.output.0.npy"]
+    np.testing.assert_array_equal(saved["Torch.sinh.0.forward.input.0.npy"], x)
+    np.testing.assert_allclose(saved["Torch.sinh.0.forward.output.0.npy"], 1.01 * np.sinh(x), rtol=1e-6)
