@@ -85,7 +85,11 @@ class Turns:
 
     def end_step(self) -> None:
         """The step is over; a new round begins where each of its calls has had its turn."""
-        present = [turn for turn in self._turns.values() if turn.now and not turn.closed]
+        present = [
+            turn
+            for turn in self._turns.values()
+            if turn.now and not turn.closed and (turn.checked or not turn.absent)  # no gradients: it may have none
+        ]
         if present:
             self._round = min(turn.checked for turn in present)
         for turn in self._turns.values():

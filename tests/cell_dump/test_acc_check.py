@@ -161,6 +161,9 @@ def test_a_call_without_room_is_said(checking):
     found = {row["API Name"]: row for row in rows(debugger, "calls") if row["Direction"] == "forward"}
     assert found["Mint.sin"]["Over Memory"] == "1"
     assert found["Mint.sin"]["Checked"] == "0"
+    assert "memory" in found["Mint.sin"]["Reason"]
+    train(debugger, steps=3)
+    assert next(row for row in rows(debugger, "calls") if row["Inputs"] == "Float32[6, 8]")["Checked"] == "3"
 
 
 def test_what_works_in_place_is_checked_by_what_it_received(checking):

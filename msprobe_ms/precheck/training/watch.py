@@ -249,7 +249,7 @@ class CheckFront(Front):
             self._flush()
             if self._opened.is_open:
                 self._opened.writer.close()
-            self._watch.end_step(self._step.folder.parent.name, self._spent)
+            self._timed(lambda: self._watch.end_step(self._place, self._spent))
 
     # ---- which call is checked -------------------------------------------------------------------------------------
 
@@ -264,9 +264,12 @@ class CheckFront(Front):
         if any(id(one.value) in received for one in call.held if one.part[:6] == "output"):
             self._watch.changes_inputs.add(stem)  # copied before it runs from the next call on
             return
-        if size_of(call.held) > self._watch.settings.memory - self._bytes:
+        size, memory = size_of(call.held), self._watch.settings.memory
+        if size > memory - self._bytes:
             for key in wanted:
                 self._turns[key].over_memory += 1
+                if size > memory:  # it would hold up the round
+                    self._turns[key].closed = "its tensors take more than the setting memory allows"
             return
         if not self._has_time() or (received and self._may_change(stem, call.name)):
             for key in wanted:
