@@ -144,14 +144,20 @@ def test_each_distinct_call_comes_first_and_layers_take_turns(checking):
 
 
 def test_over_many_steps_every_call_gets_its_turn_within_a_small_budget(checking):
-    debugger = checking(budget_ms=1.0)  # a check takes about as much
-    train(debugger, steps=1)
+    def unchecked():
+        return [row["API Name"] for row in rows(debugger, "calls") if row["Checked"] == "0" and not row["Reason"]]
+
+    debugger = checking(budget_ms=10.0)  # some checks take so much
+    train(debugger)
     first = rows(debugger, "calls")
-    assert sum(int(row["Over Budget"]) for row in first) > 0
     assert sum(int(row["Checked"]) for row in first) >= 1
-    train(debugger, steps=300)
-    last = rows(debugger, "calls")
-    assert [row["API Name"] for row in last if row["Checked"] == "0" and not row["Reason"]] == []
+    assert sum(int(row["Over Budget"]) for row in first) >= 1
+    assert unchecked()
+    for _ in range(200):
+        train(debugger, steps=5)
+        if not unchecked():
+            return
+    assert unchecked() == []
 
 
 def test_a_call_without_room_is_said(checking):
