@@ -8,6 +8,11 @@ def wrong_in_graphs(level: str, task: str, device: str) -> str:
             f'level "{level}" sees the calls that Python makes, and in graph mode it makes none; use '
             'level "L0" for cells, "L2" for kernels, or mindspore.set_context(mode=mindspore.PYNATIVE_MODE)'
         )
+    if task == "acc_check":
+        return (
+            'task "acc_check" checks calls that Python makes, and in graph mode it makes none; use '
+            "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
+        )
     if task == "exception_dump":
         return (
             'task "exception_dump" sees exceptions that pass through calls of Python, and in graph mode there are '

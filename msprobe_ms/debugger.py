@@ -26,6 +26,7 @@ from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
+from msprobe.precheck.training.watch import checks_of
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder, tool
@@ -120,7 +121,7 @@ class Debugger:
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
             debugger._budget = above._budget
-        debugger._watch = watch_of(settings)
+        debugger._watch = watch_of(settings) or checks_of(settings)
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}

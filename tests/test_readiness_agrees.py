@@ -13,7 +13,16 @@ from msprobe.readiness.configuration import examine
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.target import Target
 
-TASKS = ["statistics", "tensor", "structure", "overflow_check", "free_benchmark", "grad_probe", "exception_dump"]
+TASKS = [
+    "statistics",
+    "tensor",
+    "structure",
+    "overflow_check",
+    "free_benchmark",
+    "grad_probe",
+    "exception_dump",
+    "acc_check",
+]
 LEVELS = ["L0", "L1", "mix", "debug"]
 OTHERS = [{}, {"jit_cells": "split"}]
 GRID = [

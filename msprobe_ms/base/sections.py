@@ -305,6 +305,23 @@ class GradProbeSettings(Section):
     bounds: tuple[int | float, ...] = setting(ascending, (-1, 0, 1))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AccCheckSettings(Section):
+    """Task `acc_check`: calls are held to float64 while the training runs, so many milliseconds of each step.
+
+    `memory` is what copies of inputs may take that wait for their backward. The lists are those of `msprobe acc_check`.
+    """
+
+    budget_ms: float = setting(above(0), 200.0)
+    memory: int = setting(memory, 256 * MEBIBYTE)
+    white_list: tuple[str, ...] = setting(texts, ())
+    black_list: tuple[str, ...] = setting(texts, ())
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if async_dump:
+            yield "budget_ms", 'async_dump keeps what a dump writes, and task "acc_check" checks at once; leave it out'
+
+
 SECTIONS: dict[str, type[Section]] = {
     "statistics": StatisticsSettings,
     "tensor": TensorSettings,
@@ -313,14 +330,15 @@ SECTIONS: dict[str, type[Section]] = {
     "free_benchmark": FreeBenchmarkSettings,
     "grad_probe": GradProbeSettings,
     "exception_dump": ExceptionDumpSettings,
+    "acc_check": AccCheckSettings,
 }
 PRECHECK = ("run_ut", "acc_check")
-"""Sections for the API precheck, under their older and newer name; collection does not read them."""
+"""Sections for the API precheck of a dump, under their older and newer name; a training reads the newer one."""
 
 
 def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
-    if value in PRECHECK:
-        what = f"{shown(value)} is no task of a training: `msprobe acc_check` does it with a dump"
-        raise SettingsError(f"{what}; choose one of {listed(tuple(SECTIONS))}")
+    if value == "run_ut":
+        what = '"run_ut" is no task of a training: `msprobe run_ut` checks the calls of a dump'
+        raise SettingsError(f'{what}; "acc_check" checks them while they run; choose one of {listed(tuple(SECTIONS))}')
     return str(one_of(*SECTIONS)(value))

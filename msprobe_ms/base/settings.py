@@ -24,6 +24,7 @@ from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
     PRECHECK,
     SECTIONS,
+    AccCheckSettings,
     CollectSettings,
     ExceptionDumpSettings,
     FreeBenchmarkSettings,
@@ -143,7 +144,7 @@ def collect_options(settings: "Settings") -> CollectOptions:
         is_elsewhere = isinstance(section, StructureSettings | GradProbeSettings | FreeBenchmarkSettings)
         if is_elsewhere or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
-        if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings):
+        if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings | AccCheckSettings):
             return CollectOptions(DataMode(), saves=True)
         raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
     fires = section.trigger if isinstance(section, StatisticsSettings) else None
@@ -282,6 +283,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task in ("overflow_check", "exception_dump") and settings.level == "debug":
         what = f'task "{settings.task}" looks at calls, and level "debug" saves what you name'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
+    if settings.task == "acc_check" and settings.level not in ("L1", "mix"):
+        what = f'task "acc_check" checks functions, which level {shown(settings.level)} does not see'
+        raise SettingsError(f'{origin.common("level")}: {what}; use "L1" or "mix"')
     if settings.task == "free_benchmark" and settings.level != "L1":
         what = 'task "free_benchmark" runs single functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")

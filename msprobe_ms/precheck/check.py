@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from msprobe.replay.operations import Operation
+from msprobe.replay.operations import OPERATIONS, Operation
 from msprobe.replay.plan import plan_of
 from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, call_of
 from msprobe.replay.references import Reference, References, with_outputs
 from msprobe.replay.replay import references
 from msprobe.store.record import Dump
 
+from .chance import Chance, chance_of, outputs_of
 from .executor import CannotRun, Executor
 from .inputs import with_inputs
 from .judge import Judgement, Reason, Status, judged
@@ -89,11 +90,11 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An API and what is said of its directions, forward first."""
+    """An API and what is said of its directions, forward first. `place`: where in a training it was called."""
 
     name: str
     directions: tuple[Direction, ...]
-    saved: tuple[str, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
     call: RecordedCall | None = None
     try:
         call = call_of(dump, at)
-        operation = plan_of(call).operation
+        operation = _operation_of(call)
         if inputs.seed is not None:
             call = with_inputs(call, operation, inputs.seed, api)
         if inputs.executor is None:
@@ -180,11 +181,16 @@ def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tu
     return with_outputs(call, outputs, gradients), tuple(different)
 
 
-def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool) -> Direction:
-    """What is said of the outputs of a call: the candidate that explains them best decides."""
+def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool, whole: int = WHOLE) -> Direction:
+    """What is said of the outputs of a call: the candidate that explains them best decides.
+
+    Of a call with more than `whole` elements a part is judged, if its operation allows that.
+    """
+    if (chance := chance_of(call)) is not None:
+        return _judged_by_chance(call, direction, chance)
     refused: NotReplayed | None = None
     best: tuple[tuple[float, float], tuple[Output, ...], bool] | None = None
-    for found in references(call, WHOLE):
+    for found in references(call, whole):
         if isinstance(found, NotReplayed):
             refused = refused or found
             continue
@@ -201,6 +207,22 @@ def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool) -> Dir
     if errors and is_recorded and not is_exhaustive:
         return Direction(direction, skipped=Skipped(Why.UNKNOWN_OPTION, outputs[0].label))
     return Direction(direction, outputs)
+
+
+def _judged_by_chance(call: RecordedCall, direction: str, chance: Chance) -> Direction:
+    try:
+        found = tuple(
+            Output(leaf.record.name, leaf.dtype, leaf.shape, "float64", judgement, measures)
+            for leaf, judgement, measures in outputs_of(call, chance)
+        )
+    except CannotReplay as err:
+        return Direction(direction, skipped=Skipped(err.outcome.cause, err.outcome.detail))
+    return Direction(direction, found) if found else Direction(direction, skipped=Skipped(Cause.NOTHING_TO_MEASURE))
+
+
+def _operation_of(call: RecordedCall) -> Operation:
+    """The operation of a call; of a dropout as of any other. CannotReplay where it is unknown."""
+    return OPERATIONS["dropout"] if chance_of(call) is not None else plan_of(call).operation
 
 
 def _rank(outputs: Iterable[Output]) -> tuple[float, float]:

@@ -57,7 +57,9 @@ def _compared(row: Row, other: Row | None) -> Compared:
     def found(status: Status, cause: Cause, ratios: Mapping[str, float] | None = None, exceeded: str = "") -> Compared:
         return Compared(name, dtype, criterion, status, cause, ratios or {}, exceeded)
 
-    if criterion in (Criterion.BINARY, Criterion.ABSOLUTE, Criterion.THOUSANDTH):
+    if criterion is Criterion.ACCUMULATIVE:  # is of one device alone
+        criterion = Criterion.BENCHMARK
+    if criterion in (Criterion.BINARY, Criterion.ABSOLUTE, Criterion.THOUSANDTH, Criterion.DROPOUT):
         status = Status(row["Status"])
         return found(status, Cause.STANDARD if status is Status.ERROR else Cause.WITHIN)
     if other is None:

@@ -81,7 +81,12 @@ class Executor(ABC):
 
     def _forward(self, call: RecordedCall) -> Executed:
         tensors = {leaf: self.tensor(leaf.array, leaf.dtype) for leaf in leaves([call.args, call.kwargs])}
-        found = flat(self._called(call, tensors))
+        found = list(flat(self._called(call, tensors)))
+        if not any(self.is_tensor(value) for _, value in found):  # a shape
+            numbers = {path: np.array(value) for path, value in found if type(value) in (int, bool)}
+            return Executed(
+                {p: given(call.outputs[p], n, str(n.dtype)) for p, n in numbers.items() if p in call.outputs}
+            )
         return Executed({path: self._given(call, path, value) for path, value in found if self.is_tensor(value)})
 
     def _called(self, call: RecordedCall, tensors: Mapping[Leaf, Tensor]) -> Any:

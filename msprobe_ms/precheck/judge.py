@@ -58,6 +58,10 @@ class Reason(Enum):
     RELATIVE = "a relative error is beyond the threshold"
     SMALL = "the error of a small value is beyond the threshold"
     FAR = "too many elements err by several ULP"
+    BALANCE = "the errors of sums do not balance"
+    RATE = "the share of kept elements is not 1 - p"
+    KEPT = "a kept element is not its input divided by 1 - p"
+    MASK = "a gradient was kept where the output was dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,9 @@ def _verdict(criterion: Criterion, reason: Reason, value: float, limit: float) -
 
 
 def dtype_inside(of: References, dtype: str) -> str:
-    """The dtype whose limits count for an output: functions of several steps, and kernels for float64, may compute in
-    the dtype of their inputs."""
-    if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED):
+    """The dtype whose limits count for an output: functions of several steps, kernels for float64, and calls under
+    autocast may compute in the coarsest dtype of their inputs."""
+    if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED or of.is_lowered):
         return max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)
     return dtype
 
@@ -178,6 +182,10 @@ def by_name(found: Measures, operation: Operation, dtype: str) -> Judgement:
         return _verdict(criterion, Reason.FAR, found.ulp_far, ULP_FAR_SHARE)
     if criterion is Criterion.THOUSANDTH:
         return _verdict(criterion, Reason.SHARE, 1 - found.shares[1], 1 - THOUSANDTH_SHARE)
+    if criterion is Criterion.ACCUMULATIVE:
+        if found.sum_violations:
+            return Judgement(Status.ERROR, criterion, Reason.RELATIVE, found.sum_violations)
+        return _verdict(criterion, Reason.BALANCE, found.sum_balance, limits.balance)
     return _basic(found, limits)
 
 

@@ -25,18 +25,21 @@ class Lists:
 
     def chosen(self, apis: Sequence[Api]) -> list[Api]:
         """The APIs to be checked, in their order; UsageError for an entry of the white list that means none."""
-        words = {api.name: _words(api.name) for api in apis}
+        words = {api.name: _words(api.name) for api in apis} if self.white else {}
         for entry in self.white:
             if not any(entry in found for found in words.values()):
                 near = nearest(entry, sorted({word for found in words.values() for word in found}))
                 raise UsageError(
                     f"white_list: the dump has no API {entry!r}" + (f"; did you mean {near}?" if near else "")
                 )
-        return [
-            api
-            for api in apis
-            if (not self.white or words[api.name] & set(self.white)) and not words[api.name] & set(self.black)
-        ]
+        return [api for api in apis if self.has(api)]
+
+    def has(self, api: Api) -> bool:
+        """Whether an API is to be checked."""
+        if not self.white and not self.black:
+            return True
+        words = _words(api.name)
+        return (not self.white or not words.isdisjoint(self.white)) and words.isdisjoint(self.black)
 
 
 def _words(name: str) -> set[str]:

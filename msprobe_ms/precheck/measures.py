@@ -30,6 +30,8 @@ class Measures:
     - shares: of elements with |r| / (|b| + eps) below 1e-2, 1e-3, 1e-4
     - relative_violations: share of elements with |b| > small whose |r| / |b| is beyond the dtype's limit;
       small_violations, small_errors: share of others whose |r| is beyond the absolute and the benchmark limit
+    - sum_violations: share of elements whose |r| is beyond the limit for sums, relative to |b| where that is beyond 1,
+      else absolutely; sum_balance: |mean| of these errors with their signs
     - rmse: sqrt(mean r^2); balance: |#(n > b) - #(n < b)| / size
     - eta, peak: rms and maximum of z (`replay.residual`); slope, bias: shares of r's energy; drift, offset: the size of
       the systematic part: sum(r b) / sum(b^2), and mean(r) / rms(b)
@@ -52,6 +54,8 @@ class Measures:
     relative_violations: float = 0.0
     small_violations: float = 0.0
     small_errors: float = 0.0
+    sum_violations: float = 0.0
+    sum_balance: float = 0.0
     rmse: float = float("nan")
     balance: float = 0.0
     eta: float = 0.0
@@ -153,6 +157,8 @@ def _by_limits(n: Array, b: Array, limits: Limits) -> dict[str, Any]:
         "relative_violations": float((~is_small & (r > limits.relative * by)).mean()),
         "small_violations": float((is_small & (r > limits.small_absolute)).mean()),
         "small_errors": float((is_small & (r > limits.small_benchmark)).mean()),
+        "sum_violations": float((r > limits.accumulative * np.maximum(by, 1)).mean()),
+        "sum_balance": abs(float(((n - b) / np.maximum(by, 1)).mean())),
         "rmse": largest * float(np.sqrt(np.mean(np.square(r / largest)))) if largest else 0.0,
         "balance": abs(int((n > b).sum()) - int((n < b).sum())) / n.size,
     }

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         dump = _dump(settings, Path(folder))
         at = place_of(dump, f"{settings.api_name}.{settings.propagation}")
         is_real = settings.data_mode == "real_data"
-        if is_real and dump.task != "tensor":
+        if is_real and dump.task not in ("tensor", "acc_check"):
             raise UsageError(f"{dump.where}: has no tensors, being of task {dump.task}; set data_mode to random_data")
         seeds: tuple[int | None, ...] = (None,)
         if not is_real:

@@ -24,6 +24,8 @@ class Criterion(Enum):
     ABSOLUTE = "absolute threshold"
     ULP = "ulp"
     THOUSANDTH = "thousandth"
+    ACCUMULATIVE = "accumulative"
+    DROPOUT = "dropout"
     BASIC = "basic"
     BENCHMARK = "benchmark"
 
@@ -36,7 +38,8 @@ class Limits:
     `small`: up to this size of the golden value errors are taken absolutely. `small_absolute`: and may be so large, by
     the absolute standard, `small_benchmark` by the benchmark standard. `relative`: relative error of other values.
     `denominator`: the least divisor of a ratio of two devices. `shares`: of the basic judgement, the limit whose
-    violation is an error, and the one whose violation is a warning.
+    violation is an error, and the one whose violation is a warning. `accumulative`: of sums, the error relative to a
+    golden value beyond 1, and of others the absolute one; `balance`: the mean of these errors with their signs.
     """
 
     unit: float
@@ -48,14 +51,16 @@ class Limits:
     relative: float
     denominator: float
     shares: tuple[float, float]
+    accumulative: float
+    balance: float
 
 
 LIMITS: Mapping[str, Limits] = {
     # unit, mantissa, min_exponent [IEEE]; all others [spec].
-    "float16": Limits(2**-11, 10, -14, 2**-10, 2**-16, 1e-16, 2**-10, 2**-11, (1e-2, 1e-3)),
-    "bfloat16": Limits(2**-8, 7, -126, 2**-10, 1e-16, 1e-16, 2**-8, 2**-8, (1e-2, 1e-3)),
-    "float32": Limits(2**-24, 23, -126, 2**-20, 2**-30, 2**-30, 2**-20, 2**-14, (1e-3, 1e-4)),
-    "float64": Limits(2**-53, 52, -1022, 2**-20, 2**-30, 2**-30, 2**-20, 2**-14, (1e-3, 1e-4)),
+    "float16": Limits(2**-11, 10, -14, 2**-10, 2**-16, 1e-16, 2**-10, 2**-11, (1e-2, 1e-3), 2**-8, 2**-20),
+    "bfloat16": Limits(2**-8, 7, -126, 2**-10, 1e-16, 1e-16, 2**-8, 2**-8, (1e-2, 1e-3), 2**-7, 2**-7),
+    "float32": Limits(2**-24, 23, -126, 2**-20, 2**-30, 2**-30, 2**-20, 2**-14, (1e-3, 1e-4), 2**-11, 2**-14),
+    "float64": Limits(2**-53, 52, -1022, 2**-20, 2**-30, 2**-30, 2**-20, 2**-14, (1e-3, 1e-4), 2**-11, 2**-14),
 }
 
 COSINE, MAX_ABSOLUTE = 0.99, 1e-3
@@ -69,6 +74,13 @@ ULP_NEAR, ULP_NEAR_SHARE = 1.0, 1e-3
 
 THOUSANDTH_SHARE = 0.999
 """Thousandth standard [spec]: the share of elements with a relative error below 1e-3."""
+
+DROPOUT_SIGMAS, DROPOUT_LEAST = 6.0, 100
+"""The share of elements that a dropout keeps may differ from 1 - p by so many standard deviations of the binomial
+distribution, which happens by chance in one of 5e8 outputs; looked at from so many elements on [spec]."""
+
+DROPOUT_ROUNDINGS = 4.0
+"""Relative error of a kept element in units of u: 1 / (1 - p) and the product are rounded [Higham]."""
 
 RATIOS: Mapping[str, float] = {
     # Benchmark standard [spec]: how many times the error of the other device may be exceeded.
@@ -142,8 +154,11 @@ _NAMES: Mapping[Criterion, str] = {
     Criterion.ABSOLUTE: "mul add div leaky_relu prelu reciprocal rsqrt square sub",
     Criterion.ULP: "addbmm addmm baddbmm bilinear matmul chain_matmul addmv",
     Criterion.THOUSANDTH: "conv1d conv2d",
+    Criterion.ACCUMULATIVE: "sum mean cumsum trace sum_to_size scatter_add index_add",
+    Criterion.DROPOUT: "dropout",
 }
-"""[spec], by the names of `replay.operations`, of which bmm, mm, mv and linear are matmul."""
+"""[spec], which names no operation for sums, by the names of `replay.operations`, of which bmm, mm, mv and linear are
+matmul."""
 
 STANDARDS: Mapping[str, Criterion] = {name: each for each, names in _NAMES.items() for name in names.split()}
 """The standard of an operation; the basic judgement for all others."""

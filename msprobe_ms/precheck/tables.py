@@ -7,7 +7,7 @@
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from .check import Checked, Direction, Output
 from .devices import Compared
 from .judge import Status
 from .standards import RATIOS
+from .turns import Key, Turn
 from .wording import message, skipped_message
 
 RESULT = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
@@ -114,13 +115,22 @@ def result_row(checked: Checked) -> tuple[str, ...]:
             for output in each.outputs
             if output.judgement.status in (Status.ERROR, Status.WARNING)
         ]
-    return (guard(checked.name), *cells, guard("; ".join(words)))
+    return (guard(checked.name), *cells, guard(_placed(checked, "; ".join(words))))
+
+
+def _placed(checked: Checked, words: str) -> str:
+    return ": ".join(filter(None, (checked.place, words)))
 
 
 def skipped_rows(checked: Checked) -> list[tuple[str, ...]]:
     """A row for each direction of an API that was not checked."""
     return [
-        (guard(checked.name), direction.direction, direction.skipped.why.value, guard(direction.skipped.detail))
+        (
+            guard(checked.name),
+            direction.direction,
+            direction.skipped.why.value,
+            guard(_placed(checked, direction.skipped.detail)),
+        )
         for direction in checked.directions
         if direction.skipped is not None
     ]
@@ -207,6 +217,21 @@ def read_rows(file: Path, titles: Sequence[str]) -> list[Mapping[str, str]]:
         if missing := [title for title in titles if title not in head]:
             raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
         return [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+
+
+TURNS = ("API Name", "Direction", "Inputs", "Checked", "Over Budget", "Over Memory", "Status", "Reason")
+
+
+def write_turns(result: Path, turns: Iterable[tuple[Key, Turn]]) -> None:
+    """Write the table of a training's distinct calls beside its results, in the place of the one before."""
+    rows = []
+    for (function, direction, shapes), turn in turns:
+        inputs = " ".join(f"{dtype}{list(shape)}" for _, dtype, shape in shapes)
+        counts = map(str, (turn.checked, turn.over_budget, turn.over_memory))
+        rows.append((guard(function), direction, guard(inputs), *counts, turn.worst.value, guard(turn.closed)))
+    file = result.parent / result.name.replace("result", "calls", 1)
+    with writing(file.parent), replacing(file) as out:
+        out.write((_BOM + "".join(map(_line, [TURNS, *rows]))).encode("utf-8", "backslashreplace"))
 
 
 COMPARED = ("API Name", "Dtype", "Standard", *(f"{key} Ratio" for key in (*RATIOS, "ULP")), "Status", "Message")

@@ -124,7 +124,7 @@ def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -
         raise UsageError(
             f"{args.api_info_file}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown"
         )
-    if dump.task not in ("statistics", "tensor"):
+    if dump.task not in ("statistics", "tensor", "acc_check"):  # the last holds what a training found wrong
         raise UsageError(
             f"{args.api_info_file}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )

@@ -17,6 +17,10 @@ _COMPARED = {
     Reason.SHARE: "{value:.3g} of them, at most {limit:.3g}",
     Reason.RELATIVE: "{value:.3g} of the elements",
     Reason.SMALL: "{value:.3g} of the elements",
+    Reason.BALANCE: "{value:.3g}, at most {limit:.3g}",
+    Reason.RATE: "it differs by {value:.3g}, by chance at most by {limit:.3g}",
+    Reason.KEPT: "by {value:.3g} of its size, beyond {limit:.3g}",
+    Reason.MASK: "{value:.3g} of the elements",
     Reason.FAR: "{value:.3g} of them, at most {limit:.3g}",
 }
 

@@ -40,7 +40,8 @@ _TABLE: Mapping[Kind, str] = {
     Kind.BILINEAR: """
         matmul=mm=bmm=mv=dot=vdot=inner=linear=mvm conv1d conv2d=convolution conv3d conv_transpose1d
         conv_transpose2d conv_transpose3d einsum outer=ger tensordot kron sum mean trace cumsum sum_to_size
-        index_add scatter_add vecdot
+        index_add scatter_add vecdot grouped_matmul=npu_grouped_matmul
+        moe_token_unpermute=npu_moe_token_unpermute
     """,
     Kind.ELEMENTWISE: """
         add=iadd=bias_add sub=isub=subtract mul=imul=multiply div=itruediv=truediv=true_divide=divide=idiv
@@ -68,7 +69,7 @@ _TABLE: Mapping[Kind, str] = {
         block_diag pixel_shuffle pixel_unshuffle channel_shuffle broadcast_tensors! atleast_1d atleast_2d
         atleast_3d sort# topk# msort max_pool1d! max_pool2d! max_pool3d! adaptive_max_pool1d!
         adaptive_max_pool2d! adaptive_max_pool3d! max_unpool1d max_unpool2d max_unpool3d kthvalue# view_as_real
-        real imag complex
+        real imag complex moe_token_permute!=npu_moe_token_permute
     """,
     Kind.PROBED: """
         max# min# amax amin aminmax median# cummax# cummin# softmax log_softmax softmin layer_norm batch_norm
@@ -85,6 +86,8 @@ _TABLE: Mapping[Kind, str] = {
         fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff trapz=trapezoid cov nanmean nansum
         quantile nanquantile det logdet slogdet inverse=inv pinv cholesky cholesky_inverse cholesky_solve
         lu_solve triangular_solve solve_triangular pdist ctc_loss index_reduce conv_tbc matrix_exp matrix_power
+        moe_gating_top_k_softmax=npu_moe_gating_top_k_softmax moe_finalize_routing=npu_moe_finalize_routing
+        adam adam_weight_decay adam_w adamax momentum sgd rmsprop activated_linear
         lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     """,
     Kind.EXACT: """
@@ -92,7 +95,7 @@ _TABLE: Mapping[Kind, str] = {
         logical_or logical_xor logical_not bitwise_and=and=iand bitwise_or=or=ior bitwise_xor=xor=ixor
         bitwise_not=invert bitwise_left_shift=lshift bitwise_right_shift=rshift isnan isinf isfinite isneginf
         isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero one_hot
-        bucketize searchsorted bincount histc gcd lcm is_nonzero
+        bucketize searchsorted bincount histc gcd lcm is_nonzero shape
     """,
     Kind.CREATES: """
         zeros ones full arange eye linspace zeros_like ones_like full_like new_zeros new_ones new_full

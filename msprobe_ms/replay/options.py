@@ -62,6 +62,28 @@ def data_format(call: RecordedCall, bound: Bound) -> Options:
             yield f"data_format={name}", {"data_format": name}
 
 
+def transposed_weights(call: RecordedCall, bound: Bound) -> Options:
+    """Whether the weights of a grouped product are transposed."""
+    k, shape = bound["x"][0].shape[-1], bound["weight"][0].shape
+    fitting = [each for each in (False, True) if shape[-1 if each else -2] == k]
+    return [(label_of(transpose_b=each), {"transpose_b": each}) for each in fitting]
+
+
+def nesterov(call: RecordedCall, bound: Bound) -> Options:
+    """Momentum as it is, or Nesterov's."""
+    return _each(nesterov=(False, True))
+
+
+def usual_momentum(call: RecordedCall, bound: Bound) -> Options:
+    """The same, where other attributes are at their defaults."""
+    return _each(nesterov=(False, True))
+
+
+def ahead(call: RecordedCall, bound: Bound) -> Options:
+    """Whether a kernel counts the steps from 0."""
+    return _each(ahead=(0, 1))
+
+
 def epsilon(call: RecordedCall, bound: Bound) -> Options:
     """The epsilon of a norm, where it was not recorded."""
     return NO_CHOICE if "eps" in bound else _each(eps=(1e-5, 1e-6, 1e-12, 1e-7, 1e-8, 1e-3))
@@ -193,7 +215,7 @@ no_dropout, defaults, no_masks = _only("p=0"), _only("defaults"), _only("masks=0
 
 USUAL_VALUES = (
     *(epsilon, batch_norm, groups, slope, windows),
-    *(max_windows, mean_windows, no_dropout, no_masks, defaults),
+    *(max_windows, mean_windows, no_dropout, no_masks, defaults, usual_momentum),
 )
 """Options of which the usual values are tried; of the others all that can be meant."""
 

@@ -12,10 +12,11 @@ class Own:
     """How calls of one name are replayed.
 
     `parameters` are those of the reference's function, in the order of the recorded arguments; the function does not
-    take one that begins with "?", which must be None ("?none"), 1 ("?keep_prob"), 0 ("?zero"), or may be anything
-    ("?"). `options` are the candidates for what the record does not tell. `outputs` are the recorded outputs that are
-    evidence, as places in the reference's outputs (None: not looked at); empty: all. `fixed` are arguments that every
-    call of this name has. `linear`: the function is a sum of its inputs, which are not of one shape.
+    take one that begins with "?", which must be None or empty ("?none"), 1 ("?keep_prob"), 0 or False ("?zero"), or may
+    be anything ("?"). `options` are the candidates for what the record does not tell. `outputs` are the recorded
+    outputs that are evidence, as places in the reference's outputs (None: not looked at); empty: all. `fixed` are
+    arguments that every call of this name has. `linear`: the function is a sum of its inputs, which are not of one
+    shape.
     """
 
     operation: str
@@ -35,6 +36,12 @@ _CONVOLUTION = "x weight bias stride pad_mode padding dilation groups"
 _SCATTER = "x indices updates use_locking"
 _MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 _FLASH = "query key value heads real_shift ?none ?none mask ?none ?none ?none ?keep_prob scale ? ? ? layout ?zero"
+_GROUPED = "x weight bias ?none ?none ?none ?none group_list"
+_GROUPED_V4 = (
+    "x weight bias ?none ?none ?none ?none ?none group_list ?none ?none ?none split_item group_type group_list_type "
+    "?zero ?"
+)
+_MOMENTS, _RATES = "var m v", "lr beta1 beta2 eps"
 
 APIS: Mapping[str, Own] = _by_name(
     {
@@ -69,6 +76,7 @@ APIS: Mapping[str, Own] = _by_name(
         "Primitive.BroadcastTo": Own("expand", "expand_as_recorded", "x"),
         "Primitive.AdaptiveAvgPool2D": Own("adaptive_avg_pool2d", "adaptive_avg_pool", "x"),
         "Primitive.AdaptiveAvgPool3D": Own("adaptive_avg_pool3d", "adaptive_avg_pool", "x"),
+        "Primitive.Shape": Own("shape", "shape_of", "x"),
         "Primitive.Identity": Own("contiguous", "identity", "x"),
         "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", "x"),
         "Primitive.Concat": Own("cat", "concatenated", "tensors axis", choose.join_axis),
@@ -84,6 +92,45 @@ APIS: Mapping[str, Own] = _by_name(
         "Functional.swiglu MintFunctional.swiglu Primitive.Swiglu": Own("swiglu", "swiglu", "x dim"),
         "Functional.rotary_position_embedding Primitive.RotaryPositionEmbedding": Own(
             "rotary", "rotary", "x cos sin mode"
+        ),
+        "Functional.moe_token_permute Primitive.MoeTokenPermute": Own(
+            "moe_token_permute", "moe_token_permute", "tokens indices num_out_tokens ?zero"
+        ),
+        "Functional.moe_token_unpermute Primitive.MoeTokenUnpermute Primitive.InnerMoeTokenUnpermute": Own(
+            "moe_token_unpermute", "moe_token_unpermute", "permuted_tokens sorted_indices probs ?zero ?"
+        ),
+        "Functional.moe_init_routing_v2 Primitive.MoeInitRoutingV2": Own(
+            "moe_token_permute", "moe_init_routing", "x expert_idx ?zero ? ? ?zero ? ?", outputs=(0, 1, None, None)
+        ),
+        "Primitive.MoeGatingTopKSoftmax": Own(
+            "moe_gating_top_k_softmax", "moe_gating_top_k_softmax", "x finished k", outputs=(0,)
+        ),
+        "Primitive.MoeFinalizeRouting": Own(
+            "moe_finalize_routing",
+            "moe_finalize_routing",
+            "expanded_x x1 x2 bias scales expanded_row_idx expanded_expert_idx",
+        ),
+        "Primitive.GroupedMatmul": Own("grouped_matmul", "grouped_matmul", _GROUPED, choose.transposed_weights),
+        "Primitive.GroupedMatmulV2": Own("grouped_matmul", "grouped_matmul", f"{_GROUPED} split_item group_type"),
+        "Primitive.GroupedMatmulV4": Own("grouped_matmul", "grouped_matmul", _GROUPED_V4),
+        "Primitive.Adam": Own("adam", "adam", f"{_MOMENTS} beta1_power beta2_power {_RATES} gradient", choose.nesterov),
+        "Primitive.AdamWeightDecay Primitive.FusedCastAdamWeightDecay": Own(
+            "adam_weight_decay", "adam_weight_decay", f"{_MOMENTS} {_RATES} decay gradient"
+        ),
+        "Primitive.AdamW": Own(
+            "adam_w",
+            "adam_w",
+            f"{_MOMENTS} max_v gradient step lr beta1 beta2 decay eps amsgrad maximize",
+            choose.ahead,
+            (0, 1, 2),
+        ),
+        "Primitive.ApplyAdaMax": Own("adamax", "adamax", f"{_MOMENTS} beta1_power {_RATES} gradient"),
+        "Primitive.ApplyMomentum": Own(
+            "momentum", "momentum", "var accumulation lr gradient momentum", choose.usual_momentum, (0,)
+        ),
+        "Primitive.SGD": Own("sgd", "sgd", "var gradient lr accumulation momentum stat", choose.usual_momentum, (0,)),
+        "Primitive.ApplyRMSProp": Own(
+            "rmsprop", "rmsprop", "var mean_square moment lr gradient decay momentum eps", outputs=(0,)
         ),
         "Primitive.ApplyRotaryPosEmb": Own("rotary", "rotary_pair", "query key cos sin"),
     }
@@ -103,6 +150,14 @@ _OPTIONS_OF_ACTIVATIONS = {
     **dict.fromkeys(("softmax", "log_softmax"), choose.axis),
     **{"gelu": choose.approximate, "leaky_relu": choose.slope},
 }
+
+ACTIVATED: Mapping[str, Own] = {
+    name: Own(
+        "activated_linear", "activated_linear", "x", _OPTIONS_OF_ACTIVATIONS.get(plain), fixed={"function": plain}
+    )
+    for name, plain in _ACTIVATIONS.items()
+}
+"""`Dense(activation=)`, by the class of its activation."""
 
 CELLS: Mapping[str, Own] = _by_name(
     {
@@ -132,7 +187,7 @@ _LINEAR = {"weight": "weight", "bias": "bias"}
 _AFFINE = {"gamma": "gamma", "beta": "beta", "weight": "gamma", "bias": "beta"}
 
 PARAMETERS: Mapping[str, Mapping[str, str]] = {
-    "linear": _LINEAR,
+    **dict.fromkeys(("linear", "activated_linear"), _LINEAR),
     "convolution": _LINEAR,
     "embedding": {"weight": "weight", "embedding_table": "weight"},
     "layer_norm": _AFFINE,
@@ -147,5 +202,11 @@ PARAMETERS: Mapping[str, Mapping[str, str]] = {
 }
 """Of a function: a layer's parameters by name, and the function's own names. A layer with others is unknown."""
 
-NEEDED = {"linear": "weight", "convolution": "weight", "embedding": "weight", "layer_norm": "gamma"}
+NEEDED = {
+    "linear": "weight",
+    "activated_linear": "weight",
+    "convolution": "weight",
+    "embedding": "weight",
+    "layer_norm": "gamma",
+}
 """Of a function: the parameter without which a layer is not known."""

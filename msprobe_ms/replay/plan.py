@@ -14,7 +14,7 @@ from msprobe.mapping.api import Correspondence, key_of, load_table
 
 from .operations import OPERATIONS, Kind, Operation, operation, plain_name
 from .options import MOST, NO_CHOICE, USUAL_VALUES, label_of, shape_of_output
-from .own import APIS, CELLS, NEEDED, PARAMETERS, Own
+from .own import ACTIVATED, APIS, CELLS, NEEDED, PARAMETERS, Own
 from .recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
@@ -31,6 +31,10 @@ matrix for the triangle that it has to be."""
 _AXES = ("axis", "keep_dims", "dim", "keepdim")
 _DEFAULTED = ("skip_mode", "batch_dims")
 """Attributes of primitives that layers and functions of MindSpore leave at their defaults."""
+_UNUSED: Mapping[str, tuple[Any, ...]] = {"?none": (None, ()), "?zero": (None, 0)}
+"""Values with which an argument that the reference does not take has no effect."""
+_FIRST_ALONE = ("npu_fusion_attention", "npu_moe_gating_top_k_softmax")
+"""Functions of which the first output alone is evidence."""
 _DROPOUT_OFF = replace(OPERATIONS["clone"], name="dropout")
 
 
@@ -94,6 +98,7 @@ def _of_pytorch(
         _refuse_dropout(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
     if plain == "npu_fusion_attention":
         _refuse_dropout(1 - kwargs.get("keep_prob", args[9] if len(args) > 9 else 1))
+    if plain in _FIRST_ALONE:
         outputs = {path: path if path == ("0",) else None for path in call.outputs}
     if known.name == "transpose" and plain != "t" and len(args) != 3 - len(kwargs):
         name, known = "permute", OPERATIONS["permute"]
@@ -186,11 +191,10 @@ def _bound(call: RecordedCall, row: Own) -> dict[str, Any]:
             bound[keyword] = value
         else:
             raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, f"{call.stem}: {keyword}")
-    if bound.get("?none") is not None:
-        raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
-    if bound.get("?keep_prob") not in (1, None):
+    given = [*zip(parameters, call.args, strict=False), *bound.items()]
+    if any(value not in (1, None) for name, value in given if name == "?keep_prob"):
         raise CannotReplay(Cause.RANDOM, "dropout")
-    if bound.get("?zero") not in (0, None):
+    if any(value not in _UNUSED[name] for name, value in given if name in _UNUSED):
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
     return {name: value for name, value in bound.items() if value is not None and not name.startswith("?")}
 
@@ -213,9 +217,9 @@ def _of_own(call: RecordedCall, row: Own, bound: dict[str, Any]) -> Plan:
 
 def _of_cell(call: RecordedCall) -> Plan:
     name = call.stem.rpartition(".")[2]
-    row = CELLS.get(name)
+    row = ACTIVATED.get(call.activation) if name == "Dense" and call.activation else CELLS.get(name)
     if row is None:
-        raise CannotReplay(Cause.UNKNOWN_CELL, name)
+        raise CannotReplay(Cause.UNKNOWN_CELL, f"{name} with {call.activation}" if call.activation else name)
     shape_of_output(call)
     bound = _bound(call, row)
     known = PARAMETERS.get(row.function, {})

@@ -134,6 +134,19 @@ class Leaf:
             raise CannotReplay(Cause.MISSING_TENSOR, self.record.name) from err
 
 
+@dataclass(frozen=True, eq=False)
+class Number(Leaf):
+    """A number that a call returned, as a tensor without axes."""
+
+    @cached_property
+    def array(self) -> Array:
+        """The number."""
+        return np.array(self.record.value, self.dtype)
+
+
+_NUMBERS = {"int": "int64", "bool": "bool"}
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """A dtype, device or other thing that the record has by its name: `kind` is the record's type."""
@@ -147,8 +160,9 @@ class RecordedCall:
     """A call of an API, primitive or cell.
 
     `stem` is its name without direction and number. `args` and `kwargs` are those of the forward call, `parameters`
-    a cell's own. `outputs` are the forward's. Of a backward call, `incoming` are the gradients with respect to the
-    outputs, by the outputs' paths, and `gradients` are pairs: the leaf of the forward, and the record of its gradient.
+    a cell's own; `activation` is the class of the cell that a `Dense` applies to its result. `outputs` are the
+    forward's. Of a backward call, `incoming` are the gradients with respect to the outputs, by the outputs' paths, and
+    `gradients` are pairs: the leaf of the forward, and the record of its gradient.
     """
 
     name: str
@@ -162,6 +176,7 @@ class RecordedCall:
     outputs: Mapping[Path, Leaf]
     incoming: Mapping[Path, Leaf] = field(default_factory=dict)
     gradients: tuple[tuple[Leaf, Leaf], ...] = ()
+    activation: str = ""
 
     @property
     def tops(self) -> tuple[str, ...]:
@@ -195,9 +210,19 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
         args=args,
         kwargs=kwargs,
         parameters={".".join(r.path): Leaf(dump, r) for r in tensors if r.part == "parameters"},
-        outputs={r.path: Leaf(dump, r) for r in tensors if r.part == "output"},
+        outputs={r.path: Leaf(dump, r) for r in tensors if r.part == "output"} or _numbers(dump, forward.records),
+        activation=dump.cells.get(f"{name.path}.activation", "") if name.kind == "cell" else "",
     )
     return _with_gradients(made, dump, [r for r in call.records if r.kind == "tensor"]) if is_backward else made
+
+
+def _numbers(dump: Dump, records: Sequence[Record]) -> dict[Path, Leaf]:
+    """The whole numbers and bools that a call without tensors returned, such as a shape."""
+    return {
+        r.path: Number(dump, replace(r, kind="tensor", dtype=_NUMBERS[r.type], shape=()))
+        for r in records
+        if r.part == "output" and r.kind == "value" and r.type in _NUMBERS
+    }
 
 
 def _with_gradients(call: RecordedCall, dump: Dump, records: Sequence[Record]) -> RecordedCall:

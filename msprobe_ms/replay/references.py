@@ -36,7 +36,8 @@ class References:
 
     `moves_data` as in `Replayed`: the value is rounded to the dtype of the record. `is_exhaustive` as in `Replayed`.
     `terms` is about how many products or elements one element of an output sums up, 1 for an elementwise function.
-    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any.
+    `coarsest`: the floating dtype of fewest bits among the inputs, empty without any. `is_lowered`: an output of the
+    forward has fewer bits than the widest floating input, so that the call computed in fewer, as under autocast.
     """
 
     operation: Operation
@@ -46,6 +47,7 @@ class References:
     is_exhaustive: bool
     terms: float
     coarsest: str = ""
+    is_lowered: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,6 +144,11 @@ class Dump:
         """The place of each call by its name."""
         return {text: at for at, text in enumerate(self.columns.names)}
 
+    @cached_property
+    def cells(self) -> dict[str, str]:
+        """The class of each cell that was called, by its path."""
+        return {name.path: name.stem.rpartition(".")[2] for name in self.names if name.kind == "cell"}
+
     def parameter_name(self, row: int) -> str:
         """The name of a cell's own parameter, or of its gradient: the cell's path and the place of the row."""
         columns = self.columns

@@ -15,10 +15,10 @@ LAYERS = [
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.grad_probe", "msprobe.perturb", "msprobe.readiness"],
+    ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
-        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.precheck"),
+        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check"),
     ],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb"],
     ["msprobe.monitor"],

@@ -79,7 +79,7 @@ def test_an_unknown_section_is_refused_with_what_is_known(config, section, refus
     assert "did you mean" in message or 'choose from "task", "dump_path"' in message
 
 
-@pytest.mark.parametrize("key", ["nan_check", "white_list", "output_mode", "rollout_check"])
+@pytest.mark.parametrize("key", ["nan_check", "shape_list", "output_mode", "rollout_check"])
 def test_a_part_that_many_names_share_brings_none_near(config, key, refusal):
     message = refusal(config(**{key: []}))
     assert "did you mean" not in message

@@ -14,8 +14,16 @@ REFUSED = [
     ({"level": 1}, "level", "1 is not known here", 'it may be one of "L0"'),
     ({"task": "tensors"}, "task", '"tensors" is not known here', 'did you mean "tensor"?'),
     ({"task": ["tensor"]}, "task", '["tensor"] is not known here', 'it may be one of "statistics"'),
-    ({"task": "run_ut"}, "task", '"run_ut" is no task of a training', "`msprobe acc_check` does it with a dump"),
-    ({"task": "acc_check"}, "task", '"acc_check" is no task of a training', "`msprobe acc_check` does it with a dump"),
+    ({"task": "run_ut"}, "task", '"run_ut" is no task of a training', '"acc_check" checks them while they run'),
+    ({"task": "acc_check", "level": "L0"}, "level", 'task "acc_check" checks functions', 'use "L1" or "mix"'),
+    (
+        {"task": "acc_check", "acc_check": {"budget_ms": 0}},
+        *("acc_check.budget_ms", "0 does not fit", "write a number greater than 0"),
+    ),
+    (
+        {"task": "acc_check", "async_dump": True},
+        *("acc_check.budget_ms", 'task "acc_check" checks at once', "leave it out"),
+    ),
     ({"dump_path": ""}, "dump_path", "the path is empty", "name the folder"),
     ({"dump_path": 3}, "dump_path", "3 is not a path", "write it between double quotes"),
     ({"dump_path": "a\0b"}, "dump_path", "holds a NUL character", "remove it"),

@@ -1,10 +1,10 @@
 """The debugger never changes the training: processes with and without it are compared bit by bit.
 
-Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, 4 with
-second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md) one run of
-each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every level meets
-every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and each step of
-its dump with a count by hand (tests/training/calls.py).
+Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, 2 that
+check, 4 with second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md)
+one run of each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every
+level meets every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and
+each step of its dump with a count by hand (tests/training/calls.py).
 The bits of every step are compared, so that the first that differs is enough; `make verify` compares with two bare
 ones, one in each mode, which must agree, and takes twice the steps, which gives a race more chances.
 """
@@ -68,6 +68,13 @@ def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous, 
     assert_equal(bits.Run(net, bits.WATCHING, task, asynchronous))
 
 
+@pytest.mark.parametrize(("net", "asynchronous"), [("attention", True), ("in_place", False), ("chance", True)])
+def test_training_is_bit_identical_where_it_is_checked(net, asynchronous):
+    run = bits.Run(net, bits.CHECKS, bits.AT_ONCE, asynchronous)
+    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
+    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("net", "stage", "asynchronous"),
@@ -84,7 +91,7 @@ def test_what_is_run_here_covers_the_grid():
     runs = bits.covering()
     assert len(bits.NETS) >= 12
     assert set(runs) <= set(bits.grid())
-    assert len(bits.grid()) == len(bits.NETS) * 36
+    assert len(bits.grid()) == len(bits.NETS) * 38
     both = (False, True)
     assert [r.net for r in runs] == list(bits.NETS)
     assert {(r.level, r.task) for r in runs} == set(product(bits.LEVELS, bits.TASKS))

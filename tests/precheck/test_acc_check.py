@@ -35,7 +35,7 @@ def product(writer, change=lambda y: y, changed_gradient=lambda g: g):
     dump = writer()
     dump.forward("Torch.matmul.0.forward", [x, w], outputs=[change((x.astype(np.float64) @ w).astype(np.float32))])
     dump.backward("Torch.matmul.0.backward", [g], [g @ w.T, changed_gradient(x.T @ g)])
-    dump.forward("Functional.dropout.0.forward", [x, 0.5, True], outputs=[x])
+    dump.forward("Functional.alpha_dropout.0.forward", [x, 0.5, True], outputs=[x])
     dump.dump()
     return dump.folder
 
@@ -55,7 +55,7 @@ def test_healthy_calls_pass_and_what_is_not_checked_says_why(writer):
     found = judged(product(writer))
     assert [each.status for each in found["Torch.matmul.0"].directions] == [Status.PASS, Status.PASS]
     assert [len(each.outputs) for each in found["Torch.matmul.0"].directions] == [1, 2]
-    assert found["Functional.dropout.0"].directions[0].skipped.why is Cause.RANDOM
+    assert found["Functional.alpha_dropout.0"].directions[0].skipped.why is Cause.RANDOM
 
 
 def test_a_wrong_gradient_is_found_at_its_own_place(writer):
@@ -89,12 +89,12 @@ def test_the_command_writes_and_says_what_is_wrong(writer, tmp_path, capsys):
     assert last.startswith("first wrong output: Torch.matmul.0.forward.output.0: ")
     assert {row["API Name"]: row["Forward Test Success"] for row in rows(out, "result")} == {
         "Torch.matmul.0": "error",
-        "Functional.dropout.0": "SKIP",
+        "Functional.alpha_dropout.0": "SKIP",
     }
     details = rows(out, "details")
     assert [row["Status"] for row in details] == ["error", "pass", "pass"]
     assert {row["Golden Dtype"] for row in details} == {"float64"}
-    assert [row["API Name"] for row in rows(out, "skipped")] == ["Functional.dropout.0"]
+    assert [row["API Name"] for row in rows(out, "skipped")] == ["Functional.alpha_dropout.0"]
 
 
 def test_an_interrupted_check_goes_on(writer, tmp_path, capsys):
@@ -104,13 +104,14 @@ def test_an_interrupted_check_goes_on(writer, tmp_path, capsys):
     [result] = out.glob("*result*.csv")
     assert main([*command, "-csv_path", str(result)]) == 0
     assert "1 APIs" in capsys.readouterr().out
-    assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0", "Functional.dropout.0"]
+    assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0", "Functional.alpha_dropout.0"]
 
 
 def test_the_lists_of_a_configuration_are_taken(writer, tmp_path):
     folder, out, config = product(writer), tmp_path / "out", tmp_path / "config.json"
-    config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": [], "black_list": ["dropout"]}}))
-    assert main(["acc_check", "-api_info", str(folder), "-o", str(out), "-config", str(config), "--workers", "1"]) == 0
+    config.write_text(json.dumps({"task": "run_ut", "run_ut": {"white_list": [], "black_list": ["alpha_dropout"]}}))
+    command = ["acc_check", "-api_info", str(folder), "-o", str(out), "--no-run", "--workers", "1"]
+    assert main([*command, "-config", str(config)]) == 0
     assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0"]
 
 
@@ -203,3 +204,38 @@ def test_op_generate_keeps_an_extract_and_draws_by_seed(writer, tmp_path):
     )
     config.write_text(json.dumps({**settings, "data_mod": "real_data"}))
     assert main(["op_generate", "-i", str(config), "-o", str(tmp_path)]) == 2
+
+
+BROKEN = """
+import os
+import torch
+
+right = torch.sinh
+torch.cosh = lambda x: os.abort()
+torch.sinh = lambda x: right(x) * (1 if x.dtype == torch.float64 else 1.01)
+"""
+
+
+def test_a_kernel_that_crashes_is_skipped_and_tensors_of_a_wrong_one_are_saved(writer, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)  # the worker processes run it
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    dump = writer()
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    for name in ("cosh", "sinh", "exp"):
+        dump.forward(f"Torch.{name}.0.forward", [x], outputs=[getattr(np, name)(x)])
+    dump.dump()
+    out = tmp_path / "out"
+    command = ["acc_check", "-api_info", str(dump.folder), "-o", str(out), "--run", "-save_error_data"]
+    assert main([*command, "--workers", "1"]) == 1
+    found = {row["API Name"]: row for row in rows(out, "result")}
+    assert {name: row["Forward Test Success"] for name, row in found.items()} == {
+        "Torch.cosh.0": "SKIP",
+        "Torch.sinh.0": "error",
+        "Torch.exp.0": "pass",
+    }
+    [skipped] = rows(out, "skipped")
+    assert (skipped["API Name"], skipped["Reason"]) == ("Torch.cosh.0", Why.PROCESS_DIED.value)
+    saved = {file.name: np.load(file) for file in (out / "error_data").iterdir()}
+    assert sorted(saved) == ["Torch.sinh.0.forward.input.0.npy", "Torch.sinh.0.forward.output.0.npy"]
+    np.testing.assert_array_equal(saved["Torch.sinh.0.forward.input.0.npy"], x)
+    np.testing.assert_allclose(saved["Torch.sinh.0.forward.output.0.npy"], 1.01 * np.sinh(x), rtol=1e-6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msprobe.precheck.judge import Reason, Status, judged
+from msprobe.precheck.judge import Reason, Status, by_name, judged
 from msprobe.precheck.measures import as_dtype, measures_of
 from msprobe.precheck.standards import LIMITS, STANDARDS, Criterion
 from msprobe.replay.operations import OPERATIONS
@@ -133,3 +133,19 @@ def test_units_are_those_of_the_formats():
         info = np.finfo(name)
         limits = LIMITS[name]
         assert (limits.unit, limits.mantissa, limits.min_exponent) == (info.eps / 2, info.nmant, info.minexp)
+
+
+@pytest.mark.parametrize(
+    ("off", "reason"),
+    [
+        (lambda b, sign: b * 2.0**-13 * sign, Reason.WITHIN),
+        (lambda b, sign: b * 2.0**-10 * sign, Reason.RELATIVE),
+        (lambda b, sign: 2.0**-13, Reason.BALANCE),
+    ],
+)
+def test_sums_are_held_to_the_accumulative_standard(references, off, reason):
+    golden = np.linspace(0.5, 4, 64)
+    output = (golden + off(golden, np.where(np.arange(64) % 2, 1, -1))).astype(np.float32)
+    measures = measures_of(output, references("sum", output, golden).outputs[0], "float32")
+    found = by_name(measures, OPERATIONS["sum"], "float32")
+    assert (found.criterion, found.reason) == (Criterion.ACCUMULATIVE, reason)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.precheck.check import Inputs, apis_of
+from msprobe.precheck.check import checked as check
+from msprobe.precheck.judge import Status
 from msprobe.replay.recorded import Cause
 from msprobe.store.reader import read
 
@@ -42,8 +45,12 @@ def test_every_call_of_a_clean_network_is_explained(net, framework, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = coverage.Coverage()
-    found.add(read(tmp_path / "step0"))
+    dump = read(tmp_path / "step0")
+    found.add(dump)
     assert {key: worst for key, worst in found.worst.items() if worst[0] > CLEAN} == {}
     others = {cause: calls for cause, calls in found.causes.items() if cause not in NO_EVIDENCE}
     assert others == {}
     assert sum(found.counts.values()) > 100
+    checked = [each for api in apis_of(dump) for each in check(dump, api, Inputs())[0].directions]
+    assert sum(each.skipped is None for each in checked) >= 0.95 * len(checked)
+    assert [each for each in checked if each.status is Status.ERROR] == []

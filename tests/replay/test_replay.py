@@ -244,3 +244,27 @@ def test_an_attribute_that_no_record_tells_makes_the_candidates_inexhaustive(wri
     names = ("Primitive.shrink.HShrink", "Primitive.norm.LayerNorm", "Primitive.sum.ReduceSum", "Functional.hardshrink")
     found = [dump.replayed(f"{name}.0.forward").is_exhaustive for name in names]
     assert found == [False, False, True, True]
+
+
+def test_the_activation_of_a_dense_layer_is_part_of_it(writer, random, best):
+    dump = writer("mindspore")
+    x, w, b = random(5, 4), random(3, 4), random(3)
+    y = x.astype(np.float64) @ w.T + b
+    for name, inner, of in (("a", "ReLU", lambda v: np.maximum(v, 0)), ("b", "Tanh", np.tanh), ("c", "", lambda v: v)):
+        outputs = [of(y).astype(np.float32)]
+        if inner:
+            dump.forward(f"Cell.{name}.activation.{inner}.forward.0", [y.astype(np.float32)], outputs=outputs)
+        dump.forward(f"Cell.{name}.Dense.forward.0", [x], outputs=outputs, parameters={"weight": w, "bias": b})
+    dump.forward("Cell.d.activation.Own.forward.0", [x], outputs=[x])
+    dump.forward("Cell.d.Dense.forward.0", [x], outputs=[x], parameters={"weight": w})
+    for name in "abc":
+        assert best(dump.replayed(f"Cell.{name}.Dense.forward.0"))[0][0].eta < CLEAN
+    assert not_replayed(dump.replayed("Cell.d.Dense.forward.0")) is Cause.UNKNOWN_CELL
+
+
+def test_a_shape_is_replayed_by_its_numbers(writer, random, best):
+    dump = writer("mindspore")
+    dump.forward("Primitive.shape.Shape.0.forward", [random(3, 4)], outputs=[3, 4])
+    dump.forward("Primitive.shape.Shape.1.forward", [random(3, 4)], outputs=[3, 5])
+    etas = [[each.eta for each in best(dump.replayed(f"Primitive.shape.Shape.{n}.forward"))[0]] for n in (0, 1)]
+    assert etas == [[0, 0], [0, float("inf")]]

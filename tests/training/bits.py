@@ -33,6 +33,9 @@ WATCHING = "watching"
 """The level, for it is that of no dump, of a training at mix in which only what shows something is written."""
 WATCHED = ("overflow_check", "trigger", "exception_dump")
 
+CHECKS, AT_ONCE = "acc_check", "at once"
+"""The level and the task of a training at mix whose calls are held to float64 while it runs."""
+
 SECOND_RUNS = "free_benchmark"
 """The level of a training whose calls are run a second time; its task is the stage."""
 STAGES = {"forward": ("--perturb", "bit_noise", "forward"), "backward": ("--perturb", "change_value", "backward")}
@@ -49,9 +52,10 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level with every task, watching, with second runs, and monitored, in both modes."""
+    """Every network at every level with every task, watching, checked, with second runs, monitored; both modes."""
     collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
     collected += [Run(n, WATCHING, task, mode) for n in NETS for task in WATCHED for mode in MODES]
+    collected += [Run(n, CHECKS, AT_ONCE, mode) for n in NETS for mode in MODES]
     collected += [Run(n, SECOND_RUNS, stage, mode) for n in NETS for stage in STAGES for mode in MODES]
     return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
 
@@ -120,6 +124,8 @@ def _options(run: Run, folder: Path) -> tuple[str, ...]:
         return ("--monitor", str(folder))
     if run.level == WATCHING:
         return ("--collect", str(folder), "--level", "mix", "--task", run.task)
+    if run.level == CHECKS:
+        return ("--collect", str(folder), "--level", "mix", "--task", CHECKS)
     if run.level == SECOND_RUNS:
         return ("--collect", str(folder), "--level", "L1", "--task", SECOND_RUNS, *STAGES[run.task])
     return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
@@ -129,6 +135,8 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
         return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
+    if run.level == CHECKS:
+        return [_checks(folder)], bool(CALLS[run.net].at("L1"))
     if run.level == SECOND_RUNS:
         return [_second_runs(folder, steps)], {"every step": True, "some compared": bool(CALLS[run.net].at("L1"))}
     ranks = [folder / f"step{step}" / "rank" for step in range(steps)]
@@ -139,6 +147,12 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     if run.task == "trigger":
         return [recorded(rank) != Calls() for rank in ranks[1:]], True
     return [recorded(rank) for rank in ranks], CALLS[run.net].at(run.level)
+
+
+def _checks(folder: Path) -> bool:
+    """Whether any call was checked."""
+    [file] = folder.glob("accuracy_checking_result_*.csv")
+    return len(file.read_text(encoding="utf-8-sig").splitlines()) > 1
 
 
 def _second_runs(folder: Path, steps: int) -> dict[str, bool]:

@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bits import (
+    AT_ONCE,
+    CHECKS,
     EVERYTHING,
     LEVELS,
     MODES,
@@ -52,6 +54,9 @@ there is a dump where something was raised, and only there.
 
 In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
 each step must have left rows of activations, gradients, weights and the loss.
+
+In the rows `acc_check` calls are held to float64 while the training runs, at level mix and within 200 ms of each step;
+some call must have been checked.
 
 In the rows `free_benchmark` every function is run a second time: in the first two columns with the lowest bit of an
 input flipped, and its outputs are compared; in the next two with two values of an input exchanged, and its gradients
@@ -91,7 +96,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
-    levels = (*LEVELS, WATCHING, SECOND_RUNS, MONITOR)
+    levels = (*LEVELS, WATCHING, CHECKS, SECOND_RUNS, MONITOR)
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
     )
@@ -168,6 +173,9 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
         watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
         seconds = sum(outcome.seconds for outcome in watched if outcome)
         rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])
+        checked = [known.get(Run(net, CHECKS, AT_ONCE, mode)) for mode in MODES]
+        seconds = sum(outcome.seconds for outcome in checked if outcome)
+        rows.append([net, CHECKS, *map(_shown, checked), *[""] * (len(columns) - len(checked)), f"{seconds:.0f}"])
         twice = [known.get(Run(net, SECOND_RUNS, stage, mode)) for stage in STAGES for mode in MODES]
         seconds = sum(outcome.seconds for outcome in twice if outcome)
         rows.append([net, SECOND_RUNS, *map(_shown, twice), *[""] * (len(columns) - len(twice)), f"{seconds:.0f}"])

@@ -1,7 +1,7 @@
 """The references of a call, every candidate executed forward or backward, and the residuals of what was recorded."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -73,8 +73,16 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
                         _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
                     )
                 terms = terms_of(call, plan.operation)
-            is_moved, coarsest = _moves(call, plan), _coarsest(call)
-            found = References(plan.operation, is_moved, candidate.label, outputs, plan.is_exhaustive, terms, coarsest)
+            found = References(
+                plan.operation,
+                _moves(call, plan),
+                candidate.label,
+                outputs,
+                plan.is_exhaustive,
+                terms,
+                _coarsest(_received(call)),
+                _is_lowered(call),
+            )
         except CannotReplay as err:
             yield err.outcome
         except Exception as err:  # torch raises what it likes
@@ -83,11 +91,27 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
             yield found
 
 
-def _coarsest(call: RecordedCall) -> str:
-    """The floating dtype of fewest bits among the inputs and incoming gradients."""
-    inputs = [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.incoming.values()]
-    present = {leaf.dtype for leaf in inputs}
-    return next((dtype for dtype in ("bfloat16", "float16", "float32", "float64") if dtype in present), "")
+_BY_BITS = ("bfloat16", "float16", "float32", "float64")
+
+
+def _received(call: RecordedCall) -> list[Leaf]:
+    """The inputs and incoming gradients."""
+    return [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.incoming.values()]
+
+
+def _coarsest(received: Iterable[Leaf]) -> str:
+    """The floating dtype of fewest bits; empty without any."""
+    present = {leaf.dtype for leaf in received}
+    return next((dtype for dtype in _BY_BITS if dtype in present), "")
+
+
+def _is_lowered(call: RecordedCall) -> bool:
+    inputs = [*leaves([call.args, call.kwargs]), *call.parameters.values()]
+    own, made = (
+        {_BY_BITS.index(leaf.dtype) for leaf in each if leaf.dtype in _BY_BITS}
+        for each in (inputs, call.outputs.values())
+    )
+    return bool(own and made) and min(made) < max(own)
 
 
 def terms_of(call: RecordedCall, operation: Operation) -> float:

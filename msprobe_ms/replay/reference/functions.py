@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from . import attention, indexing
+from . import attention, indexing, optimizers, routing
 from .indexing import Recorded
 
 Tensor = Any
@@ -84,6 +84,11 @@ def created(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def identity(x: Tensor, *_: Any, **__: Any) -> Tensor:
     """x."""
     return x.clone()
+
+
+def shape_of(x: Tensor) -> tuple[Tensor, ...]:
+    """The length of each axis."""
+    return tuple(torch.tensor(length) for length in x.shape)
 
 
 def to_recorded_shape(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
@@ -272,6 +277,11 @@ def _named(function: str) -> Any:
     return getattr(functional, function, None) or getattr(torch, function)
 
 
+def activated_linear(x: Tensor, weight: Tensor, bias: Tensor = None, *, function: str, **options: Any) -> Tensor:
+    """An activation of x weight^T + bias."""
+    return _named(function)(functional.linear(x, weight, bias), **options)
+
+
 _RENAMED: Mapping[str, Callable[..., Any]] = {
     "matmul": lambda a, b, transpose_a=False, transpose_b=False: torch.matmul(
         a.mT if transpose_a else a, b.mT if transpose_b else b
@@ -288,7 +298,7 @@ _RENAMED: Mapping[str, Callable[..., Any]] = {
 OWN: Mapping[str, Callable[..., Any]] = {
     **{
         name: function
-        for module in (attention, indexing, sys.modules[__name__])
+        for module in (attention, indexing, optimizers, routing, sys.modules[__name__])
         for name, function in vars(module).items()
         if getattr(function, "__module__", "") == module.__name__
     },
@@ -318,6 +328,11 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "npu_fast_gelu": fast_gelu,
     "npu_rotary_mul": attention.rotary,
     "npu_apply_rotary_pos_emb": attention.rotary_pair,
+    "npu_moe_token_permute": routing.moe_token_permute,
+    "npu_moe_token_unpermute": routing.moe_token_unpermute,
+    "npu_moe_gating_top_k_softmax": routing.moe_gating_top_k_softmax,
+    "npu_moe_finalize_routing": routing.moe_finalize_routing,
+    "npu_grouped_matmul": routing.npu_grouped_matmul,
     "cross_entropy": cross_entropy,
     "hinge_embedding_loss": hinge_embedding_loss,
     "cosine_embedding_loss": cosine_embedding_loss,

@@ -23,57 +23,11 @@ from .content import Content, content_of, content_of_numbers, judged
 from .findings import Finding, Kind
 from .front import Array, Front, Source, Watch
 from .held import Held, filled, hole
+from .manner import Manner, is_exchange
 from .wording import sentence
 
-_EXCHANGES = ("Distributed.", "MintDistributed.")
-_PRIMITIVE_EXCHANGES = ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "AlltoAllV")
-
-_PURE = ("Tensor", "Functional", "Mint", "MintFunctional", "Torch", "Primitive", "NPU", "Aten", "VF", "Dispatch")
-"""Prefixes of functions that change no input, but for those below."""
-
-_IN_PLACE = frozenset(("__setitem__", "assign", "assign_add", "assign_sub", "set_data"))
 _AT_ONCE = 100
 """Findings of a step for which the files are brought up to date at once; for later ones only entries are written."""
-
-_WITH_BUFFERS = ("batchnorm", "instancenorm")
-"""In the names of functions that also keep running statistics up to date, in lower case without underscores."""
-
-_PRIMITIVES_IN_PLACE = ("Apply", "Assign", "Scatter", "SparseApply", "Adam", "Momentum")
-
-_MOVES = frozenset(
-    str.split("""
-    __getitem__ broadcast_to chunk clone concat cat contiguous detach expand expand_as expand_dims flatten flip gather
-    index_select movedim moveaxis narrow permute ravel repeat reshape reshape_as roll select split squeeze stack
-    stop_gradient swapaxes swapdims t tile transpose unbind unflatten unsqueeze unstack view view_as
-    """)
-)
-"""Functions that move elements and compute nothing: what they return is finite if what they received is."""
-
-
-def is_exchange(name: str) -> bool:
-    """Whether a call exchanges tensors between ranks."""
-    if name.startswith(_EXCHANGES):
-        return True
-    return name.startswith("Primitive.") and parse(name).stem.rsplit(".", 1)[-1] in _PRIMITIVE_EXCHANGES
-
-
-class _Manner:
-    """How a call may treat its inputs, by its stem: `copies`, they are written into; `looks`, they may be."""
-
-    __slots__ = ("copies", "is_backward", "looks", "moves")
-
-    def __init__(self, name: str) -> None:
-        parsed = parse(name)
-        prefix, _, rest = parsed.stem.partition(".")
-        word = rest.rsplit(".", 1)[-1]
-        in_place = word in _IN_PLACE or (word.startswith("__i") and word not in ("__invert__",))
-        in_place |= word.endswith("_") and not word.endswith("__")
-        in_place |= prefix == "Primitive" and word.startswith(_PRIMITIVES_IN_PLACE)
-        is_forward, self.is_backward = parsed.direction == "forward", parsed.direction == "backward"
-        self.copies = is_forward and (in_place or is_exchange(name))
-        may_change = prefix not in _PURE or any(each in word.lower().replace("_", "") for each in _WITH_BUFFERS)
-        self.looks = not self.copies and (parsed.kind == "cell" or (is_forward and may_change))
-        self.moves = is_forward and parsed.kind == "api" and word in _MOVES
 
 
 class Overflows(Watch):
@@ -103,7 +57,7 @@ class OverflowFront(Front):
         self._writer = step.writer()
         self._lock = threading.RLock()
         self._held: dict[str, list[Held]] = {}
-        self._manners: dict[str, _Manner] = {}
+        self._manners: dict[str, Manner] = {}
         # At level L0 the functions that work in place are not seen, and what was finite need not be any more.
         self._trusts = step.settings.level != "L0"
         self._finite: dict[int, ref[Any]] = {}
@@ -148,13 +102,13 @@ class OverflowFront(Front):
             self.missing(call, part, reason(cause))
             return Held(source, tensor, part, was_finite=True)
 
-    def _manner(self, call: str) -> _Manner:
+    def _manner(self, call: str) -> Manner:
         """How a call may treat its inputs; names differ in their numbers only, of which there are many."""
         stem, _, last = call.rpartition(".")
         key = stem if last.isdigit() else f"{stem.rpartition('.')[0]}.{last}"
         found = self._manners.get(key)
         if found is None:
-            found = self._manners[key] = _Manner(call)
+            found = self._manners[key] = Manner(call)
         return found
 
     def abandon(self, name: str) -> None:
