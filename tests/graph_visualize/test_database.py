@@ -7,7 +7,7 @@ from contextlib import closing
 
 import odd_dumps
 import pytest
-from conftest import read
+from drawings import read
 
 from msprobe.base.errors import UsageError
 from msprobe.compare.graph_visualize import database

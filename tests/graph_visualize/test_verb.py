@@ -2,7 +2,7 @@
 
 import odd_dumps
 import pytest
-from conftest import SAMPLES
+from drawings import SAMPLES
 from made_dumps import forward, tensor, write
 
 from msprobe.cli import main
