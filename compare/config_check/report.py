@@ -9,7 +9,7 @@ from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
 from msprobe.report.document import Answer, Beginning, Head, Side, Table, TableSet
-from msprobe.report.file import Chunks, Report, now, tool
+from msprobe.report.file import Chunks, Report, against, now, tool
 
 from .compare import Compared, compare_packs
 from .findings import Checker, Level, OneSided, Outcome, Row
@@ -37,7 +37,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
     state = "clean" if compared.is_clean else "unjudged" if is_open and not named else "differs"
     head = Head(
         "config_check",
-        f"{cmp.absolute().name} against {bench.absolute().name}",
+        against(cmp, bench),
         f"msprobe config_check -c {quote(str(bench))} {quote(str(cmp))}",
         now(),
         tool(),

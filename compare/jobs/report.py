@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from shlex import join, quote
 
 from msprobe.base.log import visible
@@ -14,7 +13,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
-from msprobe.report.file import Report, now, tool
+from msprobe.report.file import Report, against, now, tool
 
 from .outcome import Outcome
 from .summary import RequestResult, ranks_of
@@ -34,7 +33,7 @@ def report_of(result: RequestResult, request: Request) -> Report:
     answer = _answer(result, request, made, units)
     head = Head(
         "compare",
-        title(request.target, request.golden),
+        against(request.target, request.golden),
         command_of(request),
         now(),
         tool(),
@@ -62,11 +61,6 @@ def command_of(request: Request) -> str:
     elif request.limits.is_exact or request.limits.file:
         words += ["--noise", request.limits.file or "exact"]
     return join(words)
-
-
-def title(target: Path, golden: Path) -> str:
-    """`A against B`, by the names of their folders."""
-    return f"{target.absolute().name} against {golden.absolute().name}"
 
 
 def sides(made: Assembly, request: Request) -> tuple[Side, Side]:

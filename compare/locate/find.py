@@ -278,16 +278,21 @@ class _Walk:
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
-        goes_on = ""
+        goes_on = here = ""
         following = self._next_matched[event.at]
         if following < len(self._events):
-            dump, calls, _ = self._comparison.sides[_OTHER[event.side]]
-            goes_on = dump.columns.names[int(calls[self._events[following].place])]
+            goes_on, here = (self._name_on(side, following) for side in (_OTHER[event.side], event.side))
         for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
-        return OtherCall(event.side, tuple(others), goes_on, before)
+        known_as = here if here != goes_on else ""
+        return OtherCall(event.side, tuple(others), goes_on, before, known_as=known_as)
+
+    def _name_on(self, side: str, at: int) -> str:
+        """The name of a matched call as a side has it: calls of a kind are counted, and one side has made more."""
+        dump, calls, _ = self._comparison.sides[side]
+        return dump.columns.names[int(calls[self._events[at].place])]
 
     def _add(self, event: Event, kind: FindingKind, evidence: Evidence, judged: Iterable[Judged]) -> None:
         number = len(self._findings)

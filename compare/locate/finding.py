@@ -224,14 +224,16 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class OtherCall:
-    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`; or
-    it ends, behind `before`. `is_frozen`: these are gradients of parameters, which the other side does not have."""
+    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`,
+    which `side` calls `known_as` where that is another name; or it ends, behind `before`. `is_frozen`: these are
+    gradients of parameters, which the other side does not have."""
 
     side: str
     others: tuple[str, ...] = ()
     goes_on: str = ""
     before: str = ""
     is_frozen: bool = False
+    known_as: str = ""
 
 
 class Missing(Enum):

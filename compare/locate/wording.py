@@ -258,7 +258,8 @@ def _(found: OtherCall) -> str:
     if found.others:
         return f"{text}, the {there} calls {few(found.others)} in its place"
     if found.goes_on:
-        return f"{text}, the {there} goes on with {found.goes_on}"
+        also = f" (the {here}'s {found.known_as})" if found.known_as else ""
+        return f"{text}, the {there} goes on with {found.goes_on}{also}"
     return f"{text}, the {there} ends" + (f" after {found.before}" if found.before else "")
 
 

@@ -215,7 +215,8 @@ def _allowed(own: Fit) -> Floats:
 def _rate_excess(ours: Fit, theirs: Fit) -> Floats:
     scale = np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
     error = np.hypot(ours.rate_error, theirs.rate_error) / scale
-    excess: Floats = np.abs(ours.rate - theirs.rate) / scale / np.maximum(RATE, ERRORS * error)
+    with np.errstate(over="ignore"):  # a golden rate of 0 is as far away as can be
+        excess: Floats = np.abs(ours.rate - theirs.rate) / scale / np.maximum(RATE, ERRORS * error)
     return excess
 
 
