@@ -97,6 +97,9 @@ function Around({ data, call, go }: { data: UnitData; call: number; go: Props["g
   );
 }
 
+/** What the sheet writes where there is nothing to measure. */
+const UNMEASURED = new Set<unknown>(["unsupported", "N/A"]);
+
 const PARTS = ["input", "parameter", "output", "gradient"];
 
 function Records({ details, hasGolden }: { details: CallDetails | null; hasGolden: boolean }) {
@@ -149,7 +152,7 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
   // Of what one side alone has nothing was measured, whatever the columns of the sheet say.
   const isMeasured = !hasGolden || (target && golden);
   const measures = Object.entries((isMeasured && record.measures) || {}).filter(
-    ([, value]) => value !== null && value !== "",
+    ([, value]) => value !== null && value !== "" && !UNMEASURED.has(value),
   );
   const both = hasGolden && !(record.part === "output" && !target && !golden);
   return (
