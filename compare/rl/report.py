@@ -15,7 +15,7 @@ from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
 from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
-from msprobe.report.file import Report, now, tool
+from msprobe.report.file import Report, against, now, tool
 
 from . import wording
 from .configurations import COLUMNS as OF_SETTINGS

@@ -58,6 +58,9 @@ def test_a_monitor_has_its_answer_its_curves_and_its_stages(monitors, printed, t
     at = curve["steps"].index(41)
     assert curve["target"][at] / curve["golden"][at] == pytest.approx(0.5, rel=1e-5), "clipped to the half"
     assert curve["target"][at - 1] == curve["golden"][at - 1]
+    assert shown["excess"] == "Infinity", "equal before: the band has no width"
+    assert curve["low"][at] == curve["high"][at] == pytest.approx(curve["golden"][at], rel=1e-9)
+    assert curve["low"][at + 1 :] == [None] * (len(curve["steps"]) - at - 1), "a wrong run has no band"
     rows, letters = page.table("stages")
     assert letters[[row["kind"] for row in rows].index("grad_reduced")] == "e"
     assert len(page.head["curves"]) > 10
