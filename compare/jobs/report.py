@@ -127,7 +127,7 @@ def _notes(result: RequestResult) -> Iterator[str]:
 
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
-    yield Advice(f"look {where_to_look(finding.kind)}")
+    yield Advice(f"look {where_to_look(finding)}")
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
         "what to collect next, as a configuration for both runs",

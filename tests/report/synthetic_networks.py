@@ -198,7 +198,7 @@ def records_of(layout, state, call, fault):
         output = replace(output, reasons=(f"the norm differs by {off:.3g}, and 1e-4 is allowed",))
     records.append(output)
     if layout.kinds[call] == "m" and layout.directions[call] == "f":
-        records.insert(2, Record("parameters.weight", "parameter", golden, golden, "p", {"MaxAbsErr": 0.0}))
+        records.insert(2, Record("parameters.weight", "parameters", golden, golden, "p", {"MaxAbsErr": 0.0}))
     if state.verdicts[call] == "n":
         records = [replace(one, target=None, verdict="n", reasons=("On the golden side only.",)) for one in records]
     return CallDetails(call, tuple(records), STACK, STACK if call == fault else ())

@@ -100,7 +100,7 @@ function Around({ data, call, go }: { data: UnitData; call: number; go: Props["g
 /** What the sheet writes where there is nothing to measure. */
 const UNMEASURED = new Set<unknown>(["unsupported", "N/A"]);
 
-const PARTS = ["input", "parameter", "output", "gradient"];
+const PARTS = ["input", "parameters", "output", "parameters_grad", "debug"];
 
 function Records({ details, hasGolden }: { details: CallDetails | null; hasGolden: boolean }) {
   const [limit, setLimit] = useState(RECORDS);
