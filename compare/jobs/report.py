@@ -9,6 +9,7 @@ from msprobe.base.names import parse
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
+from msprobe.compare.ranks.collectives import word_of
 from msprobe.compare.request import Request
 from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
@@ -125,9 +126,13 @@ def _notes(result: RequestResult) -> Iterator[str]:
     yield from (visible(f"missing: {sentence}") for sentence in result.missing)
 
 
+_LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"
+
+
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
-    yield Advice(f"look {where_to_look(finding)}")
+    is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
+    yield Advice(f"look {_LOOK_AT_EXCHANGE if is_exchange else where_to_look(finding)}")
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
         "what to collect next, as a configuration for both runs",

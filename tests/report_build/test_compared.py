@@ -182,6 +182,20 @@ def test_the_title_tells_the_sides_apart(target, golden, title):
     assert against(Path(target), Path(golden)) == title
 
 
+def test_of_a_collective_one_looks_at_its_group_and_no_kernel(tmp_path):
+    def run(name, result):
+        more = {"Distributed.all_reduce.0.forward": forward([tensor(1.0)], [tensor(result)])}
+        return str(write_net(tmp_path / name, extra=more))
+
+    assert main(["report", run("t", 3.0), run("g", 2.0), "-o", str(tmp_path / "page.html")]) == 1
+    answer = Page(tmp_path / "page.html").head["answer"]
+    assert (answer["first"]["name"], answer["first"]["kind"]) == (
+        "Distributed.all_reduce.0.forward",
+        "computes differently",
+    )
+    assert answer["advice"][0]["text"].startswith("look at the group and the operation of the collective")
+
+
 def test_an_argument_is_said_with_its_place_once(tmp_path):
     target, golden = (write_net(tmp_path / name) for name in "tg")
     file = target / "step0" / "rank0" / "dump.json"

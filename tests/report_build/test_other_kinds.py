@@ -115,7 +115,8 @@ def packs(tmp_path):
 
 
 def test_packs_have_every_row_of_the_workbook(packs, printed, tmp_path):
-    code, line = printed("report", *packs, "-o", tmp_path / "page.html")
+    trusted, suspected = packs
+    code, line = printed("report", suspected, trusted, "-o", tmp_path / "page.html")
     assert (code, line) == printed("config_check", "-c", *packs, "-o", tmp_path / "out")
     page = Page(tmp_path / "page.html")
     assert (code, page.head["kind"], page.head["answer"]["state"], page.head["answer"]["line"]) == (
@@ -125,6 +126,8 @@ def test_packs_have_every_row_of_the_workbook(packs, printed, tmp_path):
         line,
     )
     assert "lr: 0.1 | 0.2" in page.head["answer"]["first"]["reason"]
+    assert (page.head["target"]["path"], page.head["golden"]["path"]) == (str(suspected), str(trusted))
+    assert page.head["title"] == "cmp.zip against bench.zip"
     book = load_workbook(tmp_path / "out" / "result.xlsx")
     assert [table["title"] for table in page.head["tables"]] == book.sheetnames
     letters = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u", "info": "."}
