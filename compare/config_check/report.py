@@ -43,7 +43,15 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
         tool(),
         Side(str(cmp)),
         Side(str(bench)),
-        Answer(state, line, named[0] if named else None, tuple(named[1:]), (), _advice(named), _without_path(notes, compared)),
+        Answer(
+            state,
+            line,
+            named[0] if named else None,
+            tuple(named[1:]),
+            (),
+            _advice(named),
+            _without_path(notes, compared),
+        ),
         {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level},
         tables=tuple(_tables(compared, kept, chunks)),
     )

@@ -29,7 +29,8 @@ def notes(answers: Sequence[Answer]) -> Iterator[str]:
     *before, last = answers
     if before:
         where = "" if last.step is None else f", step {last.step} is the first that does" * bool(last.first)
-        yield f"{len(before)} step{'s' * (len(before) != 1)} before hold{'s' * (len(before) == 1)} nothing that is not finite{where}"
+        steps = "1 step before holds" if len(before) == 1 else f"{len(before)} steps before hold"
+        yield f"{steps} nothing that is not finite{where}"
     for rank, why in last.unjudged:
         yield f"rank {rank} is not judged: {why}"
     if last.masks:
@@ -65,8 +66,8 @@ def where_to_look(kind: Kind) -> str:
 _LOOK = {
     Kind.MADE: "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too "
     "large for the dtype",
-    Kind.OF_INFINITIES: "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value instead of "
-    "-inf avoids both",
+    Kind.OF_INFINITIES: "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value "
+    "instead of -inf avoids both",
     Kind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
     Kind.EXCHANGE: "at the size of what is summed up over the ranks, and at the dtype of the collective",
     Kind.PARAMETER: "at the update before this step: its gradients, the learning rate and eps; or at what was loaded",

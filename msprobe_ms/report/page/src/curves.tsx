@@ -62,9 +62,9 @@ function Target({ set, isChosen, choose }: { set: CurveSet; isChosen: boolean; c
         <span class="text" title={shown(set.target)}>
           {shown(set.target)}
         </span>
-        <span class="quiet">
+        <span class="quiet" title={shown(set.stage)}>
+          {excess !== null && Number.isFinite(excess) ? `×${short(excess)} · ` : ""}
           {shown(set.stage)}
-          {excess !== null && Number.isFinite(excess) ? ` · ×${short(excess)}` : ""}
         </span>
       </button>
     </div>

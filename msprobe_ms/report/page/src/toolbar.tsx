@@ -7,7 +7,7 @@ import { Mark, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import { type Filter, type Found, isFiltering } from "./rows.ts";
 import type { UnitData } from "./unit.ts";
-import { LETTERS } from "./verdicts.ts";
+import { LETTERS, lookOf, worstOf } from "./verdicts.ts";
 
 interface Props {
   report: Report;
@@ -103,8 +103,8 @@ export function Toolbar(props: Props) {
 /** Which step of which rank is shown. */
 export function Units({ report, data, setUnit }: { report: Report; data: UnitData; setUnit: (unit: number) => void }) {
   const sign = (number: number) => {
-    const { counts, first } = report.units[number];
-    return counts?.error || (first !== undefined && first !== null) ? "✕ " : counts?.warning ? "! " : "";
+    const letter = worstOf(report.units[number]);
+    return letter === "e" || letter === "w" ? `${lookOf(letter).mark} ` : "";
   };
   return (
     <span class="units">
