@@ -4,9 +4,9 @@ import { useState } from "preact/hooks";
 import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
-import { count, measured, shape, short, shown, told } from "./format.ts";
+import { count, measured, shape, shown, told } from "./format.ts";
 import { isKey, t } from "./language.ts";
-import { Bar, Copy, Failure, Mark, Overflow, Part, useAwaited, verdictName } from "./marks.tsx";
+import { Bar, Copy, Failure, Mark, Overflow, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { Link, UnitData } from "./unit.ts";
 
@@ -40,8 +40,7 @@ export function DetailsPart({ report, data, call, go }: Props) {
           {data.isJudged ? <span>{verdictName(data.verdict(call))}</span> : null}
           {excess !== null && saysHowFar(data.verdict(call), excess) ? (
             <span class="distance">
-              <Bar excess={excess} letter={data.verdict(call)} />{" "}
-              {Number.isFinite(excess) ? t("distance_times", short(excess)) : t("distance_any")}
+              <Bar excess={excess} letter={data.verdict(call)} /> {saidDistance(excess)}
             </span>
           ) : null}
           {golden ? <span>{t("golden_name", shown(golden))}</span> : null}
@@ -98,7 +97,7 @@ function Around({ data, call, go }: { data: UnitData; call: number; go: Props["g
 }
 
 /** What the sheet writes where there is nothing to measure. */
-const UNMEASURED = new Set<unknown>(["unsupported", "N/A"]);
+const UNMEASURED = new Set<unknown>(["unsupported", "N/A", "None"]);
 
 const PARTS = ["input", "parameters", "output", "parameters_grad", "debug"];
 

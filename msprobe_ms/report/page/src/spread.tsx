@@ -2,10 +2,10 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Meeting } from "./document.ts";
-import { count, short, shown } from "./format.ts";
+import { count, shown } from "./format.ts";
 import { t } from "./language.ts";
 import { List } from "./list.tsx";
-import { Mark, verdictName } from "./marks.tsx";
+import { Mark, saidDistance, verdictName } from "./marks.tsx";
 import { assigned, type Cell, type Columns, cellsOf, columnsOf } from "./modules.ts";
 import type { Report } from "./report.ts";
 import { letterOf, lookOf, placeOf, worstOf } from "./verdicts.ts";
@@ -170,7 +170,7 @@ function ByModule({ report, unit: chosen, go, numbers, rows }: Props & { numbers
                   const cell = rows.cells.get(number)?.[column];
                   if (!cell) return <td />;
                   const letter = letterOf(cell.severity);
-                  const said = `${shown(report.units[number].label)}, ${shown(label)}: ${verdictName(letter)}${cell.excess ? `, ${t("distance_times", short(cell.excess))}` : ""}`;
+                  const said = `${shown(report.units[number].label)}, ${shown(label)}: ${verdictName(letter)}${cell.excess ? `, ${saidDistance(cell.excess)}` : ""}`;
                   return (
                     <td>
                       <button
