@@ -8,8 +8,8 @@ from shlex import quote
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
-from msprobe.report.document import Answer, Beginning, Head, Side, Table, TableSet
-from msprobe.report.file import Chunks, Report, now, tool
+from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Table, TableSet
+from msprobe.report.file import Chunks, Report, against, now, tool
 
 from .compare import Compared, compare_packs
 from .findings import Checker, Level, OneSided, Outcome, Row
@@ -37,13 +37,21 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
     state = "clean" if compared.is_clean else "unjudged" if is_open and not named else "differs"
     head = Head(
         "config_check",
-        f"{cmp.absolute().name} against {bench.absolute().name}",
+        against(cmp, bench),
         f"msprobe config_check -c {quote(str(bench))} {quote(str(cmp))}",
         now(),
         tool(),
         Side(str(cmp)),
         Side(str(bench)),
-        Answer(state, line, named[0] if named else None, tuple(named[1:]), notes=_without_path(notes, compared)),
+        Answer(
+            state,
+            line,
+            named[0] if named else None,
+            tuple(named[1:]),
+            (),
+            _advice(named),
+            _without_path(notes, compared),
+        ),
         {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level},
         tables=tuple(_tables(compared, kept, chunks)),
     )
@@ -55,8 +63,13 @@ def _without_path(notes: list[str], compared: Compared) -> tuple[str, ...]:
     return tuple(notes[: len(compared.outcomes)])
 
 
+def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
+    return (Advice("start both runs alike in what differs here, and then compare their values"),) if named else ()
+
+
 def _beginning(row: Row) -> Beginning:
-    return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row))
+    sides = "left of the line is the trusted pack, right of it the one under suspicion"
+    return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row), evidence=(sides,))
 
 
 def _tables(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from shlex import join, quote
 
 from msprobe.base.log import visible
@@ -10,11 +9,12 @@ from msprobe.base.names import parse
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
+from msprobe.compare.ranks.collectives import word_of
 from msprobe.compare.request import Request
 from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
-from msprobe.report.file import Report, now, tool
+from msprobe.report.file import Report, against, now, tool
 
 from .outcome import Outcome
 from .summary import RequestResult, ranks_of
@@ -34,7 +34,7 @@ def report_of(result: RequestResult, request: Request) -> Report:
     answer = _answer(result, request, made, units)
     head = Head(
         "compare",
-        title(request.target, request.golden),
+        against(request.target, request.golden),
         command_of(request),
         now(),
         tool(),
@@ -62,11 +62,6 @@ def command_of(request: Request) -> str:
     elif request.limits.is_exact or request.limits.file:
         words += ["--noise", request.limits.file or "exact"]
     return join(words)
-
-
-def title(target: Path, golden: Path) -> str:
-    """`A against B`, by the names of their folders."""
-    return f"{target.absolute().name} against {golden.absolute().name}"
 
 
 def sides(made: Assembly, request: Request) -> tuple[Side, Side]:
@@ -131,9 +126,13 @@ def _notes(result: RequestResult) -> Iterator[str]:
     yield from (visible(f"missing: {sentence}") for sentence in result.missing)
 
 
+_LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"
+
+
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
-    yield Advice(f"look {where_to_look(finding.kind)}")
+    is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
+    yield Advice(f"look {_LOOK_AT_EXCHANGE if is_exchange else where_to_look(finding)}")
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
         "what to collect next, as a configuration for both runs",

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.compare.core.reason import TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
@@ -175,7 +176,9 @@ class _Walk:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
                 has_inputs, is_of_parameters = bool(event.own or event.forwards), event.kind == "parameters_grad"
-                computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.inputs))
+                worst = _worst(evidence)
+                without = _without_gradient(worst) if event.direction == "backward" else ""
+                computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 
@@ -278,16 +281,21 @@ class _Walk:
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
-        goes_on = ""
+        goes_on = here = ""
         following = self._next_matched[event.at]
         if following < len(self._events):
-            dump, calls, _ = self._comparison.sides[_OTHER[event.side]]
-            goes_on = dump.columns.names[int(calls[self._events[following].place])]
+            goes_on, here = (self._name_on(side, following) for side in (_OTHER[event.side], event.side))
         for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
-        return OtherCall(event.side, tuple(others), goes_on, before)
+        known_as = here if here != goes_on else ""
+        return OtherCall(event.side, tuple(others), goes_on, before, known_as=known_as)
+
+    def _name_on(self, side: str, at: int) -> str:
+        """The name of a matched call as a side has it: calls of a kind are counted, and one side has made more."""
+        dump, calls, _ = self._comparison.sides[side]
+        return dump.columns.names[int(calls[self._events[at].place])]
 
     def _add(self, event: Event, kind: FindingKind, evidence: Evidence, judged: Iterable[Judged]) -> None:
         number = len(self._findings)
@@ -367,6 +375,17 @@ def _worst(judged: Sequence[Judged]) -> Difference:
     """The first pair that is an error, else the first of all."""
     found = next((j for j in judged if j.grade == "error"), judged[0])
     return Difference(path_of(found.pair.record), found.grade, found.verdict.reasons)
+
+
+def _without_gradient(found: Difference) -> Literal["target", "golden", ""]:
+    """The side that has no value where the other has a tensor."""
+    reason = next(iter(found.reasons), None)
+    if reason is None or reason.why is not Why.VALUES:
+        return ""
+    looks = isinstance(reason.target, TensorLook), isinstance(reason.golden, TensorLook)
+    if looks == (False, True) and reason.target is None:
+        return "target"
+    return "golden" if looks == (True, False) and reason.golden is None else ""
 
 
 def _argument(judged: Judged) -> Argument:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msprobe.base.log import few
 from msprobe.compare.core.reason import Reasons
@@ -139,13 +139,15 @@ class Difference:
 class Computed:
     """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
 
-    `is_beyond_inputs`: inputs differ too, and do not explain the output.
+    `is_beyond_inputs`: inputs differ too, and do not explain the output. `without_gradient` is the side of a backward
+    call that has no gradient where the other has one; empty for none.
     """
 
     difference: Difference
     has_inputs: bool = True
     is_of_parameters: bool = False
     is_beyond_inputs: bool = False
+    without_gradient: Literal["target", "golden", ""] = ""
 
 
 class ArgumentKind(Enum):
@@ -224,14 +226,16 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class OtherCall:
-    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`; or
-    it ends, behind `before`. `is_frozen`: these are gradients of parameters, which the other side does not have."""
+    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`,
+    which `side` calls `known_as` where that is another name; or it ends, behind `before`. `is_frozen`: these are
+    gradients of parameters, which the other side does not have."""
 
     side: str
     others: tuple[str, ...] = ()
     goes_on: str = ""
     before: str = ""
     is_frozen: bool = False
+    known_as: str = ""
 
 
 class Missing(Enum):

@@ -142,9 +142,17 @@ _LOOK = {
 }
 
 
-def where_to_look(found: FindingKind) -> str:
+def where_to_look(found: Finding) -> str:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
-    return _LOOK[found]
+    if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
+        return _LOOK_AT_GRADIENT
+    return _LOOK[found.kind]
+
+
+_LOOK_AT_GRADIENT = (
+    "at what this call was given forward: whether a parameter of it is frozen, or left out of those that gradients are "
+    "taken of, or an input is detached"
+)
 
 
 def short(finding: Finding) -> str:
@@ -182,7 +190,10 @@ def _(found: Computed) -> str:
         return f"its inputs differ and do not explain this: {_difference(found.difference)}"
     if found.is_of_parameters:
         return f"all inputs agree, but the gradients of its parameters do not: {_difference(found.difference)}"
-    return f"{'all inputs agree' if found.has_inputs else 'it has no inputs'}, but {_difference(found.difference)}"
+    text = f"{'all inputs agree' if found.has_inputs else 'it has no inputs'}, but {_difference(found.difference)}"
+    if found.without_gradient:
+        text += f"; the {found.without_gradient} asks for no gradient there"
+    return text
 
 
 @describe.register
@@ -258,7 +269,8 @@ def _(found: OtherCall) -> str:
     if found.others:
         return f"{text}, the {there} calls {few(found.others)} in its place"
     if found.goes_on:
-        return f"{text}, the {there} goes on with {found.goes_on}"
+        also = f" (the {here}'s {found.known_as})" if found.known_as else ""
+        return f"{text}, the {there} goes on with {found.goes_on}{also}"
     return f"{text}, the {there} ends" + (f" after {found.before}" if found.before else "")
 
 

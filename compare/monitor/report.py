@@ -9,14 +9,15 @@ from shlex import quote
 
 import numpy as np
 
+from msprobe.base.log import few
 from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, Side, Table, TableSet
 from msprobe.report.document import Curve as PageCurve
-from msprobe.report.file import Chunks, Report, now, tool
+from msprobe.report.file import Chunks, Report, against, now, tool
 
 from .band import Basis
 from .finding import Array, Curve, Finding, Result
 from .next_dump import next_dump
-from .wording import answer, how_far, lines, meaning
+from .wording import about, answer, how_far, meaning, stages
 
 TARGETS = 60
 """Targets besides the answer's whose curves a report shows."""
@@ -29,7 +30,7 @@ def report_of(result: Result, command: str) -> Report:
     state = "differs" if finding is not None else "unjudged" if result.basis is Basis.NOTHING else "clean"
     head = Head(
         "monitor",
-        f"{Path(result.target).absolute().name} against {Path(result.golden).absolute().name}",
+        against(Path(result.target), Path(result.golden)),
         command,
         now(),
         tool(),
@@ -40,7 +41,7 @@ def report_of(result: Result, command: str) -> Report:
             answer(result),
             None if finding is None else _beginning(finding, result),
             advice=tuple(_advice(finding, result)),
-            notes=tuple(lines(result))[:-1],
+            notes=(*about(result), *(stages(result) if finding is not None else ())),
         ),
         {"numbers": result.compared},
         curves=tuple(_curve_sets(result, chunks)),
@@ -51,6 +52,8 @@ def report_of(result: Result, command: str) -> Report:
 
 def _beginning(finding: Finding, result: Result) -> Beginning:
     evidence = [f"in {finding.kind} {finding.left} of {finding.targets} leave the band at this step"]
+    if len(finding.ranks) > 1:
+        evidence.append(f"on ranks {few(finding.ranks, 8)}")
     if finding.agreeing:
         evidence.append(f"behind it in the backward pass {finding.agreeing} agrees")
     if finding.is_of_digits:
@@ -75,12 +78,12 @@ def _advice(finding: Finding | None, result: Result) -> Iterator[Advice]:
 
 def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:
     """The curves of the answer, then those of other targets."""
-    stages = {stage.kind: stage.stage.value for stage in result.stages}
+    stage_of = {stage.kind: stage.stage.value for stage in result.stages}
 
     def made(target: str, kind: str, curves: Iterable[Curve], is_answer: bool) -> CurveSet:
         held = list(curves)
         shown = [_page_curve(curve) for curve in held]
-        stage = f"{stages[kind]} ({kind})" if kind in stages else kind
+        stage = f"{stage_of[kind]} ({kind})" if kind in stage_of else kind
         return CurveSet(target, stage, chunks.add(shown), is_answer, max(map(_excess, held), default=None, key=_or_0))
 
     if result.curves:
@@ -93,16 +96,20 @@ def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:
 def _page_curve(curve: Curve) -> PageCurve:
     with np.errstate(invalid="ignore"):
         outside = np.flatnonzero(np.abs(curve.value) > curve.limit)
+    left = int(outside[0]) if len(outside) else None
     has_band = np.isfinite(curve.limit).any()
+    # Behind it the band is that of two runs of which one is wrong, and would hold what has left it.
+    until = len(curve.step) if left is None else left + 1
+    behind = (None,) * (len(curve.step) - until)
     return PageCurve(
         curve.statistic,
         curve.rank,
         tuple(map(int, curve.step.tolist())),
         _numbers(curve.a),
         _numbers(curve.b),
-        _numbers(curve.low) if has_band else (),
-        _numbers(curve.high) if has_band else (),
-        int(curve.step[outside[0]]) if len(outside) else None,
+        (*_numbers(curve.low[:until]), *behind) if has_band else (),
+        (*_numbers(curve.high[:until]), *behind) if has_band else (),
+        None if left is None else int(curve.step[left]),
     )
 
 
@@ -112,7 +119,10 @@ def _numbers(values: Array) -> tuple[float | None, ...]:
 
 
 def _excess(curve: Curve) -> float | None:
-    """How many times its band a curve is outside at most; None where there is no band, or one without a width."""
+    """How many times its band a curve is outside at most; infinite where the band has no width, None where there is
+    none."""
+    if (np.abs(curve.value[curve.limit == 0]) > 0).any():
+        return math.inf
     known = np.isfinite(curve.limit) & (curve.limit > 0) & np.isfinite(curve.value)
     if not known.any():
         return None

@@ -13,7 +13,7 @@ _SIDES = {"A": "A", "B": "B"}
 
 def lines(result: Result) -> Iterator[str]:
     """What the command prints."""
-    yield from _about(result)
+    yield from about(result)
     finding = result.finding
     if finding is not None:
         yield f"what it means: {meaning(finding)}"
@@ -21,15 +21,21 @@ def lines(result: Result) -> Iterator[str]:
             yield f"behind it in the backward pass {finding.agreeing} agrees"
         if finding.is_of_digits:
             yield "all of it is in the last digits of the files: it may have begun unseen in the update before"
-        left = [stage for stage in result.stages if stage.left]
-        inside = [stage for stage in result.stages if not stage.left]
-        yield "left the band at this step: " + few((_of_stage(stage) for stage in left), 12)
-        if inside:
-            yield "stayed inside: " + few((_of_stage(stage) for stage in inside), 12)
+        yield from stages(result)
     yield answer(result)
 
 
-def _about(result: Result) -> Iterator[str]:
+def stages(result: Result) -> Iterator[str]:
+    """What of the step of a finding left the band, and what did not."""
+    left = [stage for stage in result.stages if stage.left]
+    inside = [stage for stage in result.stages if not stage.left]
+    yield "left the band at this step: " + few((_of_stage(stage) for stage in left), 12)
+    if inside:
+        yield "stayed inside: " + few((_of_stage(stage) for stage in inside), 12)
+
+
+def about(result: Result) -> Iterator[str]:
+    """What was compared, and what could not be."""
     steps = f"steps {result.steps[0]} to {result.steps[-1]} ({len(result.steps)} in common)"
     yield f"{steps}, {result.compared} numbers compared; the band: {result.basis.value}"
     if result.basis is Basis.LEARNED and result.judged_from is not None and result.judged_from > result.steps[0]:
@@ -42,9 +48,12 @@ def _about(result: Result) -> Iterator[str]:
     for one in result.unmatched:
         what = f"{len(one.names)} of {one.kind}: {few(one.names)}" if one.names else f"all of {one.kind}"
         yield f"unmatched on rank {one.rank}: {what}, in {one.side} alone"
-    for uncommon in result.uncommon:
-        noun = "micro steps" if uncommon.is_micro else "steps"
-        yield f"not compared: {uncommon.count} {noun} of {uncommon.kind}, in {uncommon.side} alone"
+    alike: dict[tuple[int, bool, str], list[str]] = {}
+    for one_kind in result.uncommon:
+        alike.setdefault((one_kind.count, one_kind.is_micro, one_kind.side), []).append(one_kind.kind)
+    for (count, is_micro, side), kinds in alike.items():
+        noun = f"{'micro ' * is_micro}step{'s' * (count != 1)}"
+        yield f"not compared: {count} {noun} of {few(kinds, 12)}, in {side} alone"
     yield from result.notes
 
 

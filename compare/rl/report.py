@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides, title
+from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides
 from msprobe.compare.jobs.summary import ranks_of
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
@@ -15,7 +15,7 @@ from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
 from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
-from msprobe.report.file import Report, now, tool
+from msprobe.report.file import Report, against, now, tool
 
 from . import wording
 from .configurations import COLUMNS as OF_SETTINGS
@@ -43,7 +43,7 @@ def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
     named = result if isinstance(result, FlowResult) else None if result.first is None else result.results[result.first]
     head = Head(
         "flow",
-        title(request.target, request.golden),
+        against(request.target, request.golden),
         command_of(request),
         now(),
         tool(),

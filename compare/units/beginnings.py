@@ -1,7 +1,7 @@
 """Findings as a report shows them: with the records that speak for them and the user's source lines."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -15,13 +15,14 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.judge.wording import sentences
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, OtherCall
 from msprobe.compare.locate.wording import kind, reason
 from msprobe.compare.tables.console import beginnings as in_order_of_console
 from msprobe.report.document import Beginning, Source, State
 from msprobe.store.record import OUTPUT
 
 from .calls import UnitCalls
+from .details import place_of, tensor_of
 from .links import Link
 
 _AROUND = 3
@@ -94,16 +95,37 @@ def _evidence(finding: Finding, comparison: Comparison, located: Located, place:
     if kind(finding) != finding.kind.value:
         yield kind(finding)
     rows = () if place is None else comparison.pairs.rows(place)
-    marked = [row for row in rows if row in located.roles or comparison.grades[row] in _WRONG]
-    for row in marked[:_SHOWN]:
-        reasons = comparison.reasons_at(row)
-        text = sentences(reasons) or "differs within tolerance."
-        says_place = any(reason.why is Why.VALUES for reason in reasons[:1])
-        yield text if says_place else f"{path_of(comparison.pairs.pair(row).record)}: {text}"
+    if isinstance(finding.evidence, OtherCall):
+        marked = list(rows)
+        yield from _one_sided(comparison, marked[:_SHOWN], finding.evidence.side)
+    else:
+        marked = [row for row in rows if row in located.roles or comparison.grades[row] in _WRONG]
+        yield from _two_sided(comparison, marked[:_SHOWN])
     if len(marked) > _SHOWN:
         yield f"and {len(marked) - _SHOWN} more records of the call"
     if finding.hidden:
         yield f"before it these calls could not be judged in full: {few(finding.hidden, _SHOWN)}"
+
+
+def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[str]:
+    """Why records differ."""
+    for row in rows:
+        reasons = comparison.reasons_at(row)
+        text = sentences(reasons) or "differs within tolerance."
+        says_place = any(reason.why is Why.VALUES for reason in reasons[:1])
+        yield text if says_place else f"{path_of(comparison.pairs.pair(row).record)}: {text}"
+
+
+def _one_sided(comparison: Comparison, rows: Iterable[int], side: str) -> Iterator[str]:
+    """What a call that one side alone makes gets and gives there."""
+    dump, _, rows_of_side = comparison.sides[side]
+    for at in (int(rows_of_side[row]) for row in rows):
+        if at >= 0:
+            held = tensor_of(dump.columns, at)
+            shape = "" if held.shape is None else f" {list(held.shape)}"
+            norm = f", norm {held.norm:.5g}" if isinstance(held.norm, int | float) else ""
+            value = held.value or f"{held.dtype}{shape}{norm}"
+            yield f"{place_of(dump.columns, at)} of the {side}: {value}"
 
 
 _WRONG = GRADES.index("warning"), GRADES.index("error")

@@ -199,8 +199,10 @@ def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -
 
 def _number(value: object, dtype: str = "") -> float | str | None:
     """A number with the digits that its dtype holds; what a page has no number for as text."""
-    if value is None or type(value) is bool:
+    if value is None:
         return value
+    if type(value) is bool:
+        return str(value)  # a page has numbers and texts; what is neither it would take for infinite
     if type(value) is float:
         return value if value - value != 0 or "64" in dtype or "128" in dtype else float(f"{value:.{_DIGITS}g}")
     return value if type(value) is int and abs(value) < 1 << 53 else str(value)

@@ -214,8 +214,9 @@ def _allowed(own: Fit) -> Floats:
 
 def _rate_excess(ours: Fit, theirs: Fit) -> Floats:
     scale = np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
-    error = np.hypot(ours.rate_error, theirs.rate_error) / scale
-    excess: Floats = np.abs(ours.rate - theirs.rate) / scale / np.maximum(RATE, ERRORS * error)
+    allowed = np.maximum(RATE * scale, ERRORS * np.hypot(ours.rate_error, theirs.rate_error))
+    with np.errstate(over="ignore"):  # from a golden rate of 0 any other may be as far away as can be
+        excess: Floats = np.abs(ours.rate - theirs.rate) / allowed
     return excess
 
 

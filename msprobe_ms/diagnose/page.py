@@ -287,7 +287,7 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
         yield "none: what to do stands with the answer"
     else:
         yield "none needed: these records say all that a collection can say of this call"
-        yield f"look {where_to_look(located.finding.kind)}"
+        yield f"look {where_to_look(located.finding)}"
 
 
 def _purpose(found: NextCollection) -> str:

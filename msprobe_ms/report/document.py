@@ -223,7 +223,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One input, parameter, output or gradient of a call. `part` is one of these words; `place` is `output.0`.
+    """One record of a call. `part` is one of `store.record.PARTS`; `place` is `output.0`.
 
     `measures` are the columns of the sheet by their titles; `limits` says what was allowed, `reasons` why the verdict
     is what it is. `verdict` is a letter of `VERDICTS`.

@@ -79,6 +79,14 @@ def _page() -> tuple[bytes, bytes]:
     return before, after
 
 
+def against(target: Path, golden: Path) -> str:
+    """`A against B`, the title of a report: the names of the paths, with as many folders as tell them apart."""
+    ours, theirs = target.absolute().parts, golden.absolute().parts
+    most = max(len(ours), len(theirs))
+    size = next((size for size in range(1, most + 1) if ours[-size:] != theirs[-size:]), 1)
+    return f"{'/'.join(ours[-size:])} against {'/'.join(theirs[-size:])}"
+
+
 def now() -> str:
     """The time of a head."""
     return strftime("%Y-%m-%d %H:%M:%S")

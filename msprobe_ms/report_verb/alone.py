@@ -79,7 +79,9 @@ def report_alone(
     line = _line(shown, nonfinite, violated, files)
     notes[:0] = notes_of_nonfinite(nonfinite) if nonfinite else ()
     notes += _clean_lines(shown, nonfinite, judged)
-    answer = Answer(state, line, next(iter(wrong), None), tuple(wrong[1:]), notes=(*notes, *made.assembly.notes))
+    advice = of_invariants.advice(violated) if shown is What.CHECK else of_nonfinite.advice(nonfinite)
+    notes += made.assembly.notes
+    answer = Answer(state, line, next(iter(wrong), None), tuple(wrong[1:]), advice=advice, notes=tuple(notes))
     tables = tuple(of_invariants.tables(judged, violated, made.assembly.chunks)) if judged else ()
     report = _report(path, shown, answer, tables, made.assembly)
     return Alone(report, (*notes, line), state != "differs")

@@ -4,7 +4,7 @@
   msprobe report DIR [-o page.html]     one dump alone
 
 A and B are what `msprobe compare` takes (dumps, kernel dumps, saves, roots of an RL flow), two outputs of a monitor, or
-two packs of `msprobe config_check` (as -c A B there). Of one dump alone all calls are shown, the first call that made
+two packs of `msprobe config_check` (-c B A there). Of one dump alone all calls are shown, the first call that made
 NaN or infinities, and what does not hold of every training. The page opens in a browser from the disk or a mail; it
 needs no server and no network. The last line on standard output is that of the command whose answer is shown, and so
 is the exit code: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could
@@ -129,7 +129,7 @@ def _packed(args: argparse.Namespace) -> _Made:
     from msprobe.compare.config_check.wording import lines
 
     with TemporaryDirectory(prefix="msprobe-report-") as folder:
-        report, compared = report_on_packs(Path(args.target), Path(args.golden), Path(folder))
+        report, compared = report_on_packs(Path(args.golden), Path(args.target), Path(folder))
     return report, lines(compared, 10), compared.is_clean
 
 

@@ -19,6 +19,7 @@ from msprobe.compare.locate.finding import (
     OtherCall,
     Unclear,
 )
+from msprobe.compare.locate.wording import reason, where_to_look
 from msprobe.compare.run import compare
 from msprobe.compare.tables.json_file import as_object
 
@@ -65,6 +66,20 @@ def test_a_call_of_one_side_names_what_stands_in_its_place(builder):
     found = first(target, golden)
     assert found.kind is FindingKind.CALL
     assert found.evidence == OtherCall("target", (SIN,), MUL, "")
+
+
+@pytest.mark.parametrize("side", ["target", "golden"])
+def test_a_gradient_that_one_side_does_not_ask_for_is_no_kernels_fault(side, builder, tensor):
+    def run(name):
+        gradient = None if name == side else 3.0
+        forward = builder(name).call(MUL, [1.0, tensor(2.0, "parameter net.weight")], [2.0])
+        return forward.call("Mint.mul.0.backward", [1.0], [2.0, gradient])
+
+    found = first(run("target"), run("golden"))
+    assert (found.kind, found.name) == (FindingKind.COMPUTES, "Mint.mul.0.backward")
+    assert found.evidence.without_gradient == side
+    assert reason(found).endswith(f"; the {side} asks for no gradient there")
+    assert "frozen" in where_to_look(found)
 
 
 def test_swapped_arguments_are_named_by_their_places(builder):

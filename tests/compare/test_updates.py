@@ -10,7 +10,9 @@ from optimizers import NAMES, Optimizer, train
 
 from msprobe.compare.locate.finding import Basis, Rule, Status, UpdateCause
 from msprobe.compare.locate.wording import updates
+from msprobe.compare.updates.fit import Fit, Form
 from msprobe.compare.updates.judgement import Parameter, Track, judge
+from msprobe.compare.updates.settings import ERRORS, _rate_excess
 
 NOISE = 5e-3
 
@@ -228,3 +230,15 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
 )
 def test_what_is_found_is_said_in_a_sentence(fault, golden, at, text):
     assert updates(faulty(fault, at, **golden)) == text
+
+
+def test_any_rate_is_beyond_measure_from_a_golden_rate_of_0():
+    """And numpy's overflow on the way there is no warning for a user."""
+
+    def fit(rate, error):
+        return Fit(Form(Rule.SGD), np.array([rate]), np.array([error]), np.zeros(1), np.zeros(1), np.ones(1))
+
+    assert _rate_excess(fit(1e4, 0.0), fit(0.0, 0.0))[0] > 1e300
+    # Where rates are known to 3 and 4, 5 stand for their hypotenuse.
+    assert _rate_excess(fit(1e4, 3.0), fit(0.0, 4.0))[0] == pytest.approx(1e4 / (ERRORS * 5))
+    assert _rate_excess(fit(1e4, np.inf), fit(0.0, 0.0))[0] == 0, "a parameter that tells nothing of its rate"

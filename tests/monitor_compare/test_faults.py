@@ -9,6 +9,7 @@ from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.compare.monitor.wording import lines
 from msprobe.store.monitor.layout import Stage
 
 CASES = {
@@ -104,6 +105,9 @@ def test_a_row_that_one_side_lacks_is_no_difference(golden):
     result = compare_outputs(output(fewer), output(golden))
     assert result.is_clean
     assert {(u.side, u.count) for u in result.uncommon} == {("B", 40)}
+    said = [line for line in lines(result) if line.startswith("not compared: 40 steps of ")]
+    assert len(said) == 1, "kinds with as many are one line"
+    assert all(one.kind in said[0] for one in result.uncommon)
     assert len(result.steps) == 40
     del fewer[0]["actv"][5]
     assert compare_outputs(output(fewer), output(golden)).is_clean

@@ -148,6 +148,23 @@ def test_dataflow_leads_to_the_neighbours(opened):
         wait_for_call(page, FAULT)
 
 
+def test_records_stand_in_the_order_of_a_call(opened):
+    with opened("compared", "#call=Cell.blocks.0.Block.forward.0&unit=step0%20rank0") as page:
+        wait_for_call(page, "Cell.blocks.0.Block.forward.0")
+        page.wait_for_selector(".records")
+        assert page.locator(".records .part-title").all_inner_texts() == ["Inputs", "Parameters", "Outputs"]
+
+
+def test_of_a_call_of_the_golden_alone_nothing_was_measured(opened):
+    name = Network().names[97]
+    with opened("compared", f"#call={name}&unit=step0%20rank0") as page:
+        wait_for_call(page, name)
+        page.wait_for_selector(".records")
+        assert page.locator(".records tbody.verdict-n").count() >= 2
+        assert page.locator(".records .measures").count() == 0
+        assert "Only the golden makes this call" in page.locator(".dataflow").inner_text()
+
+
 def test_ranks_and_collectives(opened):
     with opened("compared") as page:
         # One call before the fault, whose numbers stand out on no rank; behind it those of rank 5 do.

@@ -1,14 +1,16 @@
 """The page of two dumps: what stands in its chunks is what the table and the console of the same comparison say."""
 
 import json
+from pathlib import Path
 
 import pytest
 from pages import Page
-from small_net import NAMES, SOURCE, write_net
+from small_net import NAMES, SOURCE, forward, tensor, write_net
 
 from msprobe.cli import main
 from msprobe.compare.units.beginnings import Reach
 from msprobe.compare.units.calls import UnitCalls
+from msprobe.report.file import against
 from msprobe.store.reader import read
 
 LETTER = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u"}
@@ -138,6 +140,60 @@ def test_a_call_of_one_side_is_unmatched(tmp_path, capsys):
     assert layout["names"][-1] == "Mint.exp.0.forward"
     assert state["verdicts"][-1] == "n"
     assert page.head["answer"]["line"] == capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_call_of_one_side_says_what_it_holds(tmp_path):
+    more = {"Mint.mul.0.forward": forward([tensor(2.0), {"type": "float", "value": 0.25}], [tensor(0.5)])}
+    target, golden = write_net(tmp_path / "t"), write_net(tmp_path / "g", extra=more)
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
+    first = Page(tmp_path / "page.html").head["answer"]["first"]
+    assert (first["name"], first["kind"]) == ("Mint.mul.0.forward", "different call")
+    assert first["evidence"] == [
+        "input.0 of the golden: Float32 [4], norm 3",
+        "input.1 of the golden: 0.25",
+        "output.0 of the golden: Float32 [4], norm 0.75",
+    ]
+
+
+def test_a_call_that_is_counted_otherwise_is_named_by_both_sides(tmp_path):
+    """Without the first of two reductions, the target's number 0 is the golden's number 1."""
+
+    def reduced(number, shape):
+        return {f"Distributed.all_reduce.{number}.forward": forward([tensor(1.0, shape)], [tensor(2.0, shape)])}
+
+    target = write_net(tmp_path / "t", extra=reduced(0, (8,)))
+    golden = write_net(tmp_path / "g", extra=reduced(0, (4,)) | reduced(1, (8,)))
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
+    assert Page(tmp_path / "page.html").head["answer"]["first"]["reason"] == (
+        "only the golden makes this call, the target goes on with Distributed.all_reduce.0.forward "
+        "(the golden's Distributed.all_reduce.1.forward)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "title"),
+    [
+        ("/a/bad", "/b/good", "bad against good"),
+        ("/a/bad/run", "/a/good/run", "bad/run against good/run"),
+        ("/a/run", "/a/run", "run against run"),
+    ],
+)
+def test_the_title_tells_the_sides_apart(target, golden, title):
+    assert against(Path(target), Path(golden)) == title
+
+
+def test_of_a_collective_one_looks_at_its_group_and_no_kernel(tmp_path):
+    def run(name, result):
+        more = {"Distributed.all_reduce.0.forward": forward([tensor(1.0)], [tensor(result)])}
+        return str(write_net(tmp_path / name, extra=more))
+
+    assert main(["report", run("t", 3.0), run("g", 2.0), "-o", str(tmp_path / "page.html")]) == 1
+    answer = Page(tmp_path / "page.html").head["answer"]
+    assert (answer["first"]["name"], answer["first"]["kind"]) == (
+        "Distributed.all_reduce.0.forward",
+        "computes differently",
+    )
+    assert answer["advice"][0]["text"].startswith("look at the group and the operation of the collective")
 
 
 def test_an_argument_is_said_with_its_place_once(tmp_path):

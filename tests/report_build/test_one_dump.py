@@ -7,6 +7,10 @@ import pytest
 from pages import Page
 from small_net import NAMES, forward, tensor, write_net
 
+from msprobe.checks.invariants.table import ROWS
+from msprobe.checks.invariants.wording import where_to_look as of_invariants
+from msprobe.checks.nonfinite.finding import Kind
+from msprobe.checks.nonfinite.wording import where_to_look as of_nonfinite
 from msprobe.cli import main
 
 LOG = {"Mint.log.0.forward": forward([tensor(1.0)], [tensor(math.nan)])}
@@ -46,6 +50,24 @@ def test_a_dump_is_shown_and_not_judged(report, tmp_path):
     assert "e" not in letters
 
 
+def test_a_boolean_is_no_infinity(report, tmp_path):
+    mask = {"type": "mindspore.Tensor", "dtype": "Bool", "shape": [4], "Max": True, "Min": False}
+    extra = {"Mint.where.0.forward": forward([mask | {"Mean": None, "Norm": None}], [tensor(1.0)])}
+    _, page, _ = report(write_net(tmp_path / "run", extra=extra))
+    held = page.unit()[3][len(NAMES)]["records"][0]["target"]
+    assert (held["max"], held["min"]) == ("True", "False")
+
+
+@pytest.mark.parametrize("name", [row.name for row in ROWS])
+def test_every_violation_says_where_to_look(name):
+    assert of_invariants(name).startswith("at ")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_value_that_is_not_finite_says_where_to_look(kind):
+    assert of_nonfinite(kind).startswith("at ")
+
+
 def test_the_first_non_finite_call_is_the_answer(report, tmp_path, capsys):
     folder = write_net(tmp_path / "run", extra=LOG)
     code, page, line = report(folder)
@@ -56,6 +78,7 @@ def test_the_first_non_finite_call_is_the_answer(report, tmp_path, capsys):
     assert (first["name"], first["kind"]) == ("Mint.log.0.forward", "made")
     assert (first["unit"], first["call"], first["step"], first["rank"]) == (0, len(NAMES), 0, 0)
     assert page.unit()[2]["overflow"][len(NAMES)] == "c"
+    assert "a logarithm" in page.head["answer"]["advice"][0]["text"]
 
 
 def test_a_violation_is_the_answer_where_all_is_finite(report, tmp_path, capsys):
@@ -64,6 +87,8 @@ def test_a_violation_is_the_answer_where_all_is_finite(report, tmp_path, capsys)
     assert main(["check", str(folder)]) == code == 1
     assert capsys.readouterr().out.splitlines()[-1] == line == page.head["answer"]["line"]
     assert (page.head["kind"], page.head["answer"]["first"]["kind"]) == ("check", "softmax")
+    assert "Mint.softmax" not in page.head["answer"]["first"]["reason"], "the headline says it"
+    assert page.head["answer"]["advice"][0]["text"].startswith("look at the axis of the softmax")
     assert page.head["answer"]["first"]["call"] == len(NAMES)
     rows, letters = page.table("violations")
     assert [row["subject"] for row in rows] == ["Mint.softmax.0.forward"]

@@ -58,6 +58,9 @@ def test_a_monitor_has_its_answer_its_curves_and_its_stages(monitors, printed, t
     at = curve["steps"].index(41)
     assert curve["target"][at] / curve["golden"][at] == pytest.approx(0.5, rel=1e-5), "clipped to the half"
     assert curve["target"][at - 1] == curve["golden"][at - 1]
+    assert shown["excess"] == "Infinity", "equal before: the band has no width"
+    assert curve["low"][at] == curve["high"][at] == pytest.approx(curve["golden"][at], rel=1e-9)
+    assert curve["low"][at + 1 :] == [None] * (len(curve["steps"]) - at - 1), "a wrong run has no band"
     rows, letters = page.table("stages")
     assert letters[[row["kind"] for row in rows].index("grad_reduced")] == "e"
     assert len(page.head["curves"]) > 10
@@ -112,7 +115,8 @@ def packs(tmp_path):
 
 
 def test_packs_have_every_row_of_the_workbook(packs, printed, tmp_path):
-    code, line = printed("report", *packs, "-o", tmp_path / "page.html")
+    trusted, suspected = packs
+    code, line = printed("report", suspected, trusted, "-o", tmp_path / "page.html")
     assert (code, line) == printed("config_check", "-c", *packs, "-o", tmp_path / "out")
     page = Page(tmp_path / "page.html")
     assert (code, page.head["kind"], page.head["answer"]["state"], page.head["answer"]["line"]) == (
@@ -122,6 +126,8 @@ def test_packs_have_every_row_of_the_workbook(packs, printed, tmp_path):
         line,
     )
     assert "lr: 0.1 | 0.2" in page.head["answer"]["first"]["reason"]
+    assert (page.head["target"]["path"], page.head["golden"]["path"]) == (str(suspected), str(trusted))
+    assert page.head["title"] == "cmp.zip against bench.zip"
     book = load_workbook(tmp_path / "out" / "result.xlsx")
     assert [table["title"] for table in page.head["tables"]] == book.sheetnames
     letters = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u", "info": "."}

@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from msprobe.base.log import few
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
-from msprobe.report.document import Beginning, TableSet
+from msprobe.report.document import Advice, Beginning, TableSet
 from msprobe.report.file import Chunks
 
 from .judgement import Judgement, Status
 from .table import Invariant
-from .wording import sentence
+from .wording import sentence, what, where_to_look
 
 Judged = Sequence[tuple[Invariant, list[Judgement]]]
 
@@ -45,13 +46,25 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Begi
         yield Beginning(
             one.subject or "the run",
             row.name,
-            sentence(one),
+            what(one),
             one.cell,
             step=one.step,
             rank=one.ranks[0] if one.ranks else None,
-            evidence=(f"every correct training: {row.says}", f"because: {row.source}"),
+            evidence=tuple(_evidence(row, one)),
             source=source(one.file, one.line) if one.file and one.line is not None else None,
         )
+
+
+def _evidence(row: Invariant, one: Judgement) -> Iterator[str]:
+    if len(one.ranks) > 1:
+        yield f"on ranks {few(one.ranks, 8)}"
+    yield f"every correct training: {row.says}"
+    yield f"because: {row.source}"
+
+
+def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Advice, ...]:
+    """Where to look, by the first violation."""
+    return tuple(Advice(f"look {where_to_look(row.name)}") for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:

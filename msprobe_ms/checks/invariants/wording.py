@@ -18,7 +18,7 @@ def sentence(one: Judgement) -> str:
     where = "" if one.step is None else f", step {one.step}"
     ranks = f", rank{'s' * (len(one.ranks) != 1)} {few([str(r) for r in one.ranks])}" if one.ranks else ""
     line = f" ({one.file}:{one.line})" if one.file else ""
-    return f"{subject}{cell}{where}{ranks}: {_what(one)}{line}"
+    return f"{subject}{cell}{where}{ranks}: {what(one)}{line}"
 
 
 def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> str:
@@ -29,12 +29,34 @@ def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> str:
     return f"first violation: {row.name}: {sentence(one)}"
 
 
-def _what(one: Judgement) -> str:
+def what(one: Judgement) -> str:
+    """What is wrong, with what was measured; the place stands in other fields."""
     text = _TEXTS.get(one.what, one.what).format(place=one.place)
     if one.value is not None and one.limit is not None:
         return f"{text} ({one.value:.3g}, allowed {one.limit:.3g})"
     return text
 
+
+def where_to_look(name: str) -> str:
+    """Where a person looks next, by the name of the invariant that is violated."""
+    return _LOOK[name]
+
+
+_LOOK = {
+    "equal-parameters": "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning "
+    "rates, groups of collectives, and gradients that are not reduced",
+    "reduced-gradients": "at the loop or hook that reduces gradients, and at the parameters that it leaves out",
+    "own-batches": "at the sampler: its number of ranks, and this rank's number in it",
+    "reductions": "at the group and the operation of the collective on every rank, and at what is done to its result",
+    "gradients": "at whether the parameter is frozen, its output is detached, or nothing uses it",
+    "updates": "at the list of parameters that the optimizer was given, and at their learning rate",
+    "softmax": "at the axis of the softmax; where it is right, at the kernel that runs it",
+    "masks": "at the line that makes the mask: which side it hides, the diagonal, and what True means there",
+    "norms": "at the axes and eps of the layer; where they are right, at the kernel that runs it",
+    "replay": "at the kernel that runs this call; msprobe acc_check tries it alone",
+    "written-memory": "at the call of empty() that made this memory: fill it, or write all of it before it is read",
+    "resume": "at what is saved and loaded: weights, optimizer state, random state, and the place in the data",
+}
 
 _TEXTS = {
     "parameter": "differs from the other ranks",

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from msprobe.compare.units.beginnings import source
-from msprobe.report.document import Beginning
+from msprobe.report.document import Advice, Beginning
 
 from .finding import Answer, Origin
-from .wording import amounts, reason
+from .wording import amounts, reason, where_to_look
 
 Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
 """Unit and call of a step, a rank and a call's name; None where they are not shown."""
@@ -29,6 +29,12 @@ def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
             tuple(_evidence(origin)),
             source(origin.file, origin.line) if origin.file and origin.line is not None else None,
         )
+
+
+def advice(answers: Sequence[Answer]) -> tuple[Advice, ...]:
+    """Where to look, by the first call that is found."""
+    found = answers[-1].first if answers else ()
+    return tuple(Advice(f"look {where_to_look(origin.kind)}") for origin in found[:1])
 
 
 def _evidence(origin: Origin) -> Iterator[str]:

@@ -116,6 +116,9 @@ function decades({ low, high }: Range): number[] {
   return Array.from({ length: Math.floor((to - from) / by) + 1 }, (_, i) => 10 ** (from + i * by));
 }
 
+/** A power of ten, short enough for the axis. */
+const decade = (one: number) => (one >= 1e5 ? one.toExponential().replace("e+", "e") : short(one));
+
 /** The call whose mark is nearest to the pointer. */
 function nearest(plot: uPlot, y: (number | null)[]): number {
   const { left = -1, top = -1 } = plot.cursor;
@@ -168,7 +171,7 @@ function optionsOf(data: UnitData, which: string, range: Range, color: Colors, f
         space: 24,
         splits: () => decades(range),
         filter: (_, splits) => splits,
-        values: (_, splits) => splits.map((one) => (one === range.low && hasZeros ? "0" : short(one))),
+        values: (_, splits) => splits.map((one) => (one === range.low && hasZeros ? "0" : decade(one))),
       }),
     ],
     series: [{}, { paths: () => null, points: { show: false } }],

@@ -14,8 +14,8 @@ const SHOWN = 8;
 
 /** The curves of the answer first, then those furthest outside. */
 export function sorted(sets: CurveSet[]): CurveSet[] {
-  const rank = (set: CurveSet) => (set.is_answer ? Number.POSITIVE_INFINITY : (numberOf(set.excess) ?? -1));
-  return [...sets].sort((a, b) => rank(b) - rank(a) || 0);
+  const rank = (set: CurveSet) => numberOf(set.excess) ?? -1;
+  return [...sets].sort((a, b) => Number(b.is_answer ?? 0) - Number(a.is_answer ?? 0) || rank(b) - rank(a) || 0);
 }
 
 export function CurvesPart({ report, theme }: { report: Report; theme: string }) {
@@ -62,9 +62,9 @@ function Target({ set, isChosen, choose }: { set: CurveSet; isChosen: boolean; c
         <span class="text" title={shown(set.target)}>
           {shown(set.target)}
         </span>
-        <span class="quiet">
+        <span class="quiet" title={shown(set.stage)}>
+          {excess !== null && Number.isFinite(excess) ? `×${short(excess)} · ` : ""}
           {shown(set.stage)}
-          {excess !== null ? ` · ×${short(excess)}` : ""}
         </span>
       </button>
     </div>

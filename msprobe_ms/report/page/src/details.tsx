@@ -4,9 +4,9 @@ import { useState } from "preact/hooks";
 import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
-import { count, measured, shape, short, shown, told } from "./format.ts";
+import { count, measured, shape, shown, told } from "./format.ts";
 import { isKey, t } from "./language.ts";
-import { Bar, Copy, Failure, Mark, Overflow, Part, useAwaited, verdictName } from "./marks.tsx";
+import { Bar, Copy, Failure, Mark, Overflow, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { Link, UnitData } from "./unit.ts";
 
@@ -38,9 +38,9 @@ export function DetailsPart({ report, data, call, go }: Props) {
         </h2>
         <p class="facts">
           {data.isJudged ? <span>{verdictName(data.verdict(call))}</span> : null}
-          {excess !== null ? (
+          {excess !== null && saysHowFar(data.verdict(call), excess) ? (
             <span class="distance">
-              <Bar excess={excess} letter={data.verdict(call)} /> {t("distance_times", short(excess))}
+              <Bar excess={excess} letter={data.verdict(call)} /> {saidDistance(excess)}
             </span>
           ) : null}
           {golden ? <span>{t("golden_name", shown(golden))}</span> : null}
@@ -59,7 +59,7 @@ export function DetailsPart({ report, data, call, go }: Props) {
       ) : (
         <p class="empty">{failure ? "" : t("loading")}</p>
       )}
-      <Dataflow data={data} call={call} go={go} />
+      <Dataflow data={data} call={call} go={go} isOfGolden={isOfGolden(value?.details ?? null)} />
       <Everywhere report={report} data={data} call={call} go={go} />
       {value?.details?.stack?.length ? <Stack title={t("stack")} lines={value.details.stack} /> : null}
       {value?.details?.golden_stack?.length ? (
@@ -67,6 +67,15 @@ export function DetailsPart({ report, data, call, go }: Props) {
       ) : null}
     </section>
   );
+}
+
+/** Whether a distance says why a call has its verdict: what differs in kind or number may measure nothing. */
+const saysHowFar = (letter: string, excess: number) => !"enu".includes(letter) || excess > 1;
+
+/** Whether the golden alone makes a call. */
+function isOfGolden(details: CallDetails | null): boolean {
+  const records = details?.records ?? [];
+  return records.length > 0 && records.every(({ target, golden }) => !target && golden);
 }
 
 function Around({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
@@ -87,7 +96,10 @@ function Around({ data, call, go }: { data: UnitData; call: number; go: Props["g
   );
 }
 
-const PARTS = ["input", "parameter", "output", "gradient"];
+/** What the sheet writes where there is nothing to measure. */
+const UNMEASURED = new Set<unknown>(["unsupported", "N/A", "None"]);
+
+const PARTS = ["input", "parameters", "output", "parameters_grad", "debug"];
 
 function Records({ details, hasGolden }: { details: CallDetails | null; hasGolden: boolean }) {
   const [limit, setLimit] = useState(RECORDS);
@@ -136,7 +148,11 @@ function Records({ details, hasGolden }: { details: CallDetails | null; hasGolde
 
 function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: boolean }) {
   const { target, golden } = record;
-  const measures = Object.entries(record.measures ?? {}).filter(([, value]) => value !== null && value !== "");
+  // Of what one side alone has nothing was measured, whatever the columns of the sheet say.
+  const isMeasured = !hasGolden || (target && golden);
+  const measures = Object.entries((isMeasured && record.measures) || {}).filter(
+    ([, value]) => value !== null && value !== "" && !UNMEASURED.has(value),
+  );
   const both = hasGolden && !(record.part === "output" && !target && !golden);
   return (
     <tbody class={`record verdict-${record.verdict === "." ? "none" : (record.verdict ?? "none")}`}>
@@ -231,7 +247,8 @@ function Figure(props: { value: Measured | undefined; other: Measured | undefine
   );
 }
 
-function Dataflow({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
+function Dataflow(props: { data: UnitData; call: number; go: Props["go"]; isOfGolden: boolean }) {
+  const { data, call, go, isOfGolden } = props;
   const made = data.madeBy(call);
   const used = data.usedBy(call);
   if (!data.links.size) return null;
@@ -244,7 +261,7 @@ function Dataflow({ data, call, go }: { data: UnitData; call: number; go: Props[
             <Links title={t("used_by")} list={used} data={data} go={go} isMade={false} />
           </div>
         ) : (
-          <p class="empty">{t("no_links")}</p>
+          <p class="empty">{t(isOfGolden ? "links_of_target" : "no_links")}</p>
         )
       }
     </Part>

@@ -3,7 +3,7 @@
 import { numberOf } from "./document.ts";
 import { short, shown } from "./format.ts";
 import { t } from "./language.ts";
-import { Mark, Part, useAwaited, verdictName } from "./marks.tsx";
+import { Mark, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { UnitData } from "./unit.ts";
 import { lookOf, placeOf } from "./verdicts.ts";
@@ -189,7 +189,7 @@ function PlaceCell({ report, data, place, level, isOdd, go }: CellProps) {
   const said = [
     shown(label),
     data.isJudged ? verdictName(place.verdict) : "",
-    place.excess === null ? "" : t("distance_times", short(place.excess)),
+    place.excess === null ? "" : saidDistance(place.excess),
     place.value === null ? "" : `${t("value_of", "output")} ${short(place.value)}`,
   ];
   const text = said.filter(Boolean).join(", ");

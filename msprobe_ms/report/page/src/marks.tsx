@@ -26,10 +26,15 @@ export function Mark({ letter, small }: { letter: string; small?: boolean }) {
   );
 }
 
+/** How far a call is from its tolerance, in words. */
+export function saidDistance(excess: number): string {
+  return Number.isFinite(excess) ? t("distance_times", short(excess)) : t("distance_any");
+}
+
 /** The distance from the tolerance; the tolerance is in the middle. */
 export function Bar({ excess, letter }: { excess: number | null; letter: string }) {
   if (excess === null) return <span class="bar none" />;
-  const said = t("distance_times", short(excess));
+  const said = saidDistance(excess);
   return (
     <span class="bar" title={said} role="img" aria-label={said}>
       <span

@@ -1,14 +1,14 @@
 // Maps of ranks and steps, and of ranks and modules; what ranks exchanged.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Unit } from "./document.ts";
-import { count, short, shown } from "./format.ts";
+import type { Meeting } from "./document.ts";
+import { count, shown } from "./format.ts";
 import { t } from "./language.ts";
 import { List } from "./list.tsx";
-import { Mark, verdictName } from "./marks.tsx";
+import { Mark, saidDistance, verdictName } from "./marks.tsx";
 import { assigned, type Cell, type Columns, cellsOf, columnsOf } from "./modules.ts";
 import type { Report } from "./report.ts";
-import { letterOf, lookOf, placeOf } from "./verdicts.ts";
+import { letterOf, lookOf, placeOf, worstOf } from "./verdicts.ts";
 
 interface Props {
   report: Report;
@@ -34,12 +34,6 @@ export function SpreadPart(props: Props) {
       {report.head.meetings?.length ? <Meetings {...props} /> : null}
     </div>
   );
-}
-
-function worstOf(unit: Unit): string {
-  for (const severity of [6, 5, 4, 3, 2, 1])
-    if (unit.counts?.[lookOf(letterOf(severity)).name]) return letterOf(severity);
-  return ".";
 }
 
 function ByStep({ report, unit: chosen, go }: Props) {
@@ -176,7 +170,7 @@ function ByModule({ report, unit: chosen, go, numbers, rows }: Props & { numbers
                   const cell = rows.cells.get(number)?.[column];
                   if (!cell) return <td />;
                   const letter = letterOf(cell.severity);
-                  const said = `${shown(report.units[number].label)}, ${shown(label)}: ${verdictName(letter)}${cell.excess ? `, ${t("distance_times", short(cell.excess))}` : ""}`;
+                  const said = `${shown(report.units[number].label)}, ${shown(label)}: ${verdictName(letter)}${cell.excess ? `, ${saidDistance(cell.excess)}` : ""}`;
                   return (
                     <td>
                       <button
@@ -201,6 +195,15 @@ function ByModule({ report, unit: chosen, go, numbers, rows }: Props & { numbers
   );
 }
 
+/** The name of an exchange's call, where one of its units is read. */
+function nameOf(report: Report, meeting: Meeting): string {
+  for (const [unit, call] of meeting.calls) {
+    const name = report.ready(unit)?.calls.name(call);
+    if (name) return shown(name);
+  }
+  return "";
+}
+
 function Meetings({ report, go }: Props) {
   const meetings = report.head.meetings ?? [];
   return (
@@ -215,6 +218,7 @@ function Meetings({ report, go }: Props) {
         render={(i) => (
           <div class="meeting" key={i} style={{ height: "26px" }}>
             <code>{shown(meetings[i].name)}</code> <span class="quiet">{shown(meetings[i].role ?? "")}</span>
+            <code class="quiet">{nameOf(report, meetings[i])}</code>
             {meetings[i].calls.slice(0, 24).map(([unit, call]) => {
               const held = report.ready(unit);
               return (

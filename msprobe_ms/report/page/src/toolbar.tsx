@@ -7,7 +7,7 @@ import { Mark, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import { type Filter, type Found, isFiltering } from "./rows.ts";
 import type { UnitData } from "./unit.ts";
-import { LETTERS } from "./verdicts.ts";
+import { LETTERS, lookOf, worstOf } from "./verdicts.ts";
 
 interface Props {
   report: Report;
@@ -21,7 +21,7 @@ interface Props {
 }
 
 export function Toolbar(props: Props) {
-  const { data, filter, found, first, setFilter, step, foldTo } = props;
+  const { report, data, filter, found, first, setFilter, step, foldTo } = props;
   const held = LETTERS.filter((letter) => data.verdicts.includes(letter));
   const worst = ["c", "h", "m"].find((letter) => data.overflows.includes(letter));
   const toggle = (letter: string) => {
@@ -89,7 +89,7 @@ export function Toolbar(props: Props) {
       </button>
       {first >= 0 ? (
         <button type="button" onClick={() => foldTo(first)}>
-          {t("unfold_path")}
+          {t(report.head.kind === "compare" ? "unfold_path" : "unfold_found")}
         </button>
       ) : (
         <button type="button" onClick={() => foldTo(-1)}>
@@ -103,8 +103,8 @@ export function Toolbar(props: Props) {
 /** Which step of which rank is shown. */
 export function Units({ report, data, setUnit }: { report: Report; data: UnitData; setUnit: (unit: number) => void }) {
   const sign = (number: number) => {
-    const { counts } = report.units[number];
-    return counts?.error ? "✕ " : counts?.warning ? "! " : "";
+    const letter = worstOf(report.units[number]);
+    return letter === "e" || letter === "w" ? `${lookOf(letter).mark} ` : "";
   };
   return (
     <span class="units">

@@ -1,5 +1,7 @@
 // The letters of verdicts: how bad each is, and the mark and the colour class that stand for it.
 
+import type { Unit } from "./document.ts";
+
 export const LETTERS = ["e", "w", "u", "n", "h", "p", "."] as const;
 
 export interface Look {
@@ -42,4 +44,12 @@ export function placeOf(excess: number): number {
   if (Number.isNaN(excess) || excess === Number.POSITIVE_INFINITY) return 1;
   if (excess <= 0) return 0;
   return Math.min(1, Math.max(0, 0.5 + Math.log10(excess) / 6));
+}
+
+/** The worst verdict of a unit; one in which a call is missing has a first wrong call, and no wrong value. */
+export function worstOf(unit: Unit): string {
+  if (unit.first !== undefined && unit.first !== null && !unit.counts?.warning) return "e";
+  for (const severity of [6, 5, 4, 3, 2, 1])
+    if (unit.counts?.[lookOf(letterOf(severity)).name]) return letterOf(severity);
+  return ".";
 }
