@@ -69,10 +69,8 @@ def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous, 
 
 
 @pytest.mark.parametrize(("net", "asynchronous"), [("attention", True), ("in_place", False), ("chance", True)])
-def test_training_is_bit_identical_where_it_is_checked(net, asynchronous):
-    run = bits.Run(net, bits.CHECKS, bits.AT_ONCE, asynchronous)
-    outcomes = bits.judge_all([run], STEPS, bits.processes(), controls=[bits.MODES[False]])
-    assert (outcomes[run].word, outcomes[run].why) == ("equal", "")
+def test_training_is_bit_identical_where_it_is_checked(net, asynchronous, assert_equal):
+    assert_equal(bits.Run(net, bits.CHECKS, bits.AT_ONCE, asynchronous))
 
 
 @pytest.mark.sample(4)
