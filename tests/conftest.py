@@ -41,18 +41,19 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sample(n): n of the test's cases are run, spread evenly; all with --all-cases")
+    config.addinivalue_line("markers", "verify: a value of a parameter that is run with --all-cases only")
     settings.load_profile("all" if config.getoption("--all-cases") else "sample")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep n cases, spread evenly, of each test that is marked `sample(n)`."""
+    """Leave out what is marked `verify`; of the rest keep n cases, spread evenly, of each test marked `sample(n)`."""
     if config.getoption("--all-cases"):
         return
-    cases = {}
+    cases, left = {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
-        if marker := item.get_closest_marker("sample"):
+        if item not in left and (marker := item.get_closest_marker("sample")):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
-    left = {
+    left |= {
         item
         for count, every in cases.values()
         for i, item in enumerate(every)
