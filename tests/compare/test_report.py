@@ -157,6 +157,7 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
                 "has_inputs": True,
                 "is_of_parameters": False,
                 "is_beyond_inputs": False,
+                "without_gradient": "",
                 "hidden": [],
                 "beyond": None,
             },
