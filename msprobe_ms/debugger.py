@@ -21,12 +21,12 @@ from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, Roots, frozen_parameters, rank, size, weak_roots
 from msprobe.base.log import logger, once
+from msprobe.base.sections import AccCheckSettings
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
 from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
-from msprobe.precheck.training.watch import checks_of
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder, tool
@@ -121,7 +121,7 @@ class Debugger:
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
             debugger._budget = above._budget
-        debugger._watch = watch_of(settings) or checks_of(settings)
+        debugger._watch = _watch_of(settings)
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
@@ -514,6 +514,15 @@ class Debugger:
     @property
     def _run_root(self) -> Path:
         return (self._above or self)._settings.dump_path
+
+
+def _watch_of(settings: Settings) -> Watch | None:
+    """What a debugger watches for; the task that computes in float64 is imported only where it is chosen."""
+    if isinstance(settings.section, AccCheckSettings):
+        from msprobe.precheck.training.watch import Checks
+
+        return Checks.of(settings.section)
+    return watch_of(settings)
 
 
 def _all() -> Iterator[Debugger]:

@@ -117,6 +117,15 @@ def test_msprobe_alone_imports_no_framework_and_no_numpy(tmp_path):
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_a_debugger_brings_no_comparison_and_no_replay(tmp_path):
+    """Only task acc_check needs them; it imports them when it is chosen."""
+    code = "import sys, msprobe.debugger\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[1] for name in done.stdout.split() if name.startswith("msprobe.")}
+    assert "cell_dump" in loaded
+    assert not loaded & {"compare", "replay", "precheck", "report"}
+
+
 def test_help_costs_little_more_than_an_interpreter(tmp_path):
     command = Path(sysconfig.get_path("scripts")) / "msprobe"
     assert command.is_file()

@@ -18,7 +18,6 @@ from msprobe.base import names
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
-from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.precheck.check import Api, Checked, Direction, Skipped, judged_call
 from msprobe.precheck.judge import Status
@@ -40,20 +39,18 @@ _ABSENT = 3
 """Steps in which no gradients came for a call that waited for them; after so many it is taken to have none."""
 
 
-def checks_of(settings: Settings) -> "Checks | None":
-    """What a debugger of these settings checks; None with any other task. SettingsError without PyTorch."""
-    if not isinstance(settings.section, AccCheckSettings):
-        return None
-    if find_spec("torch") is None:
-        raise SettingsError(
-            'task: "acc_check" computes in float64 by PyTorch, which is not installed here; '
-            "run: pip install 'msprobe-ms[torch]' (the build for CPU is enough)"
-        )
-    return Checks(settings.section)
-
-
 class Checks(Watch):
     """What one debugger has checked, over all its steps."""
+
+    @classmethod
+    def of(cls, settings: AccCheckSettings) -> "Checks":
+        """What a debugger of these settings checks. SettingsError without PyTorch."""
+        if find_spec("torch") is None:
+            raise SettingsError(
+                'task: "acc_check" computes in float64 by PyTorch, which is not installed here; '
+                "run: pip install 'msprobe-ms[torch]' (the build for CPU is enough)"
+            )
+        return cls(settings)
 
     def __init__(self, settings: AccCheckSettings) -> None:
         self.settings = settings
