@@ -6,7 +6,6 @@ the training hold; the training waits for it, at most about `budget_ms` in each 
 """
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -28,8 +27,8 @@ from msprobe.precheck.wording import message, skipped_message
 from msprobe.replay.recorded import CannotReplay, RecordedCall
 from msprobe.replay.references import WHOLE
 from msprobe.store.stacks_and_construct import user_line
-from msprobe.store.watching.front import Array, Front, Opened, Source, Watch
-from msprobe.store.watching.held import Held, hole
+from msprobe.store.watching.front import Array, Opened, Source, Watch
+from msprobe.store.watching.held import Held, HoldingFront
 from msprobe.store.watching.manner import Manner, is_exchange
 from msprobe.store.writer import StepFolder
 
@@ -129,16 +128,13 @@ def _judged(directions: Sequence[Kept], framework: str, direction: str) -> Direc
         return Direction(direction, skipped=Skipped(err.outcome.cause, err.outcome.detail))
 
 
-class CheckFront(Front):
+class CheckFront(HoldingFront):
     """Checks the calls of a step whose turn it is, and writes those that are wrong."""
 
     def __init__(self, step: StepFolder, watch: Checks) -> None:
         super().__init__(step)
-        self.holder = self
         self._watch, self._turns = watch, watch.turns
         self._opened = Opened(step)
-        self._lock = threading.RLock()
-        self._held: dict[str, list[Held]] = {}
         self._manners: dict[str, Manner] = {}
         self._awaiting: dict[str, tuple[Kept, Key]] = {}
         """By the name of the backward call: the forward."""
@@ -147,8 +143,6 @@ class CheckFront(Front):
         self._results: dict[str, list[Direction]] = {}
         self._lines: dict[str, str] = {}
         self._written: set[str] = set()
-        self._frames: list[tuple[str, ...]] = []
-        self._numbers: dict[tuple[str, ...], int] = {}
         self._is_seen = False
 
     # ---- what describers pass on -----------------------------------------------------------------------------------
@@ -156,19 +150,10 @@ class CheckFront(Front):
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
         """Hold a tensor until its call ends; returns what stands for its record."""
         with self._lock:
-            held = self._held.setdefault(call, [])
             one = Held(source, tensor, part)
             if part[:6] != "output" and self._is_worth_a_copy(call, one):
                 one = self._timed(lambda: copied(one)) or one
-            held.append(one)
-            return hole(len(held) - 1)
-
-    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """Hold an array, which nobody changes."""
-        with self._lock:
-            held = self._held.setdefault(call, [])
-            held.append(Held(source, array, part, kind, dtype))
-            return hole(len(held) - 1)
+            return self._keep(call, one)
 
     def _is_worth_a_copy(self, call: str, one: Held) -> bool:
         """Whether the call may change the tensor, and may be checked."""
@@ -197,18 +182,11 @@ class CheckFront(Front):
         finally:
             self._spent += perf_counter() - begin
 
-    def abandon(self, name: str) -> None:
-        self._held.pop(name, None)
-
     # ---- what the writer would receive -----------------------------------------------------------------------------
 
     def stack(self, frames: Sequence[str]) -> int:
         with self._lock:
-            key = tuple(frames)
-            number = self._numbers.setdefault(key, len(self._frames))
-            if number == len(self._frames):
-                self._frames.append(key)
-            return number
+            return self._opened.number(frames)
 
     def tensor(self, data_name: str, array: Array) -> str:
         return self._opened.writer.tensor(data_name, array)
@@ -318,14 +296,14 @@ class CheckFront(Front):
         return self._step.folder.parent.name
 
     def _line(self, stack: int | None) -> str:
-        line = user_line(self._frames[stack]) if stack is not None else None
+        line = user_line(self._opened.frames(stack)) if stack is not None else None
         return f"{line.file}:{line.number}" if line else ""
 
     def _write(self, call: Kept) -> None:
         if call.name in self._written:
             return
         self._written.add(call.name)
-        stack = None if call.stack is None else self._opened.stack(call.stack, self._frames[call.stack])
+        stack = self._opened.stack(call.stack)
         self._opened.writer.call(call.name, call.parent, stack, call.as_text())
 
     def _flush(self) -> None:

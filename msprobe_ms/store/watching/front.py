@@ -96,11 +96,16 @@ class Watch(ABC):
 
 
 class Opened:
-    """A writer that is opened when something is written for the first time: steps that show nothing leave no folder."""
+    """A writer that is opened when something is written for the first time: steps that show nothing leave no folder.
+
+    Stacks have numbers of their own until then.
+    """
 
     def __init__(self, step: StepFolder) -> None:
         self._step = step
         self._writer: Writer | None = None
+        self._frames: list[tuple[str, ...]] = []
+        self._numbers: dict[tuple[str, ...], int] = {}
         self._stacks: dict[int, int] = {}
 
     @property
@@ -115,8 +120,20 @@ class Opened:
         """Whether anything was written."""
         return self._writer is not None
 
-    def stack(self, number: int, frames: Sequence[str]) -> int:
-        """The writer's number of a stack that is numbered otherwise here."""
-        if number not in self._stacks:
-            self._stacks[number] = self.writer.stack(frames)
-        return self._stacks[number]
+    def number(self, frames: Sequence[str]) -> int:
+        """The number of a stack here."""
+        key = tuple(frames)
+        number = self._numbers.setdefault(key, len(self._frames))
+        if number == len(self._frames):
+            self._frames.append(key)
+        return number
+
+    def frames(self, number: int) -> tuple[str, ...]:
+        """The stack with a number here."""
+        return self._frames[number]
+
+    def stack(self, number: int | None) -> int | None:
+        """The writer's number of a stack with a number here."""
+        if number is not None and number not in self._stacks:
+            self._stacks[number] = self.writer.stack(self._frames[number])
+        return None if number is None else self._stacks[number]

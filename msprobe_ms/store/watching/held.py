@@ -1,13 +1,15 @@
 """A value of a running call that is held, undescribed, until it is known whether the call is written."""
 
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from msprobe.base.finite import is_finite
 from msprobe.store.describe import beginning, statistics
+from msprobe.store.writer import StepFolder
 
-from .front import Array, Source
+from .front import Array, Front, Source
 
 _HOLE = re.compile(r'\{"held":([0-9]+)\b')
 
@@ -68,3 +70,30 @@ class Held:
     def measured(self) -> str:
         """The record with statistics, and without the tensor."""
         return f"{self.bare()[:-1]},{statistics(self.array)}}}"
+
+
+class HoldingFront(Front):
+    """A front to which describers pass the values of a call on; they are held until the call ends.
+
+    A subclass has `hold(source, tensor, call, part)`, which gives what stands for the record of a tensor.
+    """
+
+    def __init__(self, step: StepFolder) -> None:
+        super().__init__(step)
+        self.holder = self
+        self._lock = threading.RLock()
+        self._held: dict[str, list[Held]] = {}
+
+    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        """Hold an array, which nobody changes."""
+        return self._keep(call, Held(source, array, part, kind, dtype))
+
+    def _keep(self, call: str, one: Held) -> str:
+        """Hold a value; returns what stands for its record."""
+        with self._lock:
+            held = self._held.setdefault(call, [])
+            held.append(one)
+            return hole(len(held) - 1)
+
+    def abandon(self, name: str) -> None:
+        self._held.pop(name, None)

@@ -49,8 +49,6 @@ class LastCalls(Front):
         self._lock = threading.RLock()
         self._last: deque[Kept] = deque(maxlen=calls)
         self._files: dict[str, Slot] = {}
-        self._frames: list[Sequence[str]] = []
-        self._numbers: dict[tuple[str, ...], int] = {}
         self._stacks: dict[str, int] = {}
         self._notes: deque[tuple[str, str, str]] = deque(maxlen=_NOTES)
         self._findings: list[Finding] = []
@@ -69,11 +67,7 @@ class LastCalls(Front):
 
     def stack(self, frames: Sequence[str]) -> int:
         with self._lock:
-            key = tuple(frames)
-            number = self._numbers.setdefault(key, len(self._frames))
-            if number == len(self._frames):
-                self._frames.append(key)
-            return number
+            return self._opened.number(frames)
 
     def tensor(self, data_name: str, array: Array) -> str:
         with self._lock:
@@ -129,13 +123,12 @@ class LastCalls(Front):
         for name, part, cause in self._notes:
             if name == kept.name:
                 writer.missing(name, part, cause)
-        stack = None if kept.stack is None else self._opened.stack(kept.stack, self._frames[kept.stack])
-        writer.call(kept.name, kept.parent, stack, entry)
+        writer.call(kept.name, kept.parent, self._opened.stack(kept.stack), entry)
 
     def _line(self, name: str) -> tuple[str, int | None]:
         """The user's line of a call; of a backward call that of its forward."""
         number = self._stacks.get(name, self._stacks.get(counterpart(name, "forward"), -1))
-        line = user_line(self._frames[number]) if number >= 0 else None
+        line = user_line(self._opened.frames(number)) if number >= 0 else None
         return (line.file, line.number) if line else ("", None)
 
 

@@ -8,7 +8,6 @@ the arguments of collectives, which are written into.
 Collectives are always written, without values where all is finite: by them `msprobe overflow_check` orders the ranks.
 """
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -21,8 +20,8 @@ from msprobe.store.writer import StepFolder
 
 from .content import Content, content_of, content_of_numbers, judged
 from .findings import Finding, Kind
-from .front import Array, Front, Source, Watch
-from .held import Held, filled, hole
+from .front import Array, Source, Watch
+from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
 from .wording import sentence
 
@@ -47,16 +46,13 @@ class Overflows(Watch):
         self.is_over = 0 < self._most <= self._count
 
 
-class OverflowFront(Front):
+class OverflowFront(HoldingFront):
     """Writes the names of all calls, and the entries of those that overflow."""
 
     def __init__(self, step: StepFolder, watch: Overflows) -> None:
         super().__init__(step)
-        self.holder = self
         self._watch = watch
         self._writer = step.writer()
-        self._lock = threading.RLock()
-        self._held: dict[str, list[Held]] = {}
         self._manners: dict[str, Manner] = {}
         # At level L0 the functions that work in place are not seen, and what was finite need not be any more.
         self._trusts = step.settings.level != "L0"
@@ -74,7 +70,6 @@ class OverflowFront(Front):
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
         """Hold a tensor of a call; returns what stands for its record."""
         with self._lock:
-            held = self._held.setdefault(call, [])
             one = Held(source, tensor, part)
             if part[:6] != "output":
                 manner = self._manner(call)
@@ -85,15 +80,7 @@ class OverflowFront(Front):
                     if not one.was_finite and manner.is_backward:
                         self._has_bad_gradient = True
                         self._cells_with_bad_gradient.add(parse(call).stem)
-            held.append(one)
-            return hole(len(held) - 1)
-
-    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """Hold an array, which nobody changes."""
-        with self._lock:
-            held = self._held.setdefault(call, [])
-            held.append(Held(source, array, part, kind, dtype))
-            return hole(len(held) - 1)
+            return self._keep(call, one)
 
     def _copied(self, source: Source, tensor: Any, call: str, part: str) -> Held:
         try:
@@ -110,9 +97,6 @@ class OverflowFront(Front):
         if found is None:
             found = self._manners[key] = Manner(call)
         return found
-
-    def abandon(self, name: str) -> None:
-        self._held.pop(name, None)
 
     # ---- what the writer would receive -----------------------------------------------------------------------------
 
