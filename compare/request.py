@@ -83,20 +83,25 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     return read_noise(path.absolute())
 
 
-def read_compare_json(file: Path) -> Request:
-    """What msprobe 8.1's compare.json asks for; UsageError, with what to write instead, where it cannot be meant.
-
-    A relative path counts from where the command runs, as in 8.1, else from beside the file.
-    """
+def object_of(file: Path, members: str) -> dict[str, Any]:
+    """The object in a compare.json; UsageError, with the members that belong there, where it holds none."""
     try:
         contents: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
     except OSError as err:
         raise UsageError(f"{file}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"{file}: is no JSON ({err}); write an object with npu_path and bench_path") from err
+        raise UsageError(f"{file}: is no JSON ({err}); write an object with {members}") from err
     if not isinstance(contents, dict):
-        raise UsageError(f"{file}: must hold a JSON object with npu_path and bench_path")
-    return sides_of(contents, str(file), file.parent)
+        raise UsageError(f"{file}: must hold a JSON object with {members}")
+    return contents
+
+
+def read_compare_json(file: Path) -> Request:
+    """What msprobe 8.1's compare.json asks for; UsageError, with what to write instead, where it cannot be meant.
+
+    A relative path counts from where the command runs, as in 8.1, else from beside the file.
+    """
+    return sides_of(object_of(file, "npu_path and bench_path"), str(file), file.parent)
 
 
 def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None) -> Request:

@@ -8,13 +8,13 @@ command was wrong or a dump cannot be drawn.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.files import user_path
 from msprobe.base.log import visible
+from msprobe.compare.request import object_of
 from msprobe.mapping.user_files import user_mapping
 
 from .verb import add_common
@@ -54,14 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sides(file: Path) -> tuple[Path, Path | None]:
     """The two paths of a compare.json; a relative one counts from where the command runs, else from beside the file."""
-    try:
-        contents: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
-    except OSError as err:
-        raise UsageError(f"{file}: cannot be read ({err.strerror or err}); check the path") from err
-    except (ValueError, RecursionError) as err:
-        raise UsageError(f"{file}: is no JSON ({err}); write an object with npu_path, and bench_path for two") from err
-    if not isinstance(contents, dict):
-        raise UsageError(f"{file}: must hold a JSON object with npu_path, and bench_path for two")
+    contents = object_of(file, "npu_path, and bench_path for two")
     target = _path(file, contents, "npu_path")
     if target is None:
         raise UsageError(f"{file}: npu_path is missing; write the folder of the dump that is to be drawn")
