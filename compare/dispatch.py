@@ -26,8 +26,8 @@ from .rl.stages import ITSELF, is_root, root_of
 
 
 def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult | FlowResult | Stepwise:
-    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. Of dumps it is told,
-    as loud as that, what is compared and written.
+    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. `loud` is the level
+    at which the log says what of dumps is compared and written.
 
     UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
     counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
