@@ -42,6 +42,8 @@ BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base
 PARTED := gather monitor perturb precheck replay
 SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/mindtorch $(addprefix tests/,$(PARTED)) tests/conftest.py, \
     $(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py $(patsubst %,tests/%/test_*.py,$(PARTED)))) $(BOTH)
+# What runs in both pipelines of MindSpore, of which a process can have one.
+PIPELINE := $(shell grep -rl --include='test_*.py' pytest.mark.pipeline tests)
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
 # for the files with the fewest tests, which would come last, take longest. Threads that wait sleep: OpenMP's would keep
 # the cores busy, which the other processes need.
@@ -65,6 +67,8 @@ test: bare smoke mindtorch suite
 suite: $(TOOLS) $(TORCH) install
 	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@$(PYTEST) $(SUITE)
+	@echo "== tests of the asynchronous pipeline on MindSpore $(MINDSPORE), Python $(VERSION)"
+	@$(PYTEST) --asynchronous $(PIPELINE)
 
 mindtorch: $(TOOLS) $(TORCH) $(LAYER) install
 	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"

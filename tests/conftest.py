@@ -37,31 +37,51 @@ def pytest_addoption(parser):
     parser.addoption(
         "--all-cases", action="store_true", help="also the cases and searches that are left to `make verify`"
     )
+    parser.addoption(
+        "--asynchronous",
+        action="store_true",
+        help="only what is marked `pipeline`, in MindSpore's asynchronous pipeline",
+    )
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sample(n): n of the test's cases are run, spread evenly; all with --all-cases")
     config.addinivalue_line("markers", "verify: a value of a parameter that is run with --all-cases only")
+    config.addinivalue_line("markers", "pipeline: a test that --asynchronous runs too, in MindSpore's other pipeline")
     settings.load_profile("all" if config.getoption("--all-cases") else "sample")
 
 
 def pytest_collection_modifyitems(config, items):
     """Leave out what is marked `verify`; of the rest keep n cases, spread evenly, of each test marked `sample(n)`."""
-    if config.getoption("--all-cases"):
-        return
+    left = set()
+    if config.getoption("--asynchronous"):
+        left = {item for item in items if not item.get_closest_marker("pipeline")}
+    if not config.getoption("--all-cases"):
+        left |= not_sampled(items)
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
+
+
+def not_sampled(items):
+    """Of the tests, those that only `make verify` runs."""
     cases, left = {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
         if item not in left and (marker := item.get_closest_marker("sample")):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
-    left |= {
+    return left | {
         item
         for count, every in cases.values()
         for i, item in enumerate(every)
         if i * count // len(every) == (i - 1) * count // len(every)
     }
-    if left:
-        config.hook.pytest_deselected(items=[item for item in items if item in left])
-        items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish(session):
+    """Choose the pipeline of MindSpore: the first operator that a process runs fixes it for all that follow."""
+    if (ms := sys.modules.get("mindspore")) is not None:
+        ms.set_context(pynative_synchronize=not session.config.getoption("--asynchronous"))
+        ms.ops.ones(1, ms.float32).asnumpy()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -152,7 +152,7 @@ FAULTS = [
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
     """Folder of a collected training, made once for each net, fault, level and task."""
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     made = {}
 
     def dump(net, fault, level, task, copy=0):

@@ -21,12 +21,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 @pytest.fixture(autouse=True)
 def _pynative(monkeypatch):
-    synchronous = ms.get_context("pynative_synchronize")
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=False)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     monkeypatch.setattr(SingleSave, "_only", None)
     monkeypatch.setattr(log, "_logged", set())
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=synchronous)
 
 
 @pytest.fixture
@@ -122,6 +119,7 @@ def test_what_changes_afterwards_was_saved_as_it_was(root):
     assert np.array_equal(saved(root, "w", 1)[1], [7, 7])
 
 
+@pytest.mark.pipeline
 def test_an_error_of_the_training_comes_out_and_is_not_taken_for_ours(root, logged):
     """The failing operation is queued; the first look at any tensor raises, here the look of SingleSave."""
     x = Tensor(np.arange(4, dtype=np.float32)) * 2

@@ -11,7 +11,7 @@ import pytest
 def train(bench):
     import train
 
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     return train
 
 

@@ -17,19 +17,13 @@ pytest.register_assert_rewrite("shown_tensors")
 
 
 @pytest.fixture(autouse=True)
-def _synchronous():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+def _pynative():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 @pytest.fixture
 def debugger_class():
     return PrecisionDebugger
-
-
-@pytest.fixture(params=[True, False], ids=["synchronous", "asynchronous"])
-def pipeline(request, _synchronous):
-    """Both manners of the framework to run what it is told: at once, and behind the caller's back."""
-    ms.set_context(pynative_synchronize=request.param)
 
 
 @pytest.fixture

@@ -121,7 +121,8 @@ def test_what_is_written_can_be_checked_and_reproduced_by_the_commands(wrong, ch
     assert main(["repro", "Mint.sin.0.forward", "-api_info", file, "-o", str(tmp_path / "script")]) == 0
 
 
-def test_nothing_is_written_where_nothing_is_wrong_and_the_training_is_the_same(checking, pipeline, collecting):
+@pytest.mark.pipeline
+def test_nothing_is_written_where_nothing_is_wrong_and_the_training_is_the_same(checking, collecting):
     bare = train(collecting(task="structure"), steps=3)
     debugger = checking("mix", **PLENTY)
     found = train(debugger, steps=3)

@@ -22,11 +22,10 @@ VIEWS = {
 DTYPES = [ms.float32, ms.float16, ms.float64, ms.int8, ms.int64, ms.uint8, ms.bool_, ms.bfloat16, ms.complex64]
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
+@pytest.mark.pipeline
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("view", VIEWS)
-def test_elements_are_those_of_the_tensor(view, dtype, synchronous):
-    ms.set_context(pynative_synchronize=synchronous)
+def test_elements_are_those_of_the_tensor(view, dtype):
     of_tensor, of_array = VIEWS[view]
     kept = Tensor(BASE, dtype)
     array = tensor.array_of(of_tensor(kept))

@@ -2,10 +2,20 @@
 
 import numpy as np
 import pytest
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Parameter, Tensor, mint, nn, ops
 from shown_tensors import RANDOM, check
 
-pytestmark = pytest.mark.usefixtures("pipeline")
+pytestmark = pytest.mark.pipeline
+
+
+def test_the_pipeline_is_the_one_that_was_asked_for(request):
+    """Else half of these tests show nothing: an error that the shapes show surfaces at the call, or when one looks."""
+    surfaced = "at the call"
+    with pytest.raises(RuntimeError, match="shape"):  # noqa: PT012  # which of both raises is the question
+        product = mint.matmul(Tensor(np.ones((3, 4), np.float32)), Tensor(np.ones((7, 7), np.float32)))
+        surfaced = "later"
+        product.asnumpy()
+    assert surfaced == ("later" if request.config.getoption("--asynchronous") else "at the call")
 
 
 def test_an_array_that_numpy_changed_is_read_as_it_is_at_the_call(collecting, dumped):

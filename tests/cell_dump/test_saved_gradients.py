@@ -28,9 +28,8 @@ class Net(nn.Cell):
         return h * h + h + ops.exp(h)
 
 
-@pytest.mark.parametrize("synchronize", [True, False])
-def test_a_gradient_is_the_sum_over_all_users(running, synchronize):
-    ms.set_context(pynative_synchronize=synchronize)
+@pytest.mark.pipeline
+def test_a_gradient_is_the_sum_over_all_users(running):
     run = running("tensor")
     net = Net(run.save)
     ms.value_and_grad(net, None, net.trainable_params())(Tensor(GRID))
@@ -152,10 +151,8 @@ def test_a_backward_behind_the_step_finds_nobody(running):
     assert run.data()["y_grad.0.debug"] is None
 
 
-@pytest.mark.parametrize("synchronize", [True, False])
-def test_saving_changes_no_bit_of_the_training(running, synchronize):
-    ms.set_context(pynative_synchronize=synchronize)
-
+@pytest.mark.pipeline
+def test_saving_changes_no_bit_of_the_training(running):
     def train(save):
         net = Net(save)
         optimizer = nn.Adam(net.trainable_params(), learning_rate=0.01)

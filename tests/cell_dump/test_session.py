@@ -321,8 +321,8 @@ def test_an_l1_scope_runs_from_one_call_to_another_across_backward(tmp_path, dum
     assert list(dumped(debugger).data) == expected
 
 
-def test_the_trainings_own_error_reaches_it_in_the_asynchronous_pipeline(collecting):
-    ms.set_context(pynative_synchronize=False)
+@pytest.mark.pipeline
+def test_the_trainings_own_error_reaches_it(collecting):
     debugger = collecting(level="L1")
     debugger.start()
     with pytest.raises((RuntimeError, IndexError)):

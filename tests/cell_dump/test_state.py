@@ -70,14 +70,13 @@ def amp(level):
 
 SETTINGS = {
     **{name: (manner, Net) for name, manner in PYTHON_SETTINGS.items()},
-    "launched at once": (lambda: context("pynative_synchronize", True), Net),
-    "launched behind": (lambda: context("pynative_synchronize", False), Net),
     "deterministic": (lambda: context("deterministic", "ON"), Net),
     "amp O2": (contextlib.nullcontext, amp("O2")),
     "amp auto": (contextlib.nullcontext, amp("auto")),
 }
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_of_the_user_change_neither_the_dump_nor_by_it(name, collecting, dumped):
     """Under each setting the dump holds everything, the gradients have the same bits, and no state is another."""

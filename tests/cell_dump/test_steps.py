@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
@@ -277,10 +276,9 @@ def test_an_exception_that_ends_the_step_leaves_the_next_one_whole(collecting, d
     assert dumped(debugger).data["Cell.fails.Fails.forward.0"]["missing"] == ["output"]
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
-def test_a_call_that_fails_is_recorded_also_where_its_error_comes_later(synchronous, collecting, dumped):
+@pytest.mark.pipeline
+def test_a_call_that_fails_is_recorded_also_where_its_error_comes_later(collecting, dumped):
     """This kernel is not there on a CPU; in the asynchronous pipeline that is found out behind the call."""
-    ms.set_context(pynative_synchronize=synchronous)
     net = nn.SequentialCell(mint.nn.BatchNorm2d(2))
     debugger = collecting(level="mix")
     debugger.start(net)

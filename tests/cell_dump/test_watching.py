@@ -102,8 +102,9 @@ def findings(dump):
     return json.loads((dump.folder / "findings.json").read_text())
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize(("fault", "level", "name"), FAULTS, ids=[f"{n}-{level}" for _, level, n in FAULTS])
-def test_the_first_call_that_overflows_is_all_that_is_written(fault, level, name, pipeline, configured, dumped, caplog):
+def test_the_first_call_that_overflows_is_all_that_is_written(fault, level, name, configured, dumped, caplog):
     debugger = configured("overflow_check", level)
     train(debugger, layers(fault), steps=2)
     dump = dumped(debugger)
@@ -220,7 +221,8 @@ def test_cells_inside_of_compiled_code_overflow_too(configured, dumped):
 # ---- triggers
 
 
-def test_a_trigger_writes_the_call_and_those_before_it(pipeline, configured, dumped):
+@pytest.mark.pipeline
+def test_a_trigger_writes_the_call_and_those_before_it(configured, dumped):
     debugger, net = configured("statistics", trigger={"on": ["nan"], "calls": 2}), layers(log)
     full = configured("statistics", tensor_list=["Mint"])
     for each in (debugger, full):
@@ -250,8 +252,9 @@ def test_a_trigger_holds_tensors_as_they_were(configured, dumped):
 # ---- exceptions
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
-def test_an_exception_leaves_what_there_was_and_passes_unchanged(level, pipeline, configured, dumped):
+def test_an_exception_leaves_what_there_was_and_passes_unchanged(level, configured, dumped, request):
     debugger, net = configured("exception_dump", level, calls=2), layers(broken)
     with pytest.raises(Exception) as without:  # noqa: PT011  # whatever the framework raises
         net(Tensor(X)).asnumpy()
@@ -266,7 +269,9 @@ def test_an_exception_leaves_what_there_was_and_passes_unchanged(level, pipeline
     assert finding["call"] == (cell if level == "L0" else call)
     assert finding.get("running", []) == ([cell] if level == "mix" else [])
     assert finding["written"] == dump.names[:2]
-    assert f'File "{__file__}", line {broken.__code__.co_firstlineno + 1}, in broken' in finding["traceback"]
+    surfaces_later = level == "L0" and request.config.getoption("--asynchronous")  # nothing waits for the function
+    place = f'File "{__file__}", line {broken.__code__.co_firstlineno + 1}, in broken'
+    assert (place in finding["traceback"]) is not surfaces_later
     assert "msprobe" not in finding["traceback"]
     inputs = [np.load(dump.folder / "dump_tensor_data" / f"{dump.names[-1]}.input.0.npy")]
     assert inputs[0].shape == (3, 4)

@@ -102,7 +102,7 @@ def train(by_name=True):
 
 @pytest.fixture(autouse=True)
 def _pynative():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=False)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def files(root, part=""):

@@ -18,7 +18,7 @@ STEPS = 4
 
 @pytest.fixture(autouse=True)
 def _pynative():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def gradients(seed):

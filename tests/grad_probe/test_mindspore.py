@@ -15,7 +15,7 @@ FRAMEWORK = "mindspore"
 
 @pytest.fixture(autouse=True)
 def _synchronous():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 @pytest.fixture(params=["pynative", "jit"])

@@ -314,7 +314,7 @@ def test_values_are_bit_equal_between_the_modes(saved, tmp_path):
     assert len(results[0]) == 2 * 7
 
 
+@pytest.mark.pipeline
 def test_an_error_of_the_training_reaches_it(saved):
-    ms.set_context(pynative_synchronize=False)
     with pytest.raises((RuntimeError, IndexError)):
         save(str(saved.folder), "x", ops.gather(X, Tensor([0, 9]), 0))

@@ -290,7 +290,7 @@ class Core(nn.Cell):
 
 @pytest.mark.parametrize("where", ["host", "device"])
 def test_all_of_it_with_mindspore(where, configured, written, monkeypatch):
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     if where == "device":
         monkeypatch.setattr(mindspore_backend, "DEVICES", ("CPU",))
     net = Mixed()

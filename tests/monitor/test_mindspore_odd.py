@@ -16,7 +16,7 @@ X = np.array([[1, -2, 3]], np.float32)
 
 @pytest.fixture(autouse=True)
 def _pynative():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def array(shape, seed):
@@ -328,11 +328,8 @@ def test_a_forward_that_fails_leaves_nothing_behind(configured, written):
     assert holds(last[-1], 4 * X)
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
-def test_a_debugger_that_collects_at_the_same_time_sees_nothing_of_the_monitor(synchronous, configured, tmp_path):
-
-    ms.set_context(pynative_synchronize=synchronous)
-
+@pytest.mark.pipeline
+def test_a_debugger_that_collects_at_the_same_time_sees_nothing_of_the_monitor(configured, tmp_path):
     def run(name, monitors):
         net = Tied()
         optimizer = nn.Adam(net.trainable_params(), 1e-2)

@@ -19,15 +19,9 @@ FRAMEWORK = "mindspore"
 
 @pytest.fixture(autouse=True)
 def _pynative():
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     yield
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
-
-
-@pytest.fixture(params=[True, False], ids=["synchronous", "asynchronous"])
-def pipeline(request):
-    """Both manners of the framework to run what it is told: at once, and behind the caller's back."""
-    ms.set_context(pynative_synchronize=request.param)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def tensor(values, dtype=np.float32):
@@ -113,8 +107,9 @@ def in_place():
     return [each.asnumpy().tolist() for each in (x, kept, mean, variance)]
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("stage", ["forward", "backward"])
-def test_a_function_in_place_is_applied_once(stage, perturb, pipeline):
+def test_a_function_in_place_is_applied_once(stage, perturb):
     plain = in_place()
     with perturb("bit_noise", stage=stage) as run:
         found = in_place()
@@ -168,7 +163,8 @@ def test_bfloat16_is_skipped_by_bit_noise_and_copied_by_others(perturb):
     assert noisy.rows["Tensor.__mul__.0", None].dtype == "BFloat16"
 
 
-def test_an_error_of_the_training_passes(perturb, pipeline):
+@pytest.mark.pipeline
+def test_an_error_of_the_training_passes(perturb):
     with perturb("bit_noise", "mindspore.ops.matmul") as run, pytest.raises((ValueError, RuntimeError)):
         ops.matmul(tensor([[1.0, 2.0]]), tensor([[1.0, 2.0]])).asnumpy()
     with run:
@@ -288,7 +284,8 @@ def test_dropout_draws_the_same_numbers(perturb):
     assert train(perturb("bit_noise")) == plain
 
 
-def test_a_fix_gives_the_result_of_float32_in_the_dtype_of_the_training(perturb, pipeline):
+@pytest.mark.pipeline
+def test_a_fix_gives_the_result_of_float32_in_the_dtype_of_the_training(perturb):
     x = tensor([0.3] * 4, np.float16)
     wide = x.asnumpy().astype(np.float32)
 

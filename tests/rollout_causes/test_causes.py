@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import yaml
 from forms import FORMS, in_another_order, request_of
-from model import in_step
 from plants import PLANTS, World, clean_pairs
 
 from msprobe.compare.rollout.entry import compare_rollout
@@ -44,8 +43,7 @@ class Rollouts:
 def rollouts(request):
     with np.load(HERE / "weights.npz") as file:
         weights = dict(file)
-    with in_step():
-        yield Rollouts(World(weights, request.param))
+    return Rollouts(World(weights, request.param))
 
 
 @pytest.mark.parametrize("name", [*LAYOUTS, "recorded before temperature"])

@@ -44,5 +44,5 @@ class Twins:
 @pytest.fixture(scope="session")
 def twins(made_once):
     """Makes dumps of twins."""
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     return Twins(made_once)
