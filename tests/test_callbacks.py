@@ -9,6 +9,7 @@ import mindspore as ms
 import pytest
 from mindspore import Tensor, _c_expression, nn, ops
 from mindspore.train import Callback, Model
+from preloaded import python
 
 from msprobe.base.errors import UsageError
 from msprobe.callbacks import MsprobeInitStep, MsprobeStep
@@ -242,7 +243,7 @@ def test_the_framework_has_the_switch_that_kernel_dumps_need():
 
 def test_the_page_shows_what_its_examples_collect(tmp_path, blocks):
     code = "\n".join(blocks("en/how-to/collecting/callbacks.md", "python"))
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    subprocess.run([python("mindspore"), "-c", code], cwd=tmp_path, check=True)
     assert steps(tmp_path / "dump") == [0, 2]
     assert steps(tmp_path / "resumed") == [6, 7, 8]
     names = list(data_of(tmp_path / "dump", 0))

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
@@ -46,7 +46,7 @@ FAULTS = {
 
 
 def collect(config, dump, fault):
-    command = [sys.executable, "-c", TRAIN, str(DEMO), str(config), str(dump), fault]
+    command = [python("mindspore"), "-c", TRAIN, str(DEMO), str(config), str(dump), fault]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

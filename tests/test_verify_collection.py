@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.base.errors import UsageError
 from msprobe.verify_collection import Moment, Trace, first_difference, judged, verify_collection
@@ -64,7 +65,7 @@ def verify(tmp_path):
 
     def run(*words, here="pass", old="", new="", printed=""):
         (tmp_path / "train.py").write_text(TRAINING.replace("HERE", here).replace(old, new))
-        command = [sys.executable, "-m", "msprobe", "verify-collection", *words]
+        command = [python("mindspore"), "-m", "msprobe", "verify-collection", *words]
         (tmp_path / "input").write_text(printed)
         with open(tmp_path / "input") as file:
             done = subprocess.run(command, cwd=tmp_path, stdin=file, capture_output=True, text=True, check=False)
@@ -168,7 +169,7 @@ def test_a_wrong_command_is_refused(words, part, verify):
 
 def test_in_an_inert_run_the_debugger_does_nothing(tmp_path):
     (tmp_path / "train.py").write_text(TRAINING.replace("HERE", "assert not is_collecting()").replace("L1", "no level"))
-    command = [sys.executable, "-m", "msprobe.observed_run", "trace", "inert", "0", "train.py"]
+    command = [python("mindspore"), "-m", "msprobe.observed_run", "trace", "inert", "0", "train.py"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     assert sorted(os.listdir(tmp_path)) == ["said", "trace", "train.py"]
     moments = (tmp_path / "trace").read_text().splitlines()
@@ -222,7 +223,9 @@ assert debugger.service.config.dump_path.endswith("elsewhere")
 
 
 def test_the_inert_debugger_has_the_whole_public_surface(tmp_path):
-    done = subprocess.run([sys.executable, "-c", SURFACE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python("mindspore"), "-c", SURFACE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert os.listdir(tmp_path) == ["trace"]
 
@@ -257,7 +260,7 @@ def test_the_inert_debugger_has_the_whole_public_surface(tmp_path):
 def test_trainings_that_ask_more_of_the_debugger_are_verified(loop, verify, tmp_path):
     head = TRAINING.partition("for step in range(3):")[0]
     (tmp_path / "train.py").write_text(head + "for step in range(3):" + loop)
-    command = [sys.executable, "-m", "msprobe", "verify-collection", "train.py"]
+    command = [python("mindspore"), "-m", "msprobe", "verify-collection", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("equal: 2 parameters and the random generators"), done.stdout + done.stderr[-3000:]
     assert done.stdout.endswith("at every step of 3\n")

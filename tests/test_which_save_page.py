@@ -4,12 +4,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 pytest.importorskip("mindspore", reason="the programs of the page train with it")
 
@@ -31,7 +31,7 @@ PROGRAMS = sections("en/how-to/collecting/which-save.md")
 
 def run(command, folder):
     # `msprobe` of a reader's environment is ours
-    path = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(python("mindspore").parent), sysconfig.get_path("scripts"), os.environ["PATH"]])
     return subprocess.run(
         command,
         cwd=folder,
@@ -87,7 +87,9 @@ def test_each_program_runs_and_leaves_what_the_page_says(heading, tmp_path):
     for language, text in PROGRAMS[heading]:
         if language:
             (tmp_path / "train.py").write_text(text)  # the graph compiler reads the source
-            command = [sys.executable, "train.py"] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
+            command = (
+                [python("mindspore"), "train.py"] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
+            )
             ended = run(command, tmp_path)
             assert ended.returncode == 0, ended.stdout[-1000:] + ended.stderr[-3000:]
     ((_, listed),) = [block for block in PROGRAMS[heading] if not block[0]]

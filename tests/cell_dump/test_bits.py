@@ -19,11 +19,19 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 TRAINING = Path(__file__).parents[1] / "training"
 sys.path.append(str(TRAINING))  # the files there stand beside each other, as train.py needs them
 bits, calls, grid = (importlib.import_module(name) for name in ("bits", "calls", "grid"))
 STEPS = 10  # goes beyond Dropout's sixth launch, from which on it would draw other numbers on several threads
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _mindspore_is_imported():
+    bits.PYTHON = python("mindspore")
+    yield
+    bits.PYTHON = sys.executable
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +108,7 @@ def test_what_is_run_here_covers_the_grid():
 def test_a_full_disk_changes_nothing_but_the_dump(tmp_path):
     """No file may grow beyond 12 kB: every step's journal is refused half-way, and the training does not feel it."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, "branching", "--steps", str(STEPS), "--collect", str(tmp_path)],
+        [python("mindspore"), "-c", FULL_DISK, "branching", "--steps", str(STEPS), "--collect", str(tmp_path)],
         cwd=TRAINING,
         capture_output=True,
         text=True,

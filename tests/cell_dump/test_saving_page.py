@@ -2,9 +2,9 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
+from preloaded import python
 
 
 def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
@@ -12,7 +12,7 @@ def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
         blocks("en/how-to/collecting/saving.md", "python")[0],
         blocks("en/how-to/collecting/saving.md", "json"),
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    subprocess.run([python("mindspore"), "-c", code], cwd=tmp_path, check=True)
     for step in (0, 1):
         dump = json.loads((tmp_path / "saved" / f"step{step}" / "rank" / "debug.json").read_text())
         assert dump["data"] == json.loads(shown)

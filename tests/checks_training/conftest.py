@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.checks.dumps import dumps_of
 from msprobe.checks.nonfinite.search import search
@@ -42,7 +43,7 @@ def with_mindspore(made_once, msrun):
             folder.mkdir()
             script = HERE / "planted_mindspore.py"
             if ranks == 1:
-                subprocess.run([sys.executable, script, folder], check=True, capture_output=True, timeout=300)
+                subprocess.run([python("mindspore"), script, folder], check=True, capture_output=True, timeout=300)
             else:
                 msrun(script, folder, folder=folder, count=ranks)
 

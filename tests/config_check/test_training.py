@@ -3,23 +3,28 @@
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
 SCRIPT = Path(__file__).parents[1] / "training" / "packed.py"
 FRAMEWORKS = ("mindspore", "pytorch")
+MODULES = {"mindspore": "mindspore", "pytorch": "torch"}
 
 
 def train(framework, folder, how, code=0, **environment):
     (folder / "train.sh").write_text("msrun --worker_num=2 packed.py --lr 0.1\n")
     variables = {**os.environ, "GLOG_v": "3", "SOME_PASSWORD": "swordfish", **environment}
     done = subprocess.run(
-        [sys.executable, SCRIPT, framework, folder, how], capture_output=True, text=True, env=variables, check=False
+        [python(MODULES[framework]), SCRIPT, framework, folder, how],
+        capture_output=True,
+        text=True,
+        env=variables,
+        check=False,
     )
     assert done.returncode == code, done.stderr[-3000:]
     return done.stderr
@@ -141,7 +146,9 @@ def test_a_model_of_graph_mode_is_seen_where_python_calls_it(tmp_path):
         "ConfigChecker(net, output_zip_path=sys.argv[1])\n"
         "for n in range(2): net(ms.Tensor(np.ones((1, 4), np.float32)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "g.zip"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python("mindspore"), "-c", code, tmp_path / "g.zip"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     held = read(tmp_path / "g.zip")
     assert "dataset/step1/rank0/dataset.json" in held

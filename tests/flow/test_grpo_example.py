@@ -7,11 +7,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from preloaded import python
 
 pytest.importorskip("mindspore", reason="the example trains; without a framework it cannot")
 
@@ -86,7 +86,7 @@ def runs(tmp_path_factory):
     """The folder with a run of two steps for each fault, and two without."""
     folder = tmp_path_factory.mktemp("grpo") / "grpo"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
-    command = [sys.executable, "-c", TRAIN_ALL]
+    command = [python("mindspore"), "-c", TRAIN_ALL]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     *_, is_untouched, faults = done.stdout.splitlines()

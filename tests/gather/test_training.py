@@ -5,12 +5,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
@@ -39,7 +39,7 @@ def gathered(tmp_path_factory):
         pair, waiting = waiting[:2], waiting[2:]
         started = []
         for name, (net, level, *words) in pair:
-            command = [sys.executable, str(SCRIPT), net, level, str(root / name / "raw"), *words]
+            command = [python("mindspore"), str(SCRIPT), net, level, str(root / name / "raw"), *words]
             (root / name).mkdir()
             log = (root / name / "log").open("w")
             environment = {k: v for k, v in os.environ.items() if k != "MINDSPORE_DUMP_CONFIG"}

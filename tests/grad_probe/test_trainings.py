@@ -3,12 +3,12 @@
 import json
 import signal
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 TRAIN = Path(__file__).parent / "train.py"
 STEPS = 3
@@ -23,7 +23,7 @@ def run(folder, *what, settings=None, code=0):
         config = folder / "config.json"
         config.write_text(json.dumps({"task": "grad_probe", "dump_path": str(folder / "dump"), **settings}))
         words.append(str(config))
-    done = subprocess.run([sys.executable, TRAIN, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([python("mindspore"), TRAIN, *words], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     if code:
         return None

@@ -3,13 +3,13 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, nn
+from preloaded import python
 
 from msprobe.base import log
 from msprobe.cli import main
@@ -95,7 +95,7 @@ def test_a_graph_that_cannot_be_compiled_with_ours_is_compiled_without(tmp_path,
 def killed(tmp_path_factory):
     """A training that was killed when 9 lines of calls stood in the journal of step 1."""
     folder = tmp_path_factory.mktemp("killed") / "dump"
-    command = [sys.executable, str(TRAINING / "graph_nets.py"), str(folder), "9"]
+    command = [python("mindspore"), str(TRAINING / "graph_nets.py"), str(folder), "9"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return folder

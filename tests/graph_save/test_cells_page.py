@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def folder(tmp_path_factory):
     for number, text in enumerate((program, python)):
         (root / f"{number}.py").write_text(text)
         done = subprocess.run(
-            [sys.executable, f"{number}.py"],
+            [python("mindspore"), f"{number}.py"],
             cwd=root,
             env={**os.environ, "GLOG_v": "3"},
             capture_output=True,

@@ -6,9 +6,9 @@ The graph leaves out the gradient of the network's own input, which PyNative com
 import json
 import os
 import subprocess
-import sys
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
@@ -71,7 +71,7 @@ def dumps(tmp_path_factory):
     root = tmp_path_factory.mktemp("modes")
     (root / "program.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "program.py"],
+        [python("mindspore"), "program.py"],
         cwd=root,
         env={**os.environ, "GLOG_v": "3"},
         capture_output=True,

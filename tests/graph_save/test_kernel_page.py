@@ -3,8 +3,9 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from preloaded import python
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,7 +23,7 @@ def test_both_languages_have_the_same_code():
 def test_the_training_of_the_page_dumps_its_kernels(tmp_path):
     (tmp_path / "train.py").write_text(code("en/how-to/collecting/kernel-dump.md"))
     done = subprocess.run(
-        [sys.executable, "train.py"],
+        [python("mindspore"), "train.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -4,12 +4,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 TRAINING = Path(__file__).parents[1] / "training"
 STEPS = (0, 1, 2)
@@ -20,7 +20,7 @@ FORWARD, GRADIENT = "Default_network-Net_fc-Dense_MatMul-op0", "Gradients_Defaul
 def run(script, *arguments):
     """What a script reports on its last line, and what was said on standard error."""
     done = subprocess.run(
-        [sys.executable, str(TRAINING / script), *map(str, arguments)],
+        [python("mindspore"), str(TRAINING / script), *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**os.environ, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"},

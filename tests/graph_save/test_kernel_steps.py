@@ -6,10 +6,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 from msprobe.store.reader import read
@@ -33,7 +33,13 @@ class Run:
     def __init__(self, root, name):
         self.raw, self.out, self.log = root / f"{name}_raw", root / f"{name}_out", root / f"{name}.log"
         self.steps = STEPS[name]
-        command = [sys.executable, str(TRAINING / "kernel_steps.py"), RUNS[name][0], str(self.raw), *RUNS[name][1:]]
+        command = [
+            python("mindspore"),
+            str(TRAINING / "kernel_steps.py"),
+            RUNS[name][0],
+            str(self.raw),
+            *RUNS[name][1:],
+        ]
         environment = {**os.environ, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, text=True)

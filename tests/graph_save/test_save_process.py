@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = Path(__file__).parents[1] / "training" / "saves.py"
@@ -30,7 +31,7 @@ def blocks(page, language):
 
 def run(*command, cwd):
     done = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        [python("mindspore"), *map(str, command)], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done

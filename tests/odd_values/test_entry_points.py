@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import named
 import pytest
 from odd import LARGE
+from preloaded import python
 
 from msprobe.core import MsProbe
 from msprobe.store.reader import read
@@ -82,7 +82,7 @@ def test_verify_collection_finds_the_training_equal(training, values, tmp_path):
     values = dict(list(values.items())[::4])
     (tmp_path / "script.py").write_text(SCRIPT)
     argv = ["script.py", str(Path(__file__).parent), json.dumps(list(values))]
-    command = [sys.executable, "-m", "msprobe", "verify-collection", *argv]
+    command = [python("mindspore"), "-m", "msprobe", "verify-collection", *argv]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].startswith("equal: ")

@@ -1,11 +1,11 @@
 """What is saved by hand may be anything: the training goes on, and what is not saved is said."""
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from odd import ODD
+from preloaded import python
 
 from msprobe.base import log
 from msprobe.store.reader import read
@@ -81,7 +81,7 @@ print("went on")
 
 def test_single_saves_and_key_data_go_on(training, tmp_path):
     framework = "mindspore" if training.name == "Cell" else "torch"
-    arguments = [sys.executable, "-c", SAVING, str(__file__).rpartition("/")[0], framework, str(tmp_path)]
+    arguments = [python(framework), "-c", SAVING, str(__file__).rpartition("/")[0], framework, str(tmp_path)]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.endswith("went on\n"), done.stderr[-3000:]
     singles = {path.parts[-1] for path in (tmp_path / "single").rglob("*.npy")}

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 pytest.importorskip("mindspore", reason="its kernels are run")
 pytest.importorskip("torch", reason="it computes in float64")
@@ -47,7 +48,7 @@ debugger.step()
 
 
 def test_calls_of_mindspore_are_executed_on_drawn_inputs(tmp_path, capsys):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)
+    done = subprocess.run([python("mindspore"), "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     out = tmp_path / "out"
     assert main(["multi_run_ut", "-api_info", str(tmp_path / "dump/step0"), "-o", str(out), "--workers", "1"]) == 0
@@ -60,7 +61,7 @@ def test_calls_of_mindspore_are_executed_on_drawn_inputs(tmp_path, capsys):
 
 
 def test_faulty_kernels_are_found_at_their_output(tmp_path):
-    command = [sys.executable, str(BENCH / "plant.py"), str(tmp_path), "--numbers", *map(str, SAMPLE)]
+    command = [python("mindspore"), str(BENCH / "plant.py"), str(tmp_path), "--numbers", *map(str, SAMPLE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     faults, run = _module("faults"), _module("run")

@@ -2,10 +2,10 @@
 
 import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.precheck.check import Inputs, apis_of
 from msprobe.precheck.check import checked as check
@@ -41,7 +41,7 @@ def one_thread():
 @pytest.mark.parametrize(("net", "framework"), [("llama", "mindspore"), ("resnet", "mindspore"), ("resnet", "pytorch")])
 @pytest.mark.usefixtures("one_thread")
 def test_every_call_of_a_clean_network_is_explained(net, framework, tmp_path):
-    command = [sys.executable, str(TWINS / "make.py"), net, framework, str(tmp_path), "--task", "tensor"]
+    command = [python(framework), str(TWINS / "make.py"), net, framework, str(tmp_path), "--task", "tensor"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = coverage.Coverage()

@@ -75,10 +75,14 @@ class Outcome:
     why: str = ""
 
 
+PYTHON: str | Path = sys.executable
+"""What runs train.py; the tests have one that need not import MindSpore for each run."""
+
+
 def digest(net: str, steps: int, *options: str) -> str:
     """What train.py prints last. Raises RuntimeError with its complaint where it fails."""
     done = subprocess.run(
-        [sys.executable, "train.py", net, "--steps", str(steps), *options],
+        [PYTHON, "train.py", net, "--steps", str(steps), *options],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import bits
 from bits import (
     AT_ONCE,
     CHECKS,
@@ -37,16 +38,19 @@ from bits import (
     processes,
 )
 
+sys.path.append(str(Path(__file__).parents[1] / "preloaded"))
+from preloaded import python
+
 NAMES = {False: "synchronous", True: "asynchronous"}
 
 INTRODUCTION = """\
 # Bit-identity
 
-Written by `make verify`. Each training of `tests/training/` is run in processes of its own: without the debugger in
-both modes of MindSpore's pipeline, which must agree, and with it for each level, task and mode. `equal`: over all steps
-the losses, the returned gradients, the parameters, the states of the optimizer, and the states of the random generators
-of Python, numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by
-hand (`tests/training/calls.py`).
+Written by `make verify`. Each training of `tests/training/` is run in processes of its own, forked from one that has
+imported MindSpore: without the debugger in both modes of MindSpore's pipeline, which must agree, and with it for each
+level, task and mode. `equal`: over all steps the losses, the returned gradients, the parameters, the states of the
+optimizer, and the states of the random generators of Python, numpy and MindSpore have the same bits (SHA-256), and each
+step's dump holds as many calls as were counted by hand (`tests/training/calls.py`).
 
 In the rows `watching`, at level mix, the three tasks are in this order `overflow_check`, `statistics` with a `trigger`
 that fires at nearly every call, and `exception_dump`: of the first the names of all calls are counted, of the last that
@@ -67,6 +71,7 @@ are compared. No second run may have failed.
 
 def main() -> int:
     args = arguments()
+    bits.PYTHON = python("mindspore")
     runs = [run for run in grid() if run.net in args.nets and run.level in args.levels]
     header = {"steps": args.steps, **environment()}
     known = done_before(args.results, header)
