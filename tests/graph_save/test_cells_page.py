@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
@@ -24,8 +25,8 @@ def folder(tmp_path_factory):
     """Where the program ran, as it stands and in PyNative mode."""
     root = tmp_path_factory.mktemp("page")
     (program,) = blocks("en/how-to/collecting/graph-mode.md", "python")
-    python = program.replace("GRAPH_MODE", "PYNATIVE_MODE").replace("./graph", "./pynative")
-    for number, text in enumerate((program, python)):
+    pynative = program.replace("GRAPH_MODE", "PYNATIVE_MODE").replace("./graph", "./pynative")
+    for number, text in enumerate((program, pynative)):
         (root / f"{number}.py").write_text(text)
         done = subprocess.run(
             [python("mindspore"), f"{number}.py"],

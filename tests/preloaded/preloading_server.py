@@ -112,14 +112,13 @@ def executed(arguments):
     try:
         if what == "-c":
             sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
-            sys.modules["__main__"] = main = types.ModuleType("__main__")
-            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+            be(rest[0], "<string>")
         elif what == "-m":
             sys.argv, sys.path[0] = rest, os.getcwd()
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:
             sys.argv, sys.path[0] = arguments, str(Path(what).resolve().parent)
-            runpy.run_path(what, run_name="__main__")
+            be(Path(what).read_bytes(), what)
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
@@ -128,6 +127,14 @@ def executed(arguments):
         sys.excepthook(*sys.exc_info())
         return 1
     return 0
+
+
+def be(source, file):
+    """Run the source as the main module. Frames of runpy have no lines, which the tracing of MindSpore wants."""
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    if file != "<string>":
+        main.__file__ = file
+    exec(compile(source, file, "exec"), main.__dict__)
 
 
 if __name__ == "__main__":

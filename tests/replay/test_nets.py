@@ -41,7 +41,15 @@ def one_thread():
 @pytest.mark.parametrize(("net", "framework"), [("llama", "mindspore"), ("resnet", "mindspore"), ("resnet", "pytorch")])
 @pytest.mark.usefixtures("one_thread")
 def test_every_call_of_a_clean_network_is_explained(net, framework, tmp_path):
-    command = [python(framework), str(TWINS / "make.py"), net, framework, str(tmp_path), "--task", "tensor"]
+    command = [
+        python({"pytorch": "torch"}.get(framework, framework)),
+        str(TWINS / "make.py"),
+        net,
+        framework,
+        str(tmp_path),
+        "--task",
+        "tensor",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = coverage.Coverage()
