@@ -314,11 +314,17 @@ def test_the_function_answers_as_the_command_does(tmp_path, monkeypatch):
 # ---- the documentation -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "page", ["docs/en/how-to/collecting/verify-collection.md", "docs/zh/how-to/collecting/verify-collection.md"]
-)
-def test_the_command_of_the_page_says_what_the_page_shows(page, tmp_path):
-    text = (ROOT / page).read_text()
+PAGES = [ROOT / "docs" / language / "how-to/collecting/verify-collection.md" for language in ("en", "zh")]
+
+
+def test_both_languages_show_the_same_command_and_answer():
+    english, chinese = ((COMMANDS.findall(text), ANSWER.findall(text)) for text in (p.read_text() for p in PAGES))
+    assert english == chinese
+    assert all(english)
+
+
+def test_the_command_of_the_page_says_what_the_page_shows(tmp_path):
+    text = PAGES[0].read_text()
     shutil.copytree(ROOT / "examples" / "minimal", tmp_path / "minimal", ignore=shutil.ignore_patterns("out"))
     path = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent), os.environ["PATH"]])
     shell = ["bash", "-euo", "pipefail", "-c", "".join(COMMANDS.findall(text))]
