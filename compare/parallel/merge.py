@@ -1,0 +1,228 @@
+"""Merge the ranks of both sides: a dump of the whole model for each copy of it, which is read like any other dump.
+
+```
+{root}/[{tree}/][step{N}/]rank{copy}/dump.json  stack.json  construct.json  merge.json
+```
+
+A side whose ranks have the whole model each stays where it is.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder, replacing
+from msprobe.base.log import logger
+from msprobe.store import layout as files
+
+from .dumps import RankDump, Step, read_rank, steps_of
+from .exchanges import Exchanges, exchanges_of
+from .layout import Layout, Layouts
+from .records import EntryMerger, Finding, Tally, Why
+from .stages import Chain, Key, Placed, Segment, chain_of
+from .wording import summary
+
+MERGE = "merge.json"
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone."""
+
+    target: Path
+    golden: Path | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The dumps of the ranks of one copy of a model, by tensor parallel rank and stage, and how its calls are put in
+    order."""
+
+    ranks: Sequence[Sequence[RankDump]]
+    exchanges: Exchanges
+    chain: Chain
+
+    def entries(self, call: Placed) -> list[Any]:
+        """A call's entries on all tensor parallel ranks, None where there is none."""
+        return [_joined([stages[part.stage].entries.get(part.name) for part in call.parts]) for stages in self.ranks]
+
+    def by_key(self) -> dict[Key, list[Any]]:
+        return {call.key: entries for call in self.chain.calls if None not in (entries := self.entries(call))}
+
+
+def _joined(entries: Sequence[Any]) -> Any:
+    """One entry from those of the stages: it begins with the first, and its results are those of the last."""
+    first, last = entries[0], entries[-1]
+    if len(entries) == 1 or not (isinstance(first, dict) and isinstance(last, dict)):
+        return first if len(entries) == 1 else None
+    return {key: last.get(key) if key == "output" else value for key, value in first.items()}
+
+
+def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path) -> Merged:
+    """Merge what is shared out, into folders below `root`.
+
+    UsageError where the paths are not of these layouts, DumpError where a dump cannot be read or merged.
+    """
+    sides = [_Side("target", target, layouts.target)]
+    if golden is not None and layouts.golden is not None:
+        sides.append(_Side("golden", golden, layouts.golden))
+    steps = [step for step in sides[0].steps if all(step in each.steps for each in sides)]
+    if not steps and len(sides) == 2 and all(len(each.steps) == 1 for each in sides):
+        return _merge_steps(sides, [[next(iter(each.steps)) for each in sides]], root)
+    if not steps:
+        raise UsageError(f"{target} and {golden} have no step in common; give the two folders that belong together")
+    return _merge_steps(sides, [[step for _ in sides] for step in steps], root)
+
+
+class _Side:
+    """One side that is to be merged."""
+
+    def __init__(self, which: str, path: Path, layout: Layout) -> None:
+        self.which, self.path, self.layout = which, path, layout
+        self.steps = steps_of(path, layout, which)
+
+    def model(self, step: Step, copy: int) -> _Model:
+        paths, layout = self.steps[step], self.layout
+        ranks = [
+            [read_rank(paths[layout.rank(tp, pp, copy)]) for pp in range(layout.pp)] for tp in range(layout.tp)
+        ]
+        of_stages = [
+            exchanges_of(
+                [stages[pp] for stages in ranks],
+                layout.model(copy),
+                has_stages=layout.pp > 1,
+                is_alone=layout.dp == 1,
+            )
+            if layout.tp * layout.pp > 1
+            else Exchanges(frozenset())
+            for pp in range(layout.pp)
+        ]
+        sums = {what: made for each in of_stages for what, made in each.sums.items()}
+        chain = chain_of(ranks[0], layout, [each.calls for each in of_stages])
+        return _Model(ranks, Exchanges(frozenset(), sums), chain)
+
+
+def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
+    notes: list[str] = []
+    for of_sides in steps:
+        for copy in range(sides[0].layout.dp):
+            models = [each.model(step, copy) for each, step in zip(sides, of_sides, strict=True)]
+            keys = [model.by_key() for model in models] if len(models) == 2 else []
+            for at, (each, step, model) in enumerate(zip(sides, of_sides, models, strict=True)):
+                if each.layout.is_whole:
+                    continue
+                others = keys[1 - at] if keys else None
+                folder = step.folder(root / each.which) / f"rank{copy}"
+                tally = _write(folder, model, others, each.layout, copy, is_golden=at == 1)
+                said = list(summary(tally, f"{each.which}{_place(step, copy, each.layout)}", folder / MERGE))
+                for sentence in said:
+                    logger.warning("%s", sentence)
+                notes += said
+    places = [each.path if each.layout.is_whole else root / each.which for each in sides]
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes))
+
+
+def _place(step: Step, copy: int, layout: Layout) -> str:
+    words = ("" if step.step is None else f"step {step.step}", f"copy {copy}" if layout.dp > 1 else "")
+    return "".join(f", {word}" for word in words if word)
+
+
+def _write(
+    folder: Path, model: _Model, others: Mapping[Key, list[Any]] | None, layout: Layout, copy: int, *, is_golden: bool
+) -> Tally:
+    """Write the dump of a whole model; gives what was found. `others` are the entries of the other side, if any."""
+    merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_alone=others is None)
+    data: dict[str, Any] = {}
+    for call in _in_dump_order(model):
+        entries = model.entries(call)
+        if None in entries:
+            merger.tally.findings.append(Finding(Why.NOT_ON_ALL_RANKS, call.name))
+            continue
+        data[call.name] = merger.merged(call, entries, (others or {}).get(call.key, ()))
+    tally = merger.tally
+    tally.findings += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
+    make_folder(folder)
+    head = _head(model, layout, copy, tally)
+    _write_json(folder / files.STACK, _stacks(model).items())
+    _write_json(folder / files.CONSTRUCT, model.chain.parents.items())
+    _write_json(folder / MERGE, _report(tally, layout, copy).items())
+    _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
+    return tally
+
+
+def _in_dump_order(model: _Model) -> list[Placed]:
+    """The calls that have an entry, each when it was completed."""
+    places = [{name: at for at, name in enumerate(stage.entries)} for stage in model.ranks[0]]
+
+    def completed(call: Placed) -> tuple[Segment, int]:
+        last = call.parts[-1]
+        return model.chain.segments[last], places[last.stage][last.name]
+
+    written = [call for call in model.chain.calls if all(part.name in places[part.stage] for part in call.parts)]
+    return sorted(written, key=completed)
+
+
+_NOT_MERGED = (Why.PART_OF_A_SUM, Why.NOT_KNOWN, Why.VALUES_DIFFER, Why.STRUCTURES_DIFFER)
+
+
+def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
+    """What stands beside the entries: that of the first rank, and what could not be merged among what is missing."""
+    first = model.ranks[0][0].head
+    task = first.get("task")
+    head = {key: value for key, value in first.items() if key not in ("missing", "rebuilt")}
+    head |= {"task": task if task == "structure" else "statistics", "dump_data_dir": None}
+    run = first.get("run")
+    if isinstance(run, dict):
+        head["run"] = {key: value for key, value in run.items() if key != "frozen"}
+        head["run"] |= {"rank": copy, "layout": layout.words()}
+    missing = [
+        {"name": each.call, "part": each.place, "cause": each.why.value}
+        for each in tally.findings
+        if each.why in _NOT_MERGED
+    ]
+    return head | ({"missing": missing} if missing else {})
+
+
+def _stacks(model: _Model) -> dict[str, Any]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for call in model.chain.calls:
+        if frames := model.ranks[0][call.parts[0].stage].stacks.get(call.parts[0].name):
+            groups.setdefault(frames, []).append(call.name)
+    return {str(number): [names, list(frames)] for number, (frames, names) in enumerate(groups.items())}
+
+
+def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
+    def found(why: Why) -> list[dict[str, Any]]:
+        each = [finding for finding in tally.findings if finding.why is why]
+        is_apart = why is Why.REPLICAS_DIFFER
+        return [
+            {"call": f.call, **({"place": f.place} if f.place else {}), **({"distance": f.distance} if is_apart else {})}
+            for f in each
+        ]
+
+    kinds = {why.name.lower(): {"reason": why.value, "found": places} for why in Why if (places := found(why))}
+    return {"layout": layout.words(), "copy": copy, "values": tally.counts, **kinds}
+
+
+def _write_json(path: Path, members: Iterable[tuple[str, Any]]) -> None:
+    with replacing(path) as file:
+        for text in _object(members, 1):
+            file.write(text.encode("ascii"))
+        file.write(b"\n")
+
+
+def _object(members: Iterable[tuple[str, Any]], depth: int) -> Iterator[str]:
+    """A JSON object with a line for each member, and for each of those of `data`."""
+    gap = "{\n" + " " * depth
+    for key, value in members:
+        yield f"{gap}{json.dumps(key)}: "
+        if key == "data" and depth == 1:
+            yield from _object(value.items(), 2)
+        else:
+            yield json.dumps(value)
+        gap = ",\n" + " " * depth
+    yield "\n}" if gap[0] == "," else "{}"
