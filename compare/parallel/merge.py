@@ -8,21 +8,23 @@ A side whose ranks have the whole model each stays where it is.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger
 from msprobe.store import layout as files
 
+from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
 from .layout import Layout, Layouts
 from .records import EntryMerger, Finding, Tally, Why
-from .stages import Chain, Key, Placed, Segment, chain_of
+from .stages import Chain, Key, Layers, Placed, Segment, chain_of
 from .wording import summary
 
 MERGE = "merge.json"
@@ -45,6 +47,13 @@ class _Model:
     ranks: Sequence[Sequence[RankDump]]
     exchanges: Exchanges
     chain: Chain
+
+    def is_of_layout(self, call: Placed) -> bool:
+        """Whether a call without a counterpart is there because the model is shared out: a function that a parallel
+        layer calls, or one that is called where data are exchanged."""
+        around = names.parse(self.chain.parents.get(call.name) or "")
+        is_api = names.parse(call.name).kind == "api"
+        return is_api and (around.stem in self.chain.exchanging or bool(class_of(around.text)))
 
     def entries(self, call: Placed) -> list[Any]:
         """A call's entries on all tensor parallel ranks, None where there is none."""
@@ -85,7 +94,7 @@ class _Side:
         self.which, self.path, self.layout = which, path, layout
         self.steps = steps_of(path, layout, which)
 
-    def model(self, step: Step, copy: int) -> _Model:
+    def stages(self, step: Step, copy: int) -> "_Stages":
         paths, layout = self.steps[step], self.layout
         ranks = [
             [read_rank(paths[layout.rank(tp, pp, copy)]) for pp in range(layout.pp)] for tp in range(layout.tp)
@@ -101,16 +110,35 @@ class _Side:
             else Exchanges(frozenset())
             for pp in range(layout.pp)
         ]
-        sums = {what: made for each in of_stages for what, made in each.sums.items()}
-        chain = chain_of(ranks[0], layout, [each.calls for each in of_stages])
-        return _Model(ranks, Exchanges(frozenset(), sums), chain)
+        return _Stages(ranks, of_stages, Layers(ranks[0], layout))
+
+
+class _Stages(NamedTuple):
+    """What was read of one copy of a model, before its calls are named."""
+
+    ranks: Sequence[Sequence[RankDump]]
+    exchanges: Sequence[Exchanges]
+    numbering: Layers
+
+    def model(self) -> _Model:
+        sums = {what: made for each in self.exchanges for what, made in each.sums.items()}
+        chain = chain_of(self.ranks[0], self.numbering, [each.calls for each in self.exchanges])
+        return _Model(self.ranks, Exchanges(frozenset(), sums), chain)
+
+
+def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_Model]:
+    """One copy of the model on each side, both with the golden's way to name chunks."""
+    read = [each.stages(step, copy) for each, step in zip(sides, steps, strict=True)]
+    for each in read:
+        each.numbering.write_like(read[-1].numbering)
+    return [each.model() for each in read]
 
 
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
     notes: list[str] = []
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
-            models = [each.model(step, copy) for each, step in zip(sides, of_sides, strict=True)]
+            models = _models(sides, of_sides, copy)
             keys = [model.by_key() for model in models] if len(models) == 2 else []
             for at, (each, step, model) in enumerate(zip(sides, of_sides, models, strict=True)):
                 if each.layout.is_whole:
@@ -137,18 +165,25 @@ def _write(
     """Write the dump of a whole model; gives what was found. `others` are the entries of the other side, if any."""
     merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_alone=others is None)
     data: dict[str, Any] = {}
+    left_out: set[str] = set()
     for call in _in_dump_order(model):
         entries = model.entries(call)
         if None in entries:
+            left_out.add(call.name)
             merger.tally.findings.append(Finding(Why.NOT_ON_ALL_RANKS, call.name))
+            continue
+        if others is not None and call.key not in others and model.is_of_layout(call):
+            left_out.add(call.name)
+            merger.tally.findings.append(Finding(Why.OF_THE_LAYOUT, call.name))
             continue
         data[call.name] = merger.merged(call, entries, (others or {}).get(call.key, ()))
     tally = merger.tally
     tally.findings += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
     make_folder(folder)
     head = _head(model, layout, copy, tally)
-    _write_json(folder / files.STACK, _stacks(model).items())
-    _write_json(folder / files.CONSTRUCT, model.chain.parents.items())
+    _write_json(folder / files.STACK, _stacks(model, left_out).items())
+    parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
+    _write_json(folder / files.CONSTRUCT, parents)
     _write_json(folder / MERGE, _report(tally, layout, copy).items())
     _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
     return tally
@@ -187,9 +222,11 @@ def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, A
     return head | ({"missing": missing} if missing else {})
 
 
-def _stacks(model: _Model) -> dict[str, Any]:
+def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for call in model.chain.calls:
+        if call.name in left_out:
+            continue
         if frames := model.ranks[0][call.parts[0].stage].stacks.get(call.parts[0].name):
             groups.setdefault(frames, []).append(call.name)
     return {str(number): [names, list(frames)] for number, (frames, names) in enumerate(groups.items())}

@@ -50,6 +50,7 @@ class Why(Enum):
     )
     VALUES_DIFFER = "the tensor parallel ranks have different values"
     STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
+    OF_THE_LAYOUT = "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
     NOT_ON_ALL_RANKS = "not every tensor parallel rank made this call"
     ON_SEVERAL_STAGES = "several pipeline stages made this call; that of the first is kept"
 

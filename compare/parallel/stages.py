@@ -7,7 +7,7 @@ calls are numbered anew. Micro batches are told apart by the numbers of the oute
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from msprobe.base import names
@@ -58,25 +58,24 @@ class Placed:
 class Chain:
     """All calls of the model in order, the cells around them, and those that several stages made and one keeps.
 
-    `segments` say where each part stands.
+    `segments` say where each part stands; `exchanging` are the cells that exchange data among the ranks themselves, an
+    empty text for the code around all cells.
     """
 
     calls: tuple[Placed, ...]
     parents: Mapping[str, str | None]
     segments: Mapping[Part, Segment]
     repeated: tuple[str, ...] = ()
+    exchanging: frozenset[str] = frozenset()
 
     def names(self) -> dict[Part, str]:
         """The names in the whole model."""
         return {part: call.name for call in self.calls for part in call.parts}
 
 
-def chain_of(stages: Sequence[RankDump], layout: Layout, dropped: Sequence[frozenset[str]]) -> Chain:
-    """Put the stages of one tensor parallel rank together; `dropped` are the calls of each that the model does not have.
-
-    DumpError where chunks of virtual stages are not told apart.
-    """
-    numbering = _Layers(stages, layout)
+def chain_of(stages: Sequence[RankDump], numbering: "Layers", dropped: Sequence[frozenset[str]]) -> Chain:
+    """Put the stages of one tensor parallel rank together; `dropped` are the exchanges of each, which the model does not
+    have."""
     segments = {
         Part(stage, name): segment
         for stage, dump in enumerate(stages)
@@ -85,7 +84,15 @@ def chain_of(stages: Sequence[RankDump], layout: Layout, dropped: Sequence[froze
     }
     parts = sorted(segments, key=segments.__getitem__)  # what has one segment is of one stage, and stays in its order
     cells, repeated = _cells(parts, numbering)
-    return _named(parts, cells, repeated, stages, segments)
+    renamed = {part: name for name, each in cells.items() for part in each}
+    around = {
+        Part(stage, dump.construct.get(name) or "")
+        for stage, dump in enumerate(stages)
+        for name in dropped[stage]
+    }
+    exchanging = frozenset(parse(renamed.get(part, "")).stem for part in around)
+    chain = _named(parts, cells, repeated, stages, segments, numbering)
+    return replace(chain, exchanging=exchanging)
 
 
 def _order(dump: RankDump) -> Iterator[str]:
@@ -94,7 +101,7 @@ def _order(dump: RankDump) -> Iterator[str]:
     yield from (name for name in dump.entries if name not in dump.construct)
 
 
-def _cells(parts: Iterable[Part], numbering: "_Layers") -> tuple[dict[str, list[Part]], dict[Part, str]]:
+def _cells(parts: Iterable[Part], numbering: "Layers") -> tuple[dict[str, list[Part]], dict[Part, str]]:
     """The calls of cells by their names in the whole model; and those that a later stage makes once more."""
     found: dict[str, list[Part]] = {}
     repeated: dict[Part, str] = {}
@@ -116,6 +123,7 @@ def _named(
     repeated: Mapping[Part, str],
     stages: Sequence[RankDump],
     segments: Mapping[Part, Segment],
+    numbering: "Layers",
 ) -> Chain:
     renamed = {part: name for name, each in cells.items() for part in each}
     counts: Counter[str] = Counter()
@@ -137,10 +145,10 @@ def _named(
                 numbers[call] = counts[name.stem]
                 counts[name.stem] += 1
             new = names.api_call(name.stem, numbers[call], name.direction)
-            made[new] = Placed(new, _key(name, new, parent or "", made, ordinals), (part,))
+            made[new] = Placed(new, _key(name, new, numbering.without_index(parent or ""), made, ordinals), (part,))
         else:
             new = renamed[part]
-            made.setdefault(new, Placed(new, Key("", new, 0), tuple(cells[new])))
+            made.setdefault(new, Placed(new, Key("", numbering.without_index(new), 0), tuple(cells[new])))
         if part.name in construct:
             parents.setdefault(new, parent)
     return Chain(tuple(made.values()), parents, segments, tuple(dict.fromkeys(repeated.values())))
@@ -164,7 +172,7 @@ def _around(name: str, construct: Mapping[str, str | None]) -> Iterator[str]:
         name = parent
 
 
-def _segments(dump: RankDump, numbering: "_Layers", stage: int) -> dict[str, Segment]:
+def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segment]:
     """Where every call of a stage stands: by the outermost cell around it, else by its forward or the cell before it."""
     found: dict[str, Segment] = {}
     now = Segment(0, 0, numbering.turn(stage, 0, 0))
@@ -187,20 +195,22 @@ def _segments(dump: RankDump, numbering: "_Layers", stage: int) -> dict[str, Seg
     return found
 
 
-class _Layers:
+class Layers:
     """The numbers of layers and chunks on all stages, and what they are in the whole model.
 
     Where each stage that has layers of a list counts them from 0, a number is raised by how many stages before it
-    have; else the numbers are those of the whole model already.
+    have; else the numbers are those of the whole model already. `is_indexed`: the names of cells begin with the number
+    of a chunk, which is 0 in the whole model.
     """
 
     def __init__(self, stages: Sequence[RankDump], layout: Layout) -> None:
+        """DumpError where chunks of virtual stages are not told apart."""
         self._stages, self._chunks = len(stages), layout.vpp
         paths = [[parse(name) for name in dump.construct] for dump in stages]
         cells = [name.path.split(".") for each in paths for name in each if name.kind == "cell"]
         firsts = {path[0] for path in cells if path}
-        self._is_indexed = bool(firsts) and firsts <= {str(chunk) for chunk in range(layout.vpp)}
-        if layout.vpp > 1 and (not self._is_indexed or len(firsts) < layout.vpp):
+        self.is_indexed = bool(firsts) and firsts <= {str(chunk) for chunk in range(layout.vpp)}
+        if layout.vpp > 1 and (not self.is_indexed or len(firsts) < layout.vpp):
             raise DumpError(
                 f"{stages[0].where}: the cells of {layout.vpp} chunks (--vpp {layout.vpp}) are not told apart by a "
                 "number at the beginning of their names; give start() the list of the chunks, or another --vpp"
@@ -211,11 +221,21 @@ class _Layers:
                 if name.kind == "cell" and (found := self._layer(name)):
                     virtual = self.chunk(name) * self._stages + stage
                     held.setdefault(found[0], {}).setdefault(virtual, set()).add(found[1])
+        self._is_written = self.is_indexed
         self._before = {container: _raised(by_stage) for container, by_stage in held.items()}
+
+    def write_like(self, other: "Layers") -> None:
+        """Let names begin with the number of a chunk if those of the other side do."""
+        self._is_written = other.is_indexed
+
+    def without_index(self, name: str) -> str:
+        """A name of the whole model without the number of a chunk."""
+        first, _, rest = name.partition(".")
+        return f"{first}.{rest.partition('.')[2]}" if name and self._is_written else name
 
     def chunk(self, name: Name) -> int:
         """The chunk that a cell is in."""
-        return int(name.path.split(".")[0]) if self._is_indexed else 0
+        return int(name.path.split(".")[0]) if self.is_indexed else 0
 
     def turn(self, stage: int, chunk: int, phase: int) -> int:
         """The place of a virtual stage in a micro batch: backward the last comes first."""
@@ -224,13 +244,13 @@ class _Layers:
 
     def _layer(self, name: Name) -> tuple[str, int] | None:
         """The outermost list that a cell is in, and which element of it."""
-        path = name.path.split(".")[int(self._is_indexed) :]
+        path = name.path.split(".")[int(self.is_indexed) :]
         at = next((at for at, word in enumerate(path) if word.isascii() and word.isdigit() and len(word) < 10), None)
         return None if at is None else (".".join(path[:at]), int(path[at]))
 
     def holds_layers(self, name: Name) -> bool:
         """Whether a cell has a list of layers in it that the stages share out."""
-        path = ".".join(name.path.split(".")[int(self._is_indexed) :])
+        path = ".".join(name.path.split(".")[int(self.is_indexed) :])
         return any(shares and f"{container}.".startswith(f"{path}.") for container, shares in self._before.items())
 
     def renamed(self, name: Name, stage: int) -> str:
@@ -238,8 +258,8 @@ class _Layers:
         if name.kind not in ("cell", "parameters_grad"):
             return name.text
         prefix, *path, kind = name.stem.split(".")
-        index = ["0"] if self._is_indexed else []
-        inner = path[len(index) :]
+        index = ["0"] if self._is_written else []
+        inner = path[int(self.is_indexed) :]
         if found := self._layer(name):
             before = self._before.get(found[0], {}).get(self.chunk(name) * self._stages + stage, 0)
             at = found[0].count(".") + 1 if found[0] else 0

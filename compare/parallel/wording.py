@@ -27,11 +27,11 @@ _SENTENCES = {
 
 
 def summary(tally: Tally, where: str, file: Path) -> Iterator[str]:
-    """One sentence for each kind of finding, the first with the name of the file that has all."""
+    """One sentence for each kind of finding that a reader should know of, with the file that has all."""
     found: dict[Why, list[Finding]] = {}
     for finding in tally.findings:
         found.setdefault(finding.why, []).append(finding)
-    for why in Why:
+    for why in _SENTENCES:
         if each := found.get(why):
             first = " ".join(filter(None, (each[0].call, each[0].place)))
             is_call = why in (Why.NOT_ON_ALL_RANKS, Why.ON_SEVERAL_STAGES)

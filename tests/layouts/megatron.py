@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 
-def train(folder, *, tp=1, pp=1, vpp=1, dp=1, task="statistics", level="mix", sequence=False, fault=None):
-    """One step of two micro batches; gives the folder of the dumps."""
+def train(folder, *, tp=1, pp=1, vpp=1, dp=1, task="statistics", level="mix", sequence=False, faults=(None,)):
+    """A step of two micro batches for each of the faults; gives the folder of the dumps."""
     folder.mkdir(parents=True)
     settings = {"folder": str(folder / "dump"), "meeting": str(folder / "meeting"), "tp": tp, "pp": pp, "vpp": vpp}
-    settings |= {"dp": dp, "task": task, "level": level, "sequence": sequence, "fault": fault}
+    settings |= {"dp": dp, "task": task, "level": level, "sequence": sequence, "faults": faults}
     (folder / "settings.json").write_text(json.dumps(settings))
     script = Path(__file__).with_name("megatron_rank.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}

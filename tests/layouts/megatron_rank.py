@@ -1,7 +1,8 @@
 """One rank of a small transformer in Megatron's manner: `megatron_rank.py SETTINGS.json RANK`, by gloo on the CPU.
 
 SETTINGS: `folder` (of the dumps), `meeting` (a file), `tp`, `pp`, `vpp`, `dp`, `task`, `level`, `sequence` (sequence
-parallelism), and `fault`: a module's path in the whole model, and the tensor parallel rank whose result it spoils.
+parallelism), and `faults`: for each step null, or a linear layer (or `norm`) and the tensor parallel rank on which its
+result is wrong.
 Ranks are numbered tp, then dp, then pp. The weights of the whole model are the same for every layout.
 """
 
@@ -16,7 +17,17 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
-from msprobe.pytorch import PrecisionDebugger
+# A kernel that is wrong on one rank: it is put in place before the debugger looks at the functions.
+linear, spoil = functional.linear, False
+
+
+def unreliable(x, weight, bias=None):
+    return linear(x, weight, bias) * (1.5 if spoil else 1)
+
+
+functional.linear = unreliable
+
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
 VOCABULARY, HIDDEN, HEADS, LAYERS, LENGTH, BATCH, MICRO = 16, 8, 4, 4, 6, 2, 2
 
@@ -125,9 +136,14 @@ def out_of(x):
     return Scatter.apply(x) if SEQUENCE else Reduce.apply(x)
 
 
-def spoiled(x, name):
-    fault = settings["fault"]
-    return x * 1.5 if fault and fault == [name, SHARD] else x
+def multiplied(name, x, weight, bias=None):
+    """The product of a layer, which may have a fault on one rank."""
+    global spoil
+    spoil = FAULT == [name, SHARD]
+    try:
+        return functional.linear(x, weight, bias)
+    finally:
+        spoil = False
 
 
 class ColumnParallelLinear(nn.Module):
@@ -138,7 +154,7 @@ class ColumnParallelLinear(nn.Module):
         self.bias = nn.Parameter(part(weights(f"{name}.bias", outputs), 0))
 
     def forward(self, x):
-        return spoiled(functional.linear(into(x), self.weight, self.bias), self.name)
+        return multiplied(self.name, into(x), self.weight, self.bias)
 
 
 class RowParallelLinear(nn.Module):
@@ -149,7 +165,7 @@ class RowParallelLinear(nn.Module):
         self.bias = nn.Parameter(weights(f"{name}.bias", outputs))
 
     def forward(self, x):
-        return spoiled(out_of(functional.linear(x, self.weight)) + self.bias, self.name)
+        return out_of(multiplied(self.name, x, self.weight)) + self.bias
 
 
 class VocabParallelEmbedding(nn.Module):
@@ -167,12 +183,14 @@ class VocabParallelEmbedding(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    def __init__(self, name):
+    def __init__(self):
         super().__init__(HIDDEN)
-        self.name = name
 
     def forward(self, x):
-        return spoiled(super().forward(x), self.name)
+        x = super().forward(x)
+        if FAULT == ["norm", SHARD]:  # a copy goes astray, behind the back of the debugger
+            x.data[0, 0, 0] += 0.5
+        return x
 
 
 class CoreAttention(nn.Module):
@@ -209,9 +227,9 @@ class MLP(nn.Module):
 class TransformerLayer(nn.Module):
     def __init__(self, name):
         super().__init__()
-        self.input_layernorm = LayerNorm(f"{name}.input_layernorm")
+        self.input_layernorm = LayerNorm()
         self.self_attention = SelfAttention(f"{name}.self_attention")
-        self.pre_mlp_layernorm = LayerNorm(f"{name}.pre_mlp_layernorm")
+        self.pre_mlp_layernorm = LayerNorm()
         self.mlp = MLP(f"{name}.mlp")
 
     def forward(self, x):
@@ -250,7 +268,7 @@ class Chunk(nn.Module):
             self.embedding = Embedding()
         self.decoder = Decoder(virtual)
         if virtual == PP * VPP - 1:
-            self.final_layernorm = LayerNorm("final_layernorm")
+            self.final_layernorm = LayerNorm()
             self.output_layer = ColumnParallelLinear("output_layer", HIDDEN, VOCABULARY)
 
     def forward(self, x, labels):
@@ -280,20 +298,28 @@ def received(virtual):
 
 
 def main():
-    last = PP * VPP - 1
+    global FAULT
     chunks = {v * PP + STAGE: Chunk(v * PP + STAGE) for v in range(VPP)}
     debugger = PrecisionDebugger(dump_path=settings["folder"], task=settings["task"], level=settings["level"])
-    debugger.start(list(chunks.values()) if VPP > 1 else chunks[STAGE])
+    for FAULT in settings["faults"]:  # nothing is updated, so that all steps are the same but for the fault
+        debugger.start(list(chunks.values()) if VPP > 1 else chunks[STAGE])
+        step(chunks)
+        debugger.stop()
+        debugger.step()
+
+
+def step(chunks):
+    last = PP * VPP - 1
     for micro in range(MICRO):
         tokens, labels = batch(micro)
         kept = {}
         for virtual in range(last + 1):  # all ranks walk through one schedule, so nobody waits for ever
             if virtual not in chunks:
                 continue
-            x = tokens if virtual == 0 else received(virtual - 1).requires_grad_() if PP > 1 else kept[virtual - 1][1]
+            x = tokens if virtual == 0 else received(virtual - 1).requires_grad_()
             y = chunks[virtual](x, labels)
             kept[virtual] = x, y
-            if virtual < last and PP > 1:
+            if virtual < last:
                 dist.send(y.detach(), rank_of(virtual + 1))
         for virtual in range(last, -1, -1):
             if virtual not in chunks:
@@ -302,10 +328,9 @@ def main():
             y.backward(None if virtual == last else received(virtual + 1))
             if virtual > 0:
                 dist.send(x.grad, rank_of(virtual - 1))
-    debugger.stop()
-    debugger.step()
 
 
+FAULT = None
 main()
 if dist.is_initialized():
     dist.destroy_process_group()
