@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import few
+from msprobe.compare.core.layouts import Layout
 from msprobe.compare.jobs.plan import side
 from msprobe.store import layout as files
 from msprobe.store.folders import NAMED
 from msprobe.store.reader import entries_of, find, json_object_or_empty
 from msprobe.store.stacks_and_construct import enclosing, stacks
-
-from .layout import Layout
 
 
 class Step(NamedTuple):

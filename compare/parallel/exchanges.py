@@ -75,7 +75,7 @@ def _sums(entries: Sequence[Any]) -> dict[Signature, Sequence[Record]]:
     made = [next((n for n in _nodes(entry.get("output")) if is_tensor(n)), None) for entry in entries if entry]
     if None in made or len(made) < len(entries) or len({len(each) for each in given}) > 1:
         return {}
-    found = {}
+    found: dict[Signature, Sequence[Record]] = {}
     for records in zip(*given, strict=True):
         what = tuple(map(signature, records))
         if len({*what}) > 1:  # a buffer, or what is equal everywhere, tells nothing

@@ -1,10 +1,10 @@
 """Merge the ranks of both sides: a dump of the whole model for each copy of it, which is read like any other dump.
 
 ```
-{root}/[{tree}/][step{N}/]rank{copy}/dump.json  stack.json  construct.json  merge.json
+{root}/[{target or golden}/][{tree}/][step{N}/]rank{copy}/dump.json  stack.json  construct.json  merge.json
 ```
 
-A side whose ranks have the whole model each stays where it is.
+The name of the side is there if there are two. A side whose ranks have the whole model each stays where it is.
 """
 
 import json
@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
-from msprobe.base.log import logger
+from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.store import layout as files
 
 from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
-from .layout import Layout, Layouts
 from .records import EntryMerger, Finding, Tally, Why
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
 from .wording import summary
@@ -32,11 +31,15 @@ MERGE = "merge.json"
 
 @dataclass(frozen=True)
 class Merged:
-    """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone."""
+    """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone.
+
+    `is_clean`: no copies of one value differ.
+    """
 
     target: Path
     golden: Path | None
     notes: tuple[str, ...] = ()
+    is_clean: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,7 @@ class _Side:
 
     def stages(self, step: Step, copy: int) -> "_Stages":
         paths, layout = self.steps[step], self.layout
-        ranks = [
-            [read_rank(paths[layout.rank(tp, pp, copy)]) for pp in range(layout.pp)] for tp in range(layout.tp)
-        ]
+        ranks = [[read_rank(paths[layout.rank(tp, pp, copy)]) for pp in range(layout.pp)] for tp in range(layout.tp)]
         of_stages = [
             exchanges_of(
                 [stages[pp] for stages in ranks],
@@ -135,23 +136,37 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 
 
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
+    """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
     notes: list[str] = []
+    is_clean = True
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
             models = _models(sides, of_sides, copy)
-            keys = [model.by_key() for model in models] if len(models) == 2 else []
-            for at, (each, step, model) in enumerate(zip(sides, of_sides, models, strict=True)):
+            keys = [model.by_key() for model in models]
+            golden: Mapping[str, Any] | None = None  # entries by the names of calls
+            for at in reversed(range(len(sides))):  # what is trusted first, so that the target can be held to it
+                each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
                 if each.layout.is_whole:
+                    golden = model.ranks[0][0].entries
                     continue
-                others = keys[1 - at] if keys else None
-                folder = step.folder(root / each.which) / f"rank{copy}"
-                tally = _write(folder, model, others, each.layout, copy, is_golden=at == 1)
-                said = list(summary(tally, f"{each.which}{_place(step, copy, each.layout)}", folder / MERGE))
-                for sentence in said:
-                    logger.warning("%s", sentence)
+                folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
+                merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
+                golden = merging.write(folder)
+                where = f"{each.which}{_place(of_sides[at], copy, each.layout)}"
+                said = list(summary(merging.tally, where))
+                is_clean = is_clean and not any(f.why is Why.REPLICAS_DIFFER for f in merging.tally.findings)
                 notes += said
-    places = [each.path if each.layout.is_whole else root / each.which for each in sides]
-    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes))
+    places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
+
+
+def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
+    return root / one.which if len(sides) > 1 else root
+
+
+def _wholes(models: Sequence[_Model], golden: Mapping[str, Any] | None) -> dict[Key, Any]:
+    """The golden's entries in one piece, by key; none where they are not known yet, or there is no golden."""
+    return {} if golden is None else {call.key: golden.get(call.name) for call in models[-1].chain.calls}
 
 
 def _place(step: Step, copy: int, layout: Layout) -> str:
@@ -159,34 +174,58 @@ def _place(step: Step, copy: int, layout: Layout) -> str:
     return "".join(f", {word}" for word in words if word)
 
 
-def _write(
-    folder: Path, model: _Model, others: Mapping[Key, list[Any]] | None, layout: Layout, copy: int, *, is_golden: bool
-) -> Tally:
-    """Write the dump of a whole model; gives what was found. `others` are the entries of the other side, if any."""
-    merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_alone=others is None)
-    data: dict[str, Any] = {}
-    left_out: set[str] = set()
-    for call in _in_dump_order(model):
-        entries = model.entries(call)
+class _Merging:
+    """Merges one model and writes its dump; `tally` has what was found.
+
+    `others` are the entries on the ranks of the other side, None without one, and `wholes` those of the golden in one
+    piece.
+    """
+
+    def __init__(
+        self,
+        model: _Model,
+        others: Mapping[Key, list[Any]] | None,
+        wholes: Mapping[Key, Any],
+        layout: Layout,
+        copy: int,
+        *,
+        is_golden: bool,
+    ) -> None:
+        self._model, self._others, self._wholes = model, others, wholes
+        self._layout, self._copy = layout, copy
+        is_ours = all("format_version" in stage.head for stage in model.ranks[0])
+        self._merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_ours=is_ours)
+        self.tally = self._merger.tally
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write the dump into a folder; gives its entries."""
+        model, found = self._model, self.tally.findings
+        data: dict[str, Any] = {}
+        left_out: set[str] = set()
+        for call in _in_dump_order(model):
+            entries = model.entries(call)
+            why = self._why_left_out(call, entries)
+            if why is None:
+                theirs = None if self._others is None else self._others.get(call.key, ())
+                data[call.name] = self._merger.merged(call, entries, theirs, self._wholes.get(call.key))
+            else:
+                left_out.add(call.name)
+                found.append(Finding(why, call.name))
+        found += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
+        make_folder(folder)
+        parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
+        _write_json(folder / files.STACK, _stacks(model, left_out).items())
+        _write_json(folder / files.CONSTRUCT, parents)
+        _write_json(folder / MERGE, _report(self.tally, self._layout, self._copy).items())
+        head = _head(model, self._layout, self._copy, self.tally)
+        _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
+        return data
+
+    def _why_left_out(self, call: Placed, entries: Sequence[Any]) -> Why | None:
         if None in entries:
-            left_out.add(call.name)
-            merger.tally.findings.append(Finding(Why.NOT_ON_ALL_RANKS, call.name))
-            continue
-        if others is not None and call.key not in others and model.is_of_layout(call):
-            left_out.add(call.name)
-            merger.tally.findings.append(Finding(Why.OF_THE_LAYOUT, call.name))
-            continue
-        data[call.name] = merger.merged(call, entries, (others or {}).get(call.key, ()))
-    tally = merger.tally
-    tally.findings += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
-    make_folder(folder)
-    head = _head(model, layout, copy, tally)
-    _write_json(folder / files.STACK, _stacks(model, left_out).items())
-    parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
-    _write_json(folder / files.CONSTRUCT, parents)
-    _write_json(folder / MERGE, _report(tally, layout, copy).items())
-    _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
-    return tally
+            return Why.NOT_ON_ALL_RANKS
+        is_of_layout = self._others is not None and call.key not in self._others and self._model.is_of_layout(call)
+        return Why.OF_THE_LAYOUT if is_of_layout else None
 
 
 def _in_dump_order(model: _Model) -> list[Placed]:
@@ -201,7 +240,7 @@ def _in_dump_order(model: _Model) -> list[Placed]:
     return sorted(written, key=completed)
 
 
-_NOT_MERGED = (Why.PART_OF_A_SUM, Why.NOT_KNOWN, Why.VALUES_DIFFER, Why.STRUCTURES_DIFFER)
+_NOT_MERGED = (Why.PART_OF_A_SUM, Why.NOT_KNOWN, Why.INPUTS_NOT_MERGED, Why.VALUES_DIFFER, Why.STRUCTURES_DIFFER)
 
 
 def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
@@ -237,7 +276,11 @@ def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
         each = [finding for finding in tally.findings if finding.why is why]
         is_apart = why is Why.REPLICAS_DIFFER
         return [
-            {"call": f.call, **({"place": f.place} if f.place else {}), **({"distance": f.distance} if is_apart else {})}
+            {
+                "call": f.call,
+                **({"place": f.place} if f.place else {}),
+                **({"distance": f.distance} if is_apart else {}),
+            }
             for f in each
         ]
 

@@ -27,6 +27,7 @@ from .values import (
     described,
     distance,
     is_tensor,
+    settled,
     shape_of,
     without_statistics,
 )
@@ -44,13 +45,16 @@ class Why(Enum):
         "differs among the tensor parallel ranks, and neither the other side nor the class of the layer tells whether "
         "these are parts of a tensor or of a sum"
     )
+    INPUTS_NOT_MERGED = "the result of a function some of whose arguments could not be merged"
     SIDE_BY_SIDE = (
         "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: the "
         "values of all ranks are shown side by side, along a new first axis"
     )
     VALUES_DIFFER = "the tensor parallel ranks have different values"
     STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
-    OF_THE_LAYOUT = "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
+    OF_THE_LAYOUT = (
+        "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
+    )
     NOT_ON_ALL_RANKS = "not every tensor parallel rank made this call"
     ON_SEVERAL_STAGES = "several pipeline stages made this call; that of the first is kept"
 
@@ -97,19 +101,23 @@ class _At:
 
 
 class EntryMerger:
-    """Merges the entries of calls. `is_golden`: they are of the trusted side; `is_alone`: there is no other side."""
+    """Merges the entries of calls.
 
-    def __init__(self, exchanges: Exchanges, renamed: Mapping[Part, str], *, is_golden: bool, is_alone: bool) -> None:
-        self.exchanges, self.is_golden, self.is_alone = exchanges, is_golden, is_alone
+    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64.
+    """
+
+    def __init__(self, exchanges: Exchanges, renamed: Mapping[Part, str], *, is_golden: bool, is_ours: bool) -> None:
+        self.exchanges, self.is_golden, self.is_ours = exchanges, is_golden, is_ours
         self._renamed = renamed
         self._has_stages = any(part.stage for part in renamed)
         self.tally = Tally()
 
     def merged(
-        self, call: Placed, entries: Sequence[Mapping[str, Any]], others: Sequence[Any]
+        self, call: Placed, entries: Sequence[Mapping[str, Any]], others: Sequence[Any] | None, whole: Any
     ) -> dict[str, Any]:
-        """The entry of a call; `others` are those of the same call on the ranks of the other side, if any."""
-        one = _Call(self, call, entries)
+        """The entry of a call. `others` are those of the same call on the ranks of the other side, None where there is
+        no other side; `whole` is what they give together, of a golden."""
+        one = _Call(self, call, entries, is_alone=others is None)
         made: dict[str, Any] = {}
         is_gradient = names.parse(call.name).kind == "parameters_grad"
         for key, first in entries[0].items():
@@ -118,18 +126,20 @@ class EntryMerger:
                 made[key] = list(dict.fromkeys(parts))
             elif is_gradient or key in _TREES:
                 at = _At("parameters_grad", (key,)) if is_gradient else _At(key)
-                theirs = [other.get(key) for other in others if isinstance(other, dict)]
-                made[key] = one.tree([entry.get(key) for entry in entries], theirs, at)
+                theirs = [other.get(key) for other in others or () if isinstance(other, dict)]
+                golden = whole.get(key) if isinstance(whole, dict) else None
+                made[key] = one.tree([entry.get(key) for entry in entries], theirs, golden, at)
             else:
                 made[key] = first
         return made
 
     def source(self, text: object, stage: int) -> str | None:
         """Who made a value, by names in the whole model; None where that is no call of it."""
-        if not isinstance(text, str) or not text.startswith("call "):
+        if not isinstance(text, str):
+            return None
+        if not text.startswith("call "):
             # A stage calls its parameters by its own numbers of layers.
-            is_known = isinstance(text, str) and (not self._has_stages or not text.startswith("parameter "))
-            return text if is_known else None
+            return None if self._has_stages and text.startswith("parameter ") else text
         for mark in (".output", ".input"):
             name, dot, rest = text[len("call ") :].partition(mark)
             if dot and (renamed := self._renamed.get(Part(stage, name))):
@@ -141,28 +151,31 @@ class _Call:
     """Merges the trees of one call."""
 
     def __init__(
-        self, merger: EntryMerger, call: Placed, entries: Sequence[Mapping[str, Any]]
+        self, merger: EntryMerger, call: Placed, entries: Sequence[Mapping[str, Any]], *, is_alone: bool
     ) -> None:
+        self._is_alone = is_alone
         self._merger, self._tally, self._call = merger, merger.tally, call
         self._first = entries[0]
+        self._has_lost_inputs = False
         self._is_cell = names.parse(call.name).kind != "api"
 
-    def tree(self, trees: Sequence[Any], others: Sequence[Any], at: _At) -> Any:
+    def tree(self, trees: Sequence[Any], others: Sequence[Any], whole: Any, at: _At) -> Any:
         """What stands at a place, of the ranks of this side and of the other's, where those have the like."""
         first = trees[0]
         if is_tensor(first) and all(map(is_tensor, trees)):
-            return self._tensor(trees, [other for other in others if is_tensor(other)], at)
+            made = self._tensor(trees, [other for other in others if is_tensor(other)], at)
+            return settled(made, whole, is_ours=self._merger.is_ours) if len(trees) > 1 and is_tensor(whole) else made
         if isinstance(first, dict) and "type" not in first and all(_keys(tree) == _keys(first) for tree in trees):
-            return {
-                key: self.tree([t[key] for t in trees], [o[key] for o in others if key in _keys(o)], at.inside(key))
-                for key in first
-            }
-        if isinstance(first, list) and all(isinstance(t, list) and len(t) == len(first) for t in trees):
-            alike = [o for o in others if isinstance(o, list) and len(o) == len(first)]
+            inside = {key: ([t[key] for t in trees], [o[key] for o in others if key in _keys(o)]) for key in first}
+            inner = whole if isinstance(whole, dict) else {}
+            return {key: self.tree(*both, inner.get(key), at.inside(key)) for key, both in inside.items()}
+        if isinstance(first, list) and all(_length(tree) == len(first) for tree in trees):
+            alike = [other for other in others if _length(other) == len(first)]
+            golden = whole if _length(whole) == len(first) else [None] * len(first)
             # The list around the one record of a gradient is no place.
             is_wrapper = at.part == "parameters_grad" and len(first) == 1 and len(at.path) == 1
             return [
-                self.tree([t[n] for t in trees], [o[n] for o in alike], at if is_wrapper else at.inside(n))
+                self.tree([t[n] for t in trees], [o[n] for o in alike], golden[n], at if is_wrapper else at.inside(n))
                 for n in range(len(first))
             ]
         return self._value(trees, others, at)
@@ -185,6 +198,9 @@ class _Call:
         shapes = [shape_of(record) for record in records]
         are_equal = are_alike(records)
         cut = self._cut(shapes, others, at, are_equal)
+        if at.part == "output" and self._has_lost_inputs:
+            # Each rank computes something else than the whole model does.
+            return self._unmerged(Why.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
         if cut.taken_as in (TakenAs.PARTS, TakenAs.STACK):
             self._tally.count("concatenated")
             return self._described({**concatenated(records, cut.shape), "from": records[0].get("from")}, cut.shape)
@@ -196,15 +212,15 @@ class _Call:
             # Of a reduce-scatter each rank keeps a part.
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])
-        if cut.taken_as is TakenAs.UNKNOWN and self._merger.is_alone:
+        if cut.taken_as is TakenAs.UNKNOWN and self._is_alone:
             self._found(Why.SIDE_BY_SIDE, at)
             self._tally.count("side by side")
             whole = stacked(shapes).shape
             return self._described(concatenated(records, whole), whole)
         if cut.taken_as is TakenAs.UNKNOWN:
-            return self._unmerged(Why.NOT_KNOWN, records[0], at)
+            return self._unmerged(Why.NOT_KNOWN, records[0], at, shapes[0])
         if not self._is_copy(at):
-            return self._unmerged(Why.PART_OF_A_SUM, records[0], at)
+            return self._unmerged(Why.PART_OF_A_SUM, records[0], at, shapes[0])
         return self._astray(records, others, at)
 
     def _cut(self, shapes: Sequence[Shape], others: Sequence[Record], at: _At, are_equal: bool) -> Cut:
@@ -225,7 +241,7 @@ class _Call:
 
     def _opposite(self, part: str) -> Shape:
         tree = self._first.get("output" if part != "output" else "input_args", self._first.get("input"))
-        node = tree[0] if isinstance(tree, list) and tree else None
+        node: Any = tree[0] if isinstance(tree, list) and tree else None
         return shape_of(node) if is_tensor(node) else ()
 
     def _is_copy(self, at: _At) -> bool:
@@ -242,10 +258,11 @@ class _Call:
         self._tally.count("copies that differ")
         return self._described(worst, shape_of(worst))
 
-    def _unmerged(self, why: Why, record: Record, at: _At) -> Record:
+    def _unmerged(self, why: Why, record: Record, at: _At, shape: Shape) -> Record:
         self._found(why, at)
         self._tally.count("not merged")
-        return without_statistics(record, shape_of(record))
+        self._has_lost_inputs |= not self._is_cell and at.part in ("input_args", "input_kwargs", "input")
+        return without_statistics(record, shape)
 
     def _described(self, record: Record, shape: Shape) -> Record:
         made = described(record, shape)
@@ -259,3 +276,7 @@ class _Call:
 
 def _keys(tree: Any) -> list[str]:
     return list(tree) if isinstance(tree, dict) else []
+
+
+def _length(tree: Any) -> int:
+    return len(tree) if isinstance(tree, list) else -1

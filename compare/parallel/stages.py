@@ -5,6 +5,7 @@ order: of every micro batch the forward of all in turn, then the backward of all
 calls are numbered anew. Micro batches are told apart by the numbers of the outermost cells around the calls.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,9 @@ from typing import NamedTuple
 from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.base.names import Name, parse
+from msprobe.compare.core.layouts import Layout
 
 from .dumps import RankDump
-from .layout import Layout
 
 
 class Segment(NamedTuple):
@@ -74,8 +75,10 @@ class Chain:
 
 
 def chain_of(stages: Sequence[RankDump], numbering: "Layers", dropped: Sequence[frozenset[str]]) -> Chain:
-    """Put the stages of one tensor parallel rank together; `dropped` are the exchanges of each, which the model does not
-    have."""
+    """Put the stages of one tensor parallel rank together.
+
+    `dropped` are the exchanges of each, which the model does not have.
+    """
     segments = {
         Part(stage, name): segment
         for stage, dump in enumerate(stages)
@@ -86,9 +89,7 @@ def chain_of(stages: Sequence[RankDump], numbering: "Layers", dropped: Sequence[
     cells, repeated = _cells(parts, numbering)
     renamed = {part: name for name, each in cells.items() for part in each}
     around = {
-        Part(stage, dump.construct.get(name) or "")
-        for stage, dump in enumerate(stages)
-        for name in dropped[stage]
+        Part(stage, dump.construct.get(name) or "") for stage, dump in enumerate(stages) for name in dropped[stage]
     }
     exchanging = frozenset(parse(renamed.get(part, "")).stem for part in around)
     chain = _named(parts, cells, repeated, stages, segments, numbering)
@@ -126,6 +127,7 @@ def _named(
     numbering: "Layers",
 ) -> Chain:
     renamed = {part: name for name, each in cells.items() for part in each}
+    copies = _Copies(stages)
     counts: Counter[str] = Counter()
     numbers: dict[tuple[int, str, int], int] = {}
     ordinals: Counter[tuple[str, str]] = Counter()
@@ -137,6 +139,8 @@ def _named(
         if any(Part(part.stage, name) in repeated for name in (part.name, *around)):
             continue
         name = parse(part.name)
+        if not around and name.kind == "api" and copies.has(part, name):
+            continue
         parent = renamed.get(Part(part.stage, around[0])) if around else None
         if name.kind == "api":
             # A backward call has the number of its forward.
@@ -154,9 +158,37 @@ def _named(
     return Chain(tuple(made.values()), parents, segments, tuple(dict.fromkeys(repeated.values())))
 
 
-def _key(
-    name: Name, new: str, parent: str, made: Mapping[str, Placed], ordinals: "Counter[tuple[str, str]]"
-) -> Key:
+class _Copies:
+    """Finds what each stage does outside of cells although the model does it once: reading the batch, making masks.
+
+    The n-th call with the same values is a copy of the n-th on another stage.
+    """
+
+    def __init__(self, stages: Sequence[RankDump]) -> None:
+        self._stages = stages
+        self._made: Counter[tuple[int, str]] = Counter()
+        self._kept: Counter[str] = Counter()
+        self._left: set[tuple[int, str, int]] = set()
+
+    def has(self, part: Part, name: Name) -> bool:
+        """Whether a call is a copy of one on another stage that came before."""
+        call = part.stage, name.stem, name.number
+        if name.direction == "backward":
+            return call in self._left
+        entry = self._stages[part.stage].entries.get(part.name)
+        if len(self._stages) == 1 or not isinstance(entry, dict):
+            return False
+        values = [entry.get(key) for key in ("input_args", "input_kwargs", "output")]
+        what = json.dumps([name.stem, values], sort_keys=True)
+        self._made[part.stage, what] += 1
+        if self._made[part.stage, what] <= self._kept[what]:
+            self._left.add(call)
+            return True
+        self._kept[what] += 1
+        return False
+
+
+def _key(name: Name, new: str, parent: str, made: Mapping[str, Placed], ordinals: "Counter[tuple[str, str]]") -> Key:
     """Names of cells are keys. Of other calls it counts which of their kind they are inside the cell around them."""
     if name.direction == "backward" and (forward := made.get(names.counterpart(new, "forward"))):
         return Key(forward.key.around, f"{name.stem} backward", forward.key.number)
@@ -173,9 +205,13 @@ def _around(name: str, construct: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segment]:
-    """Where every call of a stage stands: by the outermost cell around it, else by its forward or the cell before it."""
+    """Where every call of a stage stands: by the outermost cell around it, else by its forward or the cell before it.
+
+    What runs outside of cells after a backward prepares the next micro batch.
+    """
     found: dict[str, Segment] = {}
     now = Segment(0, 0, numbering.turn(stage, 0, 0))
+    waiting: list[str] = []
     for original in _order(dump):
         outermost = parse([original, *_around(original, dump.construct)][-1])
         if outermost.kind in ("cell", "parameters_grad"):
@@ -185,14 +221,18 @@ def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segm
             )
             if outermost.kind == "cell":
                 now = found[original]
+                found |= dict.fromkeys(waiting, now)
+                waiting.clear()
             continue
         twin = names.counterpart(original, "forward")
         if outermost.direction == "backward" and twin != original and twin in found:
             micro, _, turn = found[twin]
             found[original] = Segment(micro, 1, -turn)
+        elif now.phase and outermost.direction == "forward":
+            waiting.append(original)
         else:
             found[original] = now
-    return found
+    return found | dict.fromkeys(waiting, now)
 
 
 class Layers:

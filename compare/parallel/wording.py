@@ -1,7 +1,6 @@
 """What was found while ranks were merged, in sentences."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from .records import Finding, Tally, Why
 
@@ -12,8 +11,8 @@ _SENTENCES = {
         "exchange adds up"
     ),
     Why.NOT_KNOWN: (
-        "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks have "
-        "parts of a tensor or of a sum"
+        "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks "
+        "have parts of a tensor or of a sum"
     ),
     Why.SIDE_BY_SIDE: (
         "{n} of the ranks are shown side by side, first {first}: without a golden nothing tells whether they are parts "
@@ -26,8 +25,8 @@ _SENTENCES = {
 }
 
 
-def summary(tally: Tally, where: str, file: Path) -> Iterator[str]:
-    """One sentence for each kind of finding that a reader should know of, with the file that has all."""
+def summary(tally: Tally, where: str) -> Iterator[str]:
+    """One sentence for each kind of finding that a reader should know of."""
     found: dict[Why, list[Finding]] = {}
     for finding in tally.findings:
         found.setdefault(finding.why, []).append(finding)
@@ -37,4 +36,4 @@ def summary(tally: Tally, where: str, file: Path) -> Iterator[str]:
             is_call = why in (Why.NOT_ON_ALL_RANKS, Why.ON_SEVERAL_STAGES)
             n = str(len(each)) if is_call else f"{len(each)} value{'s' * (len(each) > 1)}"
             said = _SENTENCES[why].format(n=n, first=first, apart=f"{each[0].distance:.3g}")
-            yield f"merged {where}: {said}; all are in {file}"
+            yield f"merged {where}: {said}"

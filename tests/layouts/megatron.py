@@ -7,16 +7,27 @@ import sys
 from pathlib import Path
 
 
-def train(folder, *, tp=1, pp=1, vpp=1, dp=1, task="statistics", level="mix", sequence=False, faults=(None,)):
-    """A step of two micro batches for each of the faults; gives the folder of the dumps."""
-    folder.mkdir(parents=True)
-    settings = {"folder": str(folder / "dump"), "meeting": str(folder / "meeting"), "tp": tp, "pp": pp, "vpp": vpp}
-    settings |= {"dp": dp, "task": task, "level": level, "sequence": sequence, "faults": faults}
-    (folder / "settings.json").write_text(json.dumps(settings))
-    script = Path(__file__).with_name("megatron_rank.py")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    commands = [[sys.executable, str(script), str(folder / "settings.json"), str(n)] for n in range(tp * pp * dp)]
-    running = [subprocess.Popen(c, stderr=subprocess.PIPE, text=True, env=environment) for c in commands]
-    errors = [process.communicate(timeout=300)[1] for process in running]
-    assert not any(process.returncode for process in running), "\n".join(errors)
-    return folder / "dump"
+class Training:
+    """Processes that train; `end` waits for them and gives the folder of their dumps."""
+
+    def __init__(self, folder, *, tp=1, pp=1, dp=1, runs):
+        folder.mkdir(parents=True)
+        self._folder = folder
+        settings = folder / "settings.json"
+        settings.write_text(json.dumps({"folder": str(folder), "tp": tp, "pp": pp, "dp": dp, "runs": runs}))
+        script = Path(__file__).with_name("megatron_rank.py")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        self._running = [
+            subprocess.Popen(
+                [sys.executable, str(script), str(settings), str(rank)],
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for rank in range(tp * pp * dp)
+        ]
+
+    def end(self):
+        errors = [process.communicate(timeout=300)[1] for process in self._running]
+        assert not any(process.returncode for process in self._running), "\n".join(errors)
+        return self._folder

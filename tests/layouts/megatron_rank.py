@@ -1,8 +1,8 @@
 """One rank of a small transformer in Megatron's manner: `megatron_rank.py SETTINGS.json RANK`, by gloo on the CPU.
 
-SETTINGS: `folder` (of the dumps), `meeting` (a file), `tp`, `pp`, `vpp`, `dp`, `task`, `level`, `sequence` (sequence
-parallelism), and `faults`: for each step null, or a linear layer (or `norm`) and the tensor parallel rank on which its
-result is wrong.
+SETTINGS: `folder`, `tp`, `pp`, `dp`, and `runs`, by the names of their dumps: `vpp`, `task`, `level`, `sequence`
+(sequence parallelism), and `faults`: for each step null, or a linear layer (or `norm`) and the tensor parallel rank on
+which its result is wrong.
 Ranks are numbered tp, then dp, then pp. The weights of the whole model are the same for every layout.
 """
 
@@ -32,13 +32,15 @@ from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 VOCABULARY, HIDDEN, HEADS, LAYERS, LENGTH, BATCH, MICRO = 16, 8, 4, 4, 6, 2, 2
 
 settings = json.loads(Path(sys.argv[1]).read_text())
-RANK, TP, PP, VPP, DP = int(sys.argv[2]), *(settings[key] for key in ("tp", "pp", "vpp", "dp"))
-SEQUENCE = settings["sequence"]
+RANK, TP, PP, DP = int(sys.argv[2]), *(settings[key] for key in ("tp", "pp", "dp"))
+VPP, SEQUENCE, FAULT = 1, False, None  # of the run, and of its step
 SHARD, REPLICA, STAGE = RANK % TP, RANK // TP % DP, RANK // TP // DP
 torch.set_num_threads(1)
 
 if TP * PP * DP > 1:
-    dist.init_process_group("gloo", init_method=f"file://{settings['meeting']}", rank=RANK, world_size=TP * PP * DP)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{settings['folder']}/meeting", rank=RANK, world_size=TP * PP * DP
+    )
 
 
 def shards(replica, stage):
@@ -139,7 +141,7 @@ def out_of(x):
 def multiplied(name, x, weight, bias=None):
     """The product of a layer, which may have a fault on one rank."""
     global spoil
-    spoil = FAULT == [name, SHARD]
+    spoil = [name, SHARD] == FAULT
     try:
         return functional.linear(x, weight, bias)
     finally:
@@ -297,11 +299,14 @@ def received(virtual):
     return x
 
 
-def main():
-    global FAULT
+def run(name, vpp=1, task="statistics", level="mix", sequence=False, faults=(None,)):
+    """A training of a step for each of the faults; nothing is updated, so that all are the same but for the fault."""
+    global VPP, SEQUENCE, FAULT
+    VPP, SEQUENCE = vpp, sequence
     chunks = {v * PP + STAGE: Chunk(v * PP + STAGE) for v in range(VPP)}
-    debugger = PrecisionDebugger(dump_path=settings["folder"], task=settings["task"], level=settings["level"])
-    for FAULT in settings["faults"]:  # nothing is updated, so that all steps are the same but for the fault
+    debugger = PrecisionDebugger(dump_path=f"{settings['folder']}/{name}", task=task, level=level)
+    for fault in faults:
+        FAULT = fault
         debugger.start(list(chunks.values()) if VPP > 1 else chunks[STAGE])
         step(chunks)
         debugger.stop()
@@ -330,7 +335,7 @@ def step(chunks):
                 dist.send(x.grad, rank_of(virtual - 1))
 
 
-FAULT = None
-main()
+for name, how in settings["runs"].items():
+    run(name, **how)
 if dist.is_initialized():
     dist.destroy_process_group()

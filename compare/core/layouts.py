@@ -123,7 +123,7 @@ def _side(given: Mapping[str, Sequence[str]], at: int) -> Layout:
 
 
 def _size(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) and len(text) < 10):
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) < 10):
         raise UsageError(f"--{name} {text}: must be a number from 1 on")
     return int(text)
 
@@ -133,7 +133,9 @@ def _order(text: str) -> str:
     for axis in axes:
         if axis not in _AXES:
             near = nearest(axis, _AXES)
-            raise UsageError(f"--order {text}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}")
+            raise UsageError(
+                f"--order {text}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}"
+            )
     if len({*axes}) < len(axes) or not {*_NEEDED} <= {*axes}:
         raise UsageError(f"--order {text}: must have {', '.join(_NEEDED)} once each, as in {ORDER}")
     return text
