@@ -67,8 +67,8 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
         )
     if more := sorted(ranks.keys() - wanted):
         raise UsageError(
-            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank_size says of the "
-            f"{which}; give the number of all ranks of the run"
+            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank_size says of "
+            f"the {which}; give the number of all ranks of the run"
         )
 
 
@@ -79,8 +79,8 @@ def read_rank(path: Path) -> RankDump:
     construct = enclosing(json_object_or_empty(file.parent / files.CONSTRUCT))
     if not construct:
         raise DumpError(
-            f"{file}: no cells around its calls are known ({files.CONSTRUCT} beside it is empty or missing), which tell "
-            "the micro batches and stages apart; collect with level L0 or mix"
+            f"{file}: no cells around its calls are known ({files.CONSTRUCT} beside it is empty or missing), which "
+            "tell the micro batches and stages apart; collect with level L0 or mix"
         )
     frames = stacks(json_object_or_empty(file.parent / files.STACK))
     return RankDump(str(file), head, entries, construct, frames)

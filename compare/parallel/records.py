@@ -38,8 +38,8 @@ class Why(Enum):
 
     REPLICAS_DIFFER = "ranks that should hold the same differ"
     PART_OF_A_SUM = (
-        "differs among the tensor parallel ranks in a place that is not split: a part of a sum, whose statistics do not "
-        "follow from those of the parts, or a copy that went astray; the exchange that adds it up was not recorded"
+        "differs among the tensor parallel ranks in a place that is not split: a part of a sum, whose statistics do "
+        "not follow from those of the parts, or a copy that went astray; the exchange that adds it up was not recorded"
     )
     NOT_KNOWN = (
         "differs among the tensor parallel ranks, and neither the other side nor the class of the layer tells whether "
@@ -47,8 +47,8 @@ class Why(Enum):
     )
     INPUTS_NOT_MERGED = "the result of a function some of whose arguments could not be merged"
     SIDE_BY_SIDE = (
-        "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: the "
-        "values of all ranks are shown side by side, along a new first axis"
+        "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: "
+        "the values of all ranks are shown side by side, along a new first axis"
     )
     VALUES_DIFFER = "the tensor parallel ranks have different values"
     STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
