@@ -23,11 +23,11 @@ RUNS = {
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """The folders of the dumps: `whole` by one process, with its tensors; the other runs with tp 2 and pp 2."""
+    """The folders of the dumps: `whole`, with its tensors, and `cells` by one process; the other runs with tp 2 and pp 2."""
     root = tmp_path_factory.mktemp("layouts")
-    one = Training(root / "one", runs={"whole": {"task": "tensor"}})
+    one = Training(root / "one", runs={"whole": {"task": "tensor"}, "cells": {"level": "L0"}})
     four = Training(root / "four", tp=2, pp=2, runs=RUNS)
-    folders = {"whole": one.end() / "whole"}
+    folders = {name: one.end() / name for name in ("whole", "cells")}
     return folders | {name: four.end() / name for name in RUNS}
 
 

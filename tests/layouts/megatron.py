@@ -28,6 +28,6 @@ class Training:
         ]
 
     def end(self):
-        errors = [process.communicate(timeout=300)[1] for process in self._running]
+        errors = [process.communicate(timeout=600)[1] for process in self._running]
         assert not any(process.returncode for process in self._running), "\n".join(errors)
         return self._folder
