@@ -128,14 +128,14 @@ def _size(name: str, text: str) -> int:
     return int(text)
 
 
-def _order(text: str) -> str:
-    axes = text.split("-")
+def _order(order: str) -> str:
+    axes = order.split("-")
     for axis in axes:
         if axis not in _AXES:
             near = nearest(axis, _AXES)
             raise UsageError(
-                f"--order {text}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}"
+                f"--order {order}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}"
             )
     if len({*axes}) < len(axes) or not {*_NEEDED} <= {*axes}:
-        raise UsageError(f"--order {text}: must have {', '.join(_NEEDED)} once each, as in {ORDER}")
-    return text
+        raise UsageError(f"--order {order}: must have {', '.join(_NEEDED)} once each, as in {ORDER}")
+    return order

@@ -147,7 +147,7 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
             for at in reversed(range(len(sides))):  # what is trusted first, so that the target can be held to it
                 each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
                 if each.layout.is_whole:
-                    golden = model.ranks[0][0].entries
+                    golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
                     continue
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
                 merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from msprobe.base import names
+from msprobe.compare.core.tensor import source_of
 
 from .cuts import UNKNOWN, Cut, TakenAs, by_class, by_shapes, stacked
 from .exchanges import Exchanges
@@ -137,14 +138,14 @@ class EntryMerger:
         """Who made a value, by names in the whole model; None where that is no call of it."""
         if not isinstance(text, str):
             return None
-        if not text.startswith("call "):
+        found = source_of(text)
+        if found.origin == "parameter":
             # A stage calls its parameters by its own numbers of layers.
-            return None if self._has_stages and text.startswith("parameter ") else text
-        for mark in (".output", ".input"):
-            name, dot, rest = text[len("call ") :].partition(mark)
-            if dot and (renamed := self._renamed.get(Part(stage, name))):
-                return f"call {renamed}{dot}{rest}"
-        return None
+            return None if self._has_stages else text
+        if found.origin != "call":
+            return text
+        renamed = self._renamed.get(Part(stage, found.call))
+        return f"call {'.'.join((renamed, found.part, *found.path))}" if renamed else None
 
 
 class _Call:

@@ -23,7 +23,7 @@ RUNS = {
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """The folders of the dumps: `whole`, with its tensors, and `cells` by one process; the other runs with tp 2 and pp 2."""
+    """The folders of the dumps: `whole` (with its tensors) and `cells` of one process, the other runs of four."""
     root = tmp_path_factory.mktemp("layouts")
     one = Training(root / "one", runs={"whole": {"task": "tensor"}, "cells": {"level": "L0"}})
     four = Training(root / "four", tp=2, pp=2, runs=RUNS)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from pathlib import Path
 
 import pytest
 import torch
@@ -119,7 +121,7 @@ def test_a_clean_layout_differs_in_nothing(compared, run):
 def test_a_fault_on_one_tensor_parallel_rank_is_named(compared):
     result = compared("plain", 1)
     assert result.first.findings[0].name == "Functional.linear.10.forward"
-    construct = read(result.first.table.parent / "merged" / "target" / "rank0", "construct.json")
+    construct = read(Path(result.first.table).parent / "merged" / "target" / "rank0", "construct.json")
     around = construct["Functional.linear.10.forward"]
     assert around == "Module.decoder.layers.2.mlp.linear_fc1.ColumnParallelLinear.forward.0"
     assert result.copies_agree
@@ -141,7 +143,7 @@ def test_a_copy_that_goes_astray_is_found(compared):
     first = "Module.decoder.layers.0.input_layernorm.LayerNorm.forward.0"
     assert not result.copies_agree
     assert result.first.findings[0].name == first
-    report = read(result.first.table.parent / "merged" / "target" / "rank0", "merge.json")
+    report = read(Path(result.first.table).parent / "merged" / "target" / "rank0", "merge.json")
     found = report["replicas_differ"]["found"][0]
     assert (found["call"], found["place"]) == (first, "output.0")
     assert found["distance"] > 1e-4
@@ -161,8 +163,6 @@ def test_one_graph_is_drawn_of_all_ranks(trained, tmp_path, capsys):
     assert main(["graph_visualize", *words, "-o", str(out)]) == 0
     (path,) = out.iterdir()
     assert str(path) == capsys.readouterr().out.strip()
-    import sqlite3
-
     with sqlite3.connect(path) as database:
         rows = database.execute("select node_name, matched_node_link, rank from tb_nodes where data_source = 'NPU'")
         drawn = {name: (json.loads(link), rank) for name, link, rank in rows}
