@@ -15,9 +15,11 @@ from msprobe.base.log import logger
 from msprobe.report.file import Report
 from msprobe.store.detect import is_checkpoint, kind_of
 
+from .core.layouts import Layouts
 from .jobs.report import report_of as report_of_dumps
 from .jobs.run import run_request
 from .jobs.summary import RequestResult
+from .parallel.merge import merge_sides
 from .request import Request
 from .rl.compare import compare_flows, compare_steps, roots_by_step
 from .rl.report import report_of_flows
@@ -31,7 +33,10 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult |
 
     UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
     counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
+    Ranks that share a model out are merged first, into the folder `merged` of the output.
     """
+    if request.layouts is not None:
+        return _compare_merged(request, request.layouts, loud)
     paths = request.target, request.golden
     roots = [path for path in paths if not request.read_as and is_root(path)]
     if not roots and not request.read_as:
@@ -47,6 +52,19 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult |
             raise
     _refuse_calibrating(request)
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
+
+
+def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:
+    if request.calibrate is not None or request.read_as:
+        other = "--calibrate" if request.calibrate is not None else "rank_id or common of a compare.json"
+        raise UsageError(f"--rank_size and {other} cannot be combined: leave one of them out")
+    merged = merge_sides(request.target, request.golden, layouts, request.output / "merged")
+    for path in dict.fromkeys((merged.target, merged.golden)):
+        if path is not None and path not in (request.target, request.golden):
+            logger.log(loud, "the merged dumps are in %s", path)
+    golden = merged.golden or request.golden
+    result = run_request(replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), loud)
+    return replace(result, merging=merged.notes, copies_agree=merged.is_clean)
 
 
 def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -> Report:

@@ -13,6 +13,7 @@ from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.layout import STACK
 
+from .core.layouts import Layouts
 from .core.limits import BUILT_IN, EXACT, Limits, read_noise
 
 Format = Literal["xlsx", "csv", "json"]
@@ -33,7 +34,8 @@ class Request:
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
     trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
-    `html`: the outcomes have what a report shows.
+    `html`: the outcomes have what a report shows. `layouts` say how each side shares its model out over ranks, which
+    are then merged first.
     """
 
     target: Path
@@ -62,6 +64,7 @@ class Request:
     calibrate: Path | None = None
     survey: bool = False
     html: bool = False
+    layouts: Layouts | None = None
 
 
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:

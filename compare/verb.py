@@ -19,6 +19,7 @@ from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 from msprobe.report.file import check_page
 
+from .core.layouts import add_options, layouts_of
 from .request import FORMATS, Request, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
@@ -84,6 +85,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
     how.add_argument("--no-resume", action="store_true", help="begin anew where an interrupted comparison could go on")
     how.add_argument("-m", "--mode", metavar="auto", help="accepted from msprobe 26; what the sides hold is found out")
+    add_options(parser.add_argument_group("ranks that share one model out, which are merged first"))
     report = parser.add_argument_group("where the answer goes")
     report.add_argument(
         "-o", "--output_path", metavar="DIR", nargs="?", default="./output", const="./output", help="default: ./output"
@@ -174,6 +176,7 @@ def request_of(args: argparse.Namespace) -> Request:
         limits=limits,
         calibrate=Path(args.calibrate) if args.calibrate else None,
         html=args.html,
+        layouts=layouts_of(args, has_golden=True),
     )
 
 

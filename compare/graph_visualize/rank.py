@@ -9,7 +9,7 @@ from typing import Any
 from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.store import layout
-from msprobe.store.reader import NotPlainError, find, json_object, read, stream
+from msprobe.store.reader import entries_of, find, read
 from msprobe.store.record import Call, Calls, Dump
 from msprobe.store.stacks_and_construct import user_line
 
@@ -55,18 +55,8 @@ def read_rank(path: Path) -> Rank:
         calls = [Call(name, (), parent, dump.calls.stack_of(name)) for name, parent in dump.construct.items()]
         dump = replace(dump, calls=Calls.of(calls))
     else:
-        entries = _entries(find(path))
+        entries = entries_of(find(path))[1]
     return Rank(dump, build(dump.construct, dump.columns.names), entries)
-
-
-def _entries(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    try:
-        stream(file, found.__setitem__)
-    except NotPlainError:
-        data = json_object(file).get("data")
-        return data if isinstance(data, dict) else {}
-    return found
 
 
 def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
   msprobe graph_visualize -tp TARGET -o OUT               one graph: OUT/build_{time}.vis.db
   msprobe graph_visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
+  msprobe graph_visualize ... --rank_size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
 
 TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
 step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 2 the command was
@@ -9,15 +10,18 @@ wrong or a dump cannot be drawn.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
+from msprobe.compare.core.layouts import Layouts, add_options, layouts_of
 from msprobe.mapping.user_files import user_mapping
 
-MERGING = ("--rank_size", "--tp", "--pp", "--vpp", "--order", "--file_type")
-"""Options of msprobe 26 that merge the ranks of a parallel layout, which this version refuses."""
+if TYPE_CHECKING:
+    from .draw import Request
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +38,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     accepted: dict[str, Any] = {"action": "store_true", "help": "accepted from msprobe 26"}
     parser.add_argument("-tensor_log", "--is_print_compare_log", **accepted)
     parser.add_argument("-progress_log", "--is_print_progress_log", **accepted)
-    for option in MERGING:
-        parser.add_argument(option, nargs="*", dest="merging", action="append", help=argparse.SUPPRESS)
+    merging = parser.add_argument_group("ranks that share one model out, which are merged first")
+    add_options(merging)
+    merging.add_argument(
+        "--file_type",
+        choices=("db", "json"),
+        default="db",
+        help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp; default: db",
+    )
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -52,11 +62,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw, and print the path of the file."""
-    if args.merging:
-        raise UsageError(
-            f"{', '.join(MERGING[:-2])}: ranks of different parallel layouts are not merged into one graph; leave the "
-            "options out, and every rank is drawn by itself, or compare the ranks with msprobe compare"
-        )
+    layouts = layouts_of(args, has_golden=args.golden_path is not None)
+    if args.file_type == "json":
+        return _write_merged(args, layouts)
     if args.golden_path is None and (args.layer_mapping or args.fuzzy_match):
         logger.warning("-lm and -fm are about two dumps; with -tp alone they change nothing")
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
@@ -69,6 +77,34 @@ def run(args: argparse.Namespace) -> int:
         fuzzy=args.fuzzy_match,
         overflow=args.overflow_check,
     )
-    for path in draw_request(request):
+    for path in draw_request(request) if layouts is None else _draw_merged(request, layouts):
         print(visible(str(path)))
+    return 0
+
+
+def _draw_merged(request: "Request", layouts: Layouts) -> list[Path]:
+    """Draw the models that the ranks have together; their dumps are not kept."""
+    from msprobe.compare.parallel.merge import merge_sides
+
+    from .draw import draw_request
+
+    with TemporaryDirectory(prefix="msprobe-merged-") as folder:
+        merged = merge_sides(request.target, request.golden, layouts, Path(folder))
+        for sentence in merged.notes:
+            logger.warning("%s", sentence)
+        return draw_request(replace(request, target=merged.target, golden=merged.golden))
+
+
+def _write_merged(args: argparse.Namespace, layouts: Layouts | None) -> int:
+    """Write the merged dumps of one side, and print their folder."""
+    if args.golden_path is not None:
+        raise UsageError("--file_type json writes the merged dumps of one side; leave -gp out, or --file_type json")
+    if layouts is None or layouts.target.is_whole:
+        raise UsageError("--file_type json writes merged dumps; give --rank_size, and --tp or --pp greater than 1")
+    from msprobe.compare.parallel.merge import merge_sides
+
+    output = Path(args.output_path)
+    for sentence in merge_sides(Path(args.target_path), None, layouts, output).notes:
+        logger.warning("%s", sentence)
+    print(visible(str(output)))
     return 0

@@ -56,6 +56,7 @@ def command_of(request: Request) -> str:
     words = ["msprobe", "compare", "-tp", str(request.target), "-gp", str(request.golden)]
     for option, numbers in (("--rank", request.ranks), ("--step", request.steps)):
         words += [option, ",".join(map(str, numbers))] if numbers is not None else []
+    words += request.layouts.command() if request.layouts is not None else []
     words += ["-f"] if request.fuzzy else []
     if request.calibrate is not None:
         words += ["--calibrate", str(request.calibrate)]
@@ -118,6 +119,7 @@ def _answer(result: RequestResult, request: Request, made: Assembly, units: dict
 
 def _notes(result: RequestResult) -> Iterator[str]:
     """What the console says besides findings."""
+    yield from map(visible, result.merging)
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return

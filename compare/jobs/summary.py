@@ -21,15 +21,21 @@ from .outcome import Outcome
 
 @dataclass(frozen=True)
 class RequestResult:
-    """The outcomes in the order of the jobs, and in sentences what had no partner."""
+    """The outcomes in the order of the jobs, and in sentences what had no partner.
+
+    `merging` are sentences on what was found while ranks were merged; `copies_agree`: no value of which each rank has a
+    copy differed there.
+    """
 
     outcomes: tuple[Outcome, ...]
     missing: tuple[str, ...] = ()
+    merging: tuple[str, ...] = ()
+    copies_agree: bool = True
 
     @property
     def is_clean(self) -> bool:
-        """Whether every job was done and is clean, and everything had a partner."""
-        return not self.missing and all(o.is_clean and not o.failed for o in self.outcomes)
+        """Whether every job was done and is clean, everything had a partner, and copies agreed."""
+        return not self.missing and self.copies_agree and all(o.is_clean and not o.failed for o in self.outcomes)
 
     @property
     def judged(self) -> int:
@@ -60,7 +66,17 @@ class RequestResult:
         return earliest
 
     def lines(self) -> Iterator[str]:
-        """The answer of a single job; of several one line each, what is missing, and the first wrong call of all."""
+        """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
+
+        What merging found stands before it, or is the answer where nothing else is wrong.
+        """
+        is_answer = self.first is None and not self.copies_agree
+        said = tuple(map(visible, self.merging))
+        yield from () if is_answer else said
+        yield from self._compared()
+        yield from said if is_answer else ()
+
+    def _compared(self) -> Iterator[str]:
         if len(self.outcomes) == 1 and not self.missing:
             yield from self.outcomes[0].lines
             return

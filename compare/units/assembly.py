@@ -163,8 +163,8 @@ class Assembly:
         groups = "; ".join(few(ranks, 8) for ranks in several.values()) if len(several) <= 8 else ""
         return (
             f"the ranks make {len(several)} different lists of calls{f' (ranks {groups})' * bool(groups)}, as with "
-            "pipeline or tensor parallelism; each is shown as it was recorded and none are merged: that needs the "
-            "parallel sizes and how each parameter is cut, which dumps do not hold"
+            "pipeline or tensor parallelism; each is shown as it was recorded; with --rank_size, --tp and --pp, "
+            "which dumps do not hold, the ranks of one model are merged first"
         )
 
 

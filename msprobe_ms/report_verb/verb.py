@@ -21,6 +21,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
+from msprobe.compare.core.layouts import add_options, layouts_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 from msprobe.report.file import Report, check_page
 
@@ -51,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     of_dumps.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows")
     of_dumps.add_argument("-f", "--fuzzy_match", action="store_true", help="also pair what is left over, in order")
     of_dumps.add_argument("--noise", metavar="MODE", help="auto (default), exact, or the path of a noise.json")
+    add_options(parser.add_argument_group("ranks that share one model out, which are merged first; of two dumps"))
     parser.add_argument("--calibrate", metavar="CLEAN", help="another correct run of B's training: dumps, or a monitor")
 
 
@@ -67,6 +69,11 @@ def run(args: argparse.Namespace) -> int:
     from .sides import What, what_of  # here: the help of the command is there before numpy is
 
     what = what_of(Path(args.target), Path(args.golden) if args.golden else None, args.what)
+    if what is not What.COMPARE and layouts_of(args, has_golden=True) is not None:
+        raise UsageError(
+            "--rank_size: ranks are merged where two dumps are compared; give the golden dump too, or merge those of "
+            "one with msprobe graph_visualize --file_type json, and report on the merged dump"
+        )
     made = {What.COMPARE: _compared, What.MONITOR: _monitored, What.CONFIG_CHECK: _packed}.get(what)
     report, lines, is_clean = made(args) if made is not None else _alone(args, what)
     report.write(page)
@@ -106,6 +113,7 @@ def _compared(args: argparse.Namespace) -> _Made:
             html=True,
             ranks=_numbers(args, "rank"),
             steps=_numbers(args, "step"),
+            layouts=layouts_of(args, has_golden=True),
         )
         result = compare_paths(request, logging.DEBUG)  # its tables go with the folder
         return report_of(result, request), list(result.lines()), result.is_clean

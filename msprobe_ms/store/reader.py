@@ -158,6 +158,17 @@ def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
     return others
 
 
+def entries_of(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The members of a dump.json beside its `data`, and the entries in it, as they stand there."""
+    found: dict[str, Any] = {}
+    try:
+        return stream(file, found.__setitem__), found
+    except NotPlainError:
+        members = json_object(file)
+        data = members.pop("data", None)
+        return members, data if isinstance(data, dict) else {}
+
+
 class _Text:
     """A JSON text of which only a window is in memory; `errors` as of `bytes.decode`."""
 

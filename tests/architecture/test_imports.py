@@ -46,6 +46,7 @@ INSIDE_COMPARE = (
     "run",
     "request",
     "jobs",
+    "parallel",
     *("checkpoint", "key_data", "rollout", "rl", "merge", "suggest", "grad_probe", "monitor", "config_check"),
     "graph_visualize",
     "dispatch",

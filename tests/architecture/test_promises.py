@@ -12,7 +12,6 @@ import pytest
 
 from msprobe.base.not_built import COMMANDS, WITHOUT_EFFECT
 from msprobe.cli import VERBS
-from msprobe.compare.graph_visualize.verb import MERGING
 from msprobe.compare.verb import NOT_BUILT
 from msprobe.config_check.verb import REFUSED
 
@@ -131,7 +130,7 @@ def test_the_page_lists_what_is_refused_and_nothing_else(page, root):
     assert sorted(flat["settings"]) == sorted(WITHOUT_EFFECT)
     assert {name for row in rows(file, 3) for name in row} == {"run_ut"}
     listed = {name for row in rows(file, 2) for name in row if name.startswith("-")}
-    assert listed == {*NOT_BUILT, *MERGING, "-m", *(flag for flags in REFUSED for flag in flags)}
+    assert listed == {*NOT_BUILT, "-m", *(flag for flags in REFUSED for flag in flags)}
     assert not set(COMMANDS) & set(VERBS), "a command that is there has left the table"
 
 

@@ -35,10 +35,8 @@ def test_saves_are_no_dump(refused):
     assert "no dump of calls" in refused("-tp", SAMPLES.parents[1] / "kernel_dump")
 
 
-@pytest.mark.parametrize("option", ["--rank_size", "--tp", "--pp", "--vpp"])
-def test_merging_layouts_is_refused(refused, sample, option):
-    said = refused("-tp", sample("ms_mix_stat"), option, "2")
-    assert "leave the options out" in said
+def test_ranks_of_a_layout_that_are_not_there_are_said(refused, sample):
+    assert "of the 4 ranks" in refused("-tp", sample("ms_mix_stat"), "--rank_size", "4", "--tp", "2")
 
 
 def test_nothing_in_common(refused, tmp_path):

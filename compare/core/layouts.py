@@ -1,0 +1,141 @@
+"""How a run shares its model out over ranks, and the options that say so."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.base.checks import nearest
+from msprobe.base.errors import UsageError
+
+ORDER = "tp-cp-ep-dp-pp"
+_AXES = tuple(ORDER.split("-"))
+_NEEDED = ("tp", "dp", "pp")
+_NUMBERS = ("rank_size", "tp", "pp", "vpp")
+_OPTIONS = (*_NUMBERS, "order")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The sizes of one side: ranks in all, tensor parallel, pipeline stages, and chunks of the model on each stage.
+
+    `order` says how ranks are numbered: the axis that stands first varies fastest. Context and expert parallelism
+    have size 1.
+    """
+
+    ranks: int = 1
+    tp: int = 1
+    pp: int = 1
+    vpp: int = 1
+    order: str = ORDER
+
+    @property
+    def dp(self) -> int:
+        """How many copies of the model there are."""
+        return self.ranks // (self.tp * self.pp)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each rank has the whole model, as a single process has it."""
+        return self.tp == self.pp == self.vpp == 1
+
+    def rank(self, tp: int, pp: int, dp: int) -> int:
+        """The number of the rank at a place."""
+        found, stride = 0, 1
+        for axis in self.order.split("-"):
+            size, at = {"tp": (self.tp, tp), "pp": (self.pp, pp), "dp": (self.dp, dp)}.get(axis, (1, 0))
+            found, stride = found + at * stride, stride * size
+        return found
+
+    def model(self, dp: int) -> frozenset[int]:
+        """The ranks that have one copy of the model together."""
+        return frozenset(self.rank(tp, pp, dp) for tp in range(self.tp) for pp in range(self.pp))
+
+    def text(self) -> str:
+        """`tp 2, pp 2, dp 1`, for messages."""
+        return f"tp {self.tp}, pp {self.pp}{f', vpp {self.vpp}' * (self.vpp > 1)}, dp {self.dp}"
+
+    def words(self) -> dict[str, int | str]:
+        """The sizes by their options."""
+        return {"rank_size": self.ranks, "tp": self.tp, "pp": self.pp, "vpp": self.vpp, "order": self.order}
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The layouts of both sides; `golden` is None where there is one side alone."""
+
+    target: Layout
+    golden: Layout | None = None
+
+    def command(self) -> list[str]:
+        """The options that say this."""
+        sides = [layout.words() for layout in (self.target, self.golden) if layout is not None]
+        return [word for key in sides[0] for word in (f"--{key}", *(str(side[key]) for side in sides))]
+
+
+def add_options(parser: Any) -> None:
+    """Declare the options, for a parser or a group of one."""
+    pair: dict[str, Any] = {"nargs": "+", "metavar": "N"}
+    parser.add_argument(
+        "--rank_size", **pair, help="merge the ranks of each model first: ranks of the target, and of the golden"
+    )
+    parser.add_argument("--tp", **pair, help="with --rank_size: tensor parallel size of both; default: 1")
+    parser.add_argument("--pp", **pair, help="with --rank_size: pipeline stages; default: 1")
+    parser.add_argument("--vpp", **pair, help="with --rank_size: chunks of the model on each stage; default: 1")
+    parser.add_argument(
+        "--order", nargs="+", metavar="AXES", help=f"with --rank_size: how ranks are numbered; default: {ORDER}"
+    )
+
+
+def layouts_of(args: argparse.Namespace, has_golden: bool) -> Layouts | None:
+    """The layouts that the options say; None without them. UsageError, with what to give, where they cannot be."""
+    given = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
+    if not given:
+        return None
+    if "rank_size" not in given:
+        option = next(iter(given))
+        raise UsageError(f"--{option}: the number of ranks is needed too; give --rank_size, as in --rank_size 8 1")
+    for name, values in given.items():
+        if len(values) > 1 + has_golden:
+            most = "two values, of target and golden" if has_golden else "one value, as there is no golden"
+            raise UsageError(f"--{name} {' '.join(values)}: takes {most}")
+    target, golden = (_side(given, at) for at in (0, -1))
+    if not has_golden:
+        return Layouts(target)
+    if target.dp != golden.dp:
+        raise UsageError(
+            f"the target has {target.dp} copies of the model ({target.text()}), the golden {golden.dp} "
+            f"({golden.text()}); give dumps of equal data parallel size, rank_size / (tp * pp)"
+        )
+    return Layouts(target, golden)
+
+
+def _side(given: Mapping[str, Sequence[str]], at: int) -> Layout:
+    sizes = {name: _size(name, given[name][at]) for name in _NUMBERS if name in given}
+    ranks, tp, pp, vpp = (sizes.get(name, 1) for name in _NUMBERS)
+    if ranks % (tp * pp):
+        raise UsageError(
+            f"--rank_size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run"
+        )
+    if vpp > 1 == pp:
+        raise UsageError(f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out")
+    return Layout(ranks, tp, pp, vpp, _order(given["order"][at]) if "order" in given else ORDER)
+
+
+def _size(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) < 10):
+        raise UsageError(f"--{name} {text}: must be a number from 1 on")
+    return int(text)
+
+
+def _order(order: str) -> str:
+    axes = order.split("-")
+    for axis in axes:
+        if axis not in _AXES:
+            near = nearest(axis, _AXES)
+            raise UsageError(
+                f"--order {order}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}"
+            )
+    if len({*axes}) < len(axes) or not {*_NEEDED} <= {*axes}:
+        raise UsageError(f"--order {order}: must have {', '.join(_NEEDED)} once each, as in {ORDER}")
+    return order

@@ -1,0 +1,86 @@
+"""The dumps of one side: which ranks there are, and one rank's dump as its files have it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import few
+from msprobe.compare.core.layouts import Layout
+from msprobe.compare.jobs.plan import side
+from msprobe.store import layout as files
+from msprobe.store.folders import NAMED
+from msprobe.store.reader import entries_of, find, json_object_or_empty
+from msprobe.store.stacks_and_construct import enclosing, stacks
+
+
+class Step(NamedTuple):
+    """A step of a tree of dumps; None where the path that was given lies below."""
+
+    tree: str | None
+    step: int | None
+
+    def folder(self, root: Path) -> Path:
+        """Where the ranks of the step are, below a root."""
+        below = root / self.tree if self.tree else root
+        return below if self.step is None else files.step_folder(below, self.step)
+
+
+@dataclass(frozen=True)
+class RankDump:
+    """One rank's dump: `head` has what stands beside the entries in its dump.json."""
+
+    where: str
+    head: Mapping[str, Any]
+    entries: Mapping[str, Any] = field(repr=False)
+    construct: Mapping[str, str | None] = field(repr=False)
+    stacks: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+
+def steps_of(path: Path, layout: Layout, which: str) -> dict[Step, dict[int, Path]]:
+    """The dumps of a side by step and rank. UsageError where a step has not just the ranks of the layout."""
+    found: dict[Step, dict[int, Path]] = {}
+    whole = side(path)
+    if whole.family != "dump":
+        raise UsageError(f"{path}: is {whole.text}; ranks of a parallel layout are merged of dumps of calls only")
+    for place, source in whole.places.items():
+        if place.what == "dump":
+            found.setdefault(Step(place.tree, place.step), {})[place.rank or 0] = source.paths[0]
+    if not found:
+        raise UsageError(f"{path}: holds no dump of calls; collect with level L0 or mix")
+    for step, ranks in found.items():
+        if layout.ranks == len(ranks) == 1:  # a single process, whatever its number
+            found[step] = {0: next(iter(ranks.values()))}
+            continue
+        _check_ranks(step.folder(path), ranks, layout, which)
+    return found
+
+
+def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which: str) -> None:
+    wanted = set(range(layout.ranks))
+    if lacking := sorted(wanted - ranks.keys()):
+        raise UsageError(
+            f"{folder}: of the {layout.ranks} ranks that --rank_size says of the {which}, {few(lacking, NAMED)} "
+            f"{'is' if len(lacking) == 1 else 'are'} not there; copy the dumps of all ranks into one folder, or give "
+            "the sizes of this run"
+        )
+    if more := sorted(ranks.keys() - wanted):
+        raise UsageError(
+            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank_size says of "
+            f"the {which}; give the number of all ranks of the run"
+        )
+
+
+def read_rank(path: Path) -> RankDump:
+    """Read a rank; DumpError where that cannot be merged, with what to collect instead."""
+    file = find(path)
+    head, entries = entries_of(file)
+    construct = enclosing(json_object_or_empty(file.parent / files.CONSTRUCT))
+    if not construct:
+        raise DumpError(
+            f"{file}: no cells around its calls are known ({files.CONSTRUCT} beside it is empty or missing), which "
+            "tell the micro batches and stages apart; collect with level L0 or mix"
+        )
+    frames = stacks(json_object_or_empty(file.parent / files.STACK))
+    return RankDump(str(file), head, entries, construct, frames)

@@ -1,0 +1,96 @@
+"""Exchanges among the ranks that have one copy of the model: the whole model does not have them.
+
+They tell what a value on the tensor parallel ranks is: one that goes into an all-reduce is a part of a sum, and what
+comes out is the value that the whole model has there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msprobe.base import names
+from msprobe.compare.ranks.collectives import traffic_of, word_of
+
+from .dumps import RankDump
+from .values import Record, is_tensor, signature
+
+Signature = tuple[tuple[str, ...], ...]
+"""What all tensor parallel ranks have of one value."""
+
+_ADDING = ("all_reduce", "reduce_scatter")
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """The exchanges of one stage, or of all: their calls, and what comes out by what goes in, of those that add up."""
+
+    calls: frozenset[str]
+    sums: Mapping[Signature, Sequence[Record]] = field(default_factory=dict, repr=False)
+
+    def sum_of(self, records: Sequence[Record]) -> Sequence[Record] | None:
+        """What an exchange makes of the values of all ranks; None where none adds them up."""
+        return self.sums.get(tuple(map(signature, records)))
+
+
+def exchanges_of(ranks: Sequence[RankDump], model: frozenset[int], *, has_stages: bool, is_alone: bool) -> Exchanges:
+    """The exchanges of the tensor parallel ranks of a stage, inside the ranks of the `model`; of the first one's names.
+
+    `is_alone`: all ranks of the run have one copy of the model together. Where the group of an exchange was not
+    recorded, and there are other copies, it is inside the model if a cell makes it: gradients of copies are exchanged
+    outside.
+    """
+    calls: list[str] = []
+    sums: dict[Signature, Sequence[Record]] = {}
+    first = ranks[0]
+    for name in dict.fromkeys((*first.construct, *first.entries)):
+        twin = names.counterpart(name, "forward")
+        word = word_of(name) or word_of(twin)
+        if not word:
+            continue
+        is_message = word == "batch_isend_irecv" or traffic_of(word) in ("send", "receive")
+        if is_message:
+            is_inside = has_stages
+        else:
+            group = _group(first.entries.get(twin))
+            is_inside = is_alone or (group <= model if group else first.construct.get(name) is not None)
+        if not is_inside:
+            continue
+        calls.append(name)
+        if len(ranks) > 1 and any(adding in word for adding in _ADDING):
+            sums |= _sums([rank.entries.get(name) for rank in ranks])
+    return Exchanges(frozenset(calls), sums)
+
+
+def _group(entry: Any) -> frozenset[int]:
+    """The ranks of the group among the arguments of a call; empty where they were not recorded."""
+    for node in _nodes(entry):
+        ranks = node.get("group_ranks")
+        if isinstance(ranks, list) and ranks and all(type(n) is int for n in ranks):
+            return frozenset(ranks)
+    return frozenset()
+
+
+def _sums(entries: Sequence[Any]) -> dict[Signature, Sequence[Record]]:
+    given = [[node for node in _nodes(_inputs(entry)) if is_tensor(node)] for entry in entries]
+    made = [next((n for n in _nodes(entry.get("output")) if is_tensor(n)), None) for entry in entries if entry]
+    if None in made or len(made) < len(entries) or len({len(each) for each in given}) > 1:
+        return {}
+    found: dict[Signature, Sequence[Record]] = {}
+    for records in zip(*given, strict=True):
+        what = tuple(map(signature, records))
+        if len({*what}) > 1:  # a buffer, or what is equal everywhere, tells nothing
+            found[what] = [record for record in made if record is not None]
+    return found
+
+
+def _inputs(entry: Any) -> list[Any]:
+    return [entry.get(key) for key in ("input_args", "input_kwargs", "input")] if isinstance(entry, dict) else []
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a tree, the outer ones first."""
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    for child in tree if isinstance(tree, list) else ():
+        yield from _nodes(child)

@@ -1,0 +1,308 @@
+"""Merge the ranks of both sides: a dump of the whole model for each copy of it, which is read like any other dump.
+
+```
+{root}/[{target or golden}/][{tree}/][step{N}/]rank{copy}/dump.json  stack.json  construct.json  merge.json
+```
+
+The name of the side is there if there are two. A side whose ranks have the whole model each stays where it is.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msprobe.base import names
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder, replacing
+from msprobe.compare.core.layouts import Layout, Layouts
+from msprobe.store import layout as files
+
+from .cuts import class_of
+from .dumps import RankDump, Step, read_rank, steps_of
+from .exchanges import Exchanges, exchanges_of
+from .records import EntryMerger, Finding, Tally, Why
+from .stages import Chain, Key, Layers, Placed, Segment, chain_of
+from .wording import summary
+
+MERGE = "merge.json"
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone.
+
+    `is_clean`: no copies of one value differ.
+    """
+
+    target: Path
+    golden: Path | None
+    notes: tuple[str, ...] = ()
+    is_clean: bool = True
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The dumps of the ranks of one copy of a model, by tensor parallel rank and stage, and how its calls are put in
+    order."""
+
+    ranks: Sequence[Sequence[RankDump]]
+    exchanges: Exchanges
+    chain: Chain
+
+    def is_of_layout(self, call: Placed) -> bool:
+        """Whether a call without a counterpart is there because the model is shared out: a function that a parallel
+        layer calls, or one that is called where data are exchanged."""
+        around = names.parse(self.chain.parents.get(call.name) or "")
+        is_api = names.parse(call.name).kind == "api"
+        return is_api and (around.stem in self.chain.exchanging or bool(class_of(around.text)))
+
+    def entries(self, call: Placed) -> list[Any]:
+        """A call's entries on all tensor parallel ranks, None where there is none."""
+        return [_joined([stages[part.stage].entries.get(part.name) for part in call.parts]) for stages in self.ranks]
+
+    def by_key(self) -> dict[Key, list[Any]]:
+        return {call.key: entries for call in self.chain.calls if None not in (entries := self.entries(call))}
+
+
+def _joined(entries: Sequence[Any]) -> Any:
+    """One entry from those of the stages: it begins with the first, and its results are those of the last."""
+    first, last = entries[0], entries[-1]
+    if len(entries) == 1 or not (isinstance(first, dict) and isinstance(last, dict)):
+        return first if len(entries) == 1 else None
+    return {key: last.get(key) if key == "output" else value for key, value in first.items()}
+
+
+def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path) -> Merged:
+    """Merge what is shared out, into folders below `root`.
+
+    UsageError where the paths are not of these layouts, DumpError where a dump cannot be read or merged.
+    """
+    sides = [_Side("target", target, layouts.target)]
+    if golden is not None and layouts.golden is not None:
+        sides.append(_Side("golden", golden, layouts.golden))
+    steps = [step for step in sides[0].steps if all(step in each.steps for each in sides)]
+    if not steps and len(sides) == 2 and all(len(each.steps) == 1 for each in sides):
+        return _merge_steps(sides, [[next(iter(each.steps)) for each in sides]], root)
+    if not steps:
+        raise UsageError(f"{target} and {golden} have no step in common; give the two folders that belong together")
+    return _merge_steps(sides, [[step for _ in sides] for step in steps], root)
+
+
+class _Side:
+    """One side that is to be merged."""
+
+    def __init__(self, which: str, path: Path, layout: Layout) -> None:
+        self.which, self.path, self.layout = which, path, layout
+        self.steps = steps_of(path, layout, which)
+
+    def stages(self, step: Step, copy: int) -> "_Stages":
+        paths, layout = self.steps[step], self.layout
+        ranks = [[read_rank(paths[layout.rank(tp, pp, copy)]) for pp in range(layout.pp)] for tp in range(layout.tp)]
+        of_stages = [
+            exchanges_of(
+                [stages[pp] for stages in ranks],
+                layout.model(copy),
+                has_stages=layout.pp > 1,
+                is_alone=layout.dp == 1,
+            )
+            if layout.tp * layout.pp > 1
+            else Exchanges(frozenset())
+            for pp in range(layout.pp)
+        ]
+        return _Stages(ranks, of_stages, Layers(ranks[0], layout))
+
+
+class _Stages(NamedTuple):
+    """What was read of one copy of a model, before its calls are named."""
+
+    ranks: Sequence[Sequence[RankDump]]
+    exchanges: Sequence[Exchanges]
+    numbering: Layers
+
+    def model(self) -> _Model:
+        sums = {what: made for each in self.exchanges for what, made in each.sums.items()}
+        chain = chain_of(self.ranks[0], self.numbering, [each.calls for each in self.exchanges])
+        return _Model(self.ranks, Exchanges(frozenset(), sums), chain)
+
+
+def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_Model]:
+    """One copy of the model on each side, both with the golden's way to name chunks."""
+    read = [each.stages(step, copy) for each, step in zip(sides, steps, strict=True)]
+    for each in read:
+        each.numbering.write_like(read[-1].numbering)
+    return [each.model() for each in read]
+
+
+def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
+    """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
+    notes: list[str] = []
+    is_clean = True
+    for of_sides in steps:
+        for copy in range(sides[0].layout.dp):
+            models = _models(sides, of_sides, copy)
+            keys = [model.by_key() for model in models]
+            golden: Mapping[str, Any] | None = None  # entries by the names of calls
+            for at in reversed(range(len(sides))):  # what is trusted first, so that the target can be held to it
+                each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
+                if each.layout.is_whole:
+                    golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
+                    continue
+                folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
+                merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
+                golden = merging.write(folder)
+                where = f"{each.which}{_place(of_sides[at], copy, each.layout)}"
+                said = list(summary(merging.tally, where))
+                is_clean = is_clean and not any(f.why is Why.REPLICAS_DIFFER for f in merging.tally.findings)
+                notes += said
+    places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
+
+
+def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
+    return root / one.which if len(sides) > 1 else root
+
+
+def _wholes(models: Sequence[_Model], golden: Mapping[str, Any] | None) -> dict[Key, Any]:
+    """The golden's entries in one piece, by key; none where they are not known yet, or there is no golden."""
+    return {} if golden is None else {call.key: golden.get(call.name) for call in models[-1].chain.calls}
+
+
+def _place(step: Step, copy: int, layout: Layout) -> str:
+    words = ("" if step.step is None else f"step {step.step}", f"copy {copy}" if layout.dp > 1 else "")
+    return "".join(f", {word}" for word in words if word)
+
+
+class _Merging:
+    """Merges one model and writes its dump; `tally` has what was found.
+
+    `others` are the entries on the ranks of the other side, None without one, and `wholes` those of the golden in one
+    piece.
+    """
+
+    def __init__(
+        self,
+        model: _Model,
+        others: Mapping[Key, list[Any]] | None,
+        wholes: Mapping[Key, Any],
+        layout: Layout,
+        copy: int,
+        *,
+        is_golden: bool,
+    ) -> None:
+        self._model, self._others, self._wholes = model, others, wholes
+        self._layout, self._copy = layout, copy
+        is_ours = all("format_version" in stage.head for stage in model.ranks[0])
+        self._merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_ours=is_ours)
+        self.tally = self._merger.tally
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write the dump into a folder; gives its entries."""
+        model, found = self._model, self.tally.findings
+        data: dict[str, Any] = {}
+        left_out: set[str] = set()
+        for call in _in_dump_order(model):
+            entries = model.entries(call)
+            why = self._why_left_out(call, entries)
+            if why is None:
+                theirs = None if self._others is None else self._others.get(call.key, ())
+                data[call.name] = self._merger.merged(call, entries, theirs, self._wholes.get(call.key))
+            else:
+                left_out.add(call.name)
+                found.append(Finding(why, call.name))
+        found += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
+        make_folder(folder)
+        parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
+        _write_json(folder / files.STACK, _stacks(model, left_out).items())
+        _write_json(folder / files.CONSTRUCT, parents)
+        _write_json(folder / MERGE, _report(self.tally, self._layout, self._copy).items())
+        head = _head(model, self._layout, self._copy, self.tally)
+        _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
+        return data
+
+    def _why_left_out(self, call: Placed, entries: Sequence[Any]) -> Why | None:
+        if None in entries:
+            return Why.NOT_ON_ALL_RANKS
+        is_of_layout = self._others is not None and call.key not in self._others and self._model.is_of_layout(call)
+        return Why.OF_THE_LAYOUT if is_of_layout else None
+
+
+def _in_dump_order(model: _Model) -> list[Placed]:
+    """The calls that have an entry, each when it was completed."""
+    places = [{name: at for at, name in enumerate(stage.entries)} for stage in model.ranks[0]]
+
+    def completed(call: Placed) -> tuple[Segment, int]:
+        last = call.parts[-1]
+        return model.chain.segments[last], places[last.stage][last.name]
+
+    written = [call for call in model.chain.calls if all(part.name in places[part.stage] for part in call.parts)]
+    return sorted(written, key=completed)
+
+
+_NOT_MERGED = (Why.PART_OF_A_SUM, Why.NOT_KNOWN, Why.INPUTS_NOT_MERGED, Why.VALUES_DIFFER, Why.STRUCTURES_DIFFER)
+
+
+def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
+    """What stands beside the entries: that of the first rank, and what could not be merged among what is missing."""
+    first = model.ranks[0][0].head
+    task = first.get("task")
+    head = {key: value for key, value in first.items() if key not in ("missing", "rebuilt")}
+    head |= {"task": task if task == "structure" else "statistics", "dump_data_dir": None}
+    run = first.get("run")
+    if isinstance(run, dict):
+        head["run"] = {key: value for key, value in run.items() if key != "frozen"}
+        head["run"] |= {"rank": copy, "layout": layout.words()}
+    missing = [
+        {"name": each.call, "part": each.place, "cause": each.why.value}
+        for each in tally.findings
+        if each.why in _NOT_MERGED
+    ]
+    return head | ({"missing": missing} if missing else {})
+
+
+def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for call in model.chain.calls:
+        if call.name in left_out:
+            continue
+        if frames := model.ranks[0][call.parts[0].stage].stacks.get(call.parts[0].name):
+            groups.setdefault(frames, []).append(call.name)
+    return {str(number): [names, list(frames)] for number, (frames, names) in enumerate(groups.items())}
+
+
+def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
+    def found(why: Why) -> list[dict[str, Any]]:
+        each = [finding for finding in tally.findings if finding.why is why]
+        is_apart = why is Why.REPLICAS_DIFFER
+        return [
+            {
+                "call": f.call,
+                **({"place": f.place} if f.place else {}),
+                **({"distance": f.distance} if is_apart else {}),
+            }
+            for f in each
+        ]
+
+    kinds = {why.name.lower(): {"reason": why.value, "found": places} for why in Why if (places := found(why))}
+    return {"layout": layout.words(), "copy": copy, "values": tally.counts, **kinds}
+
+
+def _write_json(path: Path, members: Iterable[tuple[str, Any]]) -> None:
+    with replacing(path) as file:
+        for text in _object(members, 1):
+            file.write(text.encode("ascii"))
+        file.write(b"\n")
+
+
+def _object(members: Iterable[tuple[str, Any]], depth: int) -> Iterator[str]:
+    """A JSON object with a line for each member, and for each of those of `data`."""
+    gap = "{\n" + " " * depth
+    for key, value in members:
+        yield f"{gap}{json.dumps(key)}: "
+        if key == "data" and depth == 1:
+            yield from _object(value.items(), 2)
+        else:
+            yield json.dumps(value)
+        gap = ",\n" + " " * depth
+    yield "\n}" if gap[0] == "," else "{}"

@@ -1,0 +1,283 @@
+"""The entry of a call of the whole model, from those of the tensor parallel ranks: record by record.
+
+| the ranks' values | the merged one |
+|---|---|
+| parts of a whole | their concatenation; where the axis is not known, stacked along a new one |
+| of one whole, and equal | it |
+| of one whole, and not equal | a finding; the one that is farthest from the other side's stands there |
+| parts of a sum, and an exchange adds them up | what comes out of the exchange |
+| anything else | a tensor without statistics, and a finding that says why |
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from msprobe.base import names
+from msprobe.compare.core.tensor import source_of
+
+from .cuts import UNKNOWN, Cut, TakenAs, by_class, by_shapes, stacked
+from .exchanges import Exchanges
+from .stages import Part, Placed
+from .values import (
+    Record,
+    Shape,
+    are_alike,
+    concatenated,
+    described,
+    distance,
+    is_tensor,
+    settled,
+    shape_of,
+    without_statistics,
+)
+
+
+class Why(Enum):
+    """What was found of one value, or one call, while the ranks were merged."""
+
+    REPLICAS_DIFFER = "ranks that should hold the same differ"
+    PART_OF_A_SUM = (
+        "differs among the tensor parallel ranks in a place that is not split: a part of a sum, whose statistics do "
+        "not follow from those of the parts, or a copy that went astray; the exchange that adds it up was not recorded"
+    )
+    NOT_KNOWN = (
+        "differs among the tensor parallel ranks, and neither the other side nor the class of the layer tells whether "
+        "these are parts of a tensor or of a sum"
+    )
+    INPUTS_NOT_MERGED = "the result of a function some of whose arguments could not be merged"
+    SIDE_BY_SIDE = (
+        "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: "
+        "the values of all ranks are shown side by side, along a new first axis"
+    )
+    VALUES_DIFFER = "the tensor parallel ranks have different values"
+    STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
+    OF_THE_LAYOUT = (
+        "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
+    )
+    NOT_ON_ALL_RANKS = "not every tensor parallel rank made this call"
+    ON_SEVERAL_STAGES = "several pipeline stages made this call; that of the first is kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found, by call and place; `distance` is by how much copies differ, as a share of the larger norm."""
+
+    why: Why
+    call: str
+    place: str = ""
+    distance: float = 0.0
+
+
+@dataclass
+class Tally:
+    """What became of the values of one dump, and what was found; `counts` are of values by how they were merged."""
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, how: str) -> None:
+        self.counts[how] = self.counts.get(how, 0) + 1
+
+
+_PARTS = {"input_args": "input", "input_kwargs": "kwargs", "input": "input", "parameters": "parameters"}
+_TREES = (*_PARTS, "output")
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A place in an entry: the part of the call, and the path in it."""
+
+    part: str
+    path: tuple[str, ...] = ()
+
+    def inside(self, key: object) -> "_At":
+        return _At(self.part, (*self.path, str(key)))
+
+    @property
+    def text(self) -> str:
+        part = () if self.part == "parameters_grad" else (_PARTS.get(self.part, self.part),)
+        return ".".join((*part, *self.path))
+
+
+class EntryMerger:
+    """Merges the entries of calls.
+
+    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64.
+    """
+
+    def __init__(self, exchanges: Exchanges, renamed: Mapping[Part, str], *, is_golden: bool, is_ours: bool) -> None:
+        self.exchanges, self.is_golden, self.is_ours = exchanges, is_golden, is_ours
+        self._renamed = renamed
+        self._has_stages = any(part.stage for part in renamed)
+        self.tally = Tally()
+
+    def merged(
+        self, call: Placed, entries: Sequence[Mapping[str, Any]], others: Sequence[Any] | None, whole: Any
+    ) -> dict[str, Any]:
+        """The entry of a call. `others` are those of the same call on the ranks of the other side, None where there is
+        no other side; `whole` is what they give together, of a golden."""
+        one = _Call(self, call, entries, is_alone=others is None)
+        made: dict[str, Any] = {}
+        is_gradient = names.parse(call.name).kind == "parameters_grad"
+        for key, first in entries[0].items():
+            if key == "missing":
+                parts = [part for entry in entries for part in entry.get(key, ()) if type(part) is str]
+                made[key] = list(dict.fromkeys(parts))
+            elif is_gradient or key in _TREES:
+                at = _At("parameters_grad", (key,)) if is_gradient else _At(key)
+                theirs = [other.get(key) for other in others or () if isinstance(other, dict)]
+                golden = whole.get(key) if isinstance(whole, dict) else None
+                made[key] = one.tree([entry.get(key) for entry in entries], theirs, golden, at)
+            else:
+                made[key] = first
+        return made
+
+    def source(self, text: object, stage: int) -> str | None:
+        """Who made a value, by names in the whole model; None where that is no call of it."""
+        if not isinstance(text, str):
+            return None
+        found = source_of(text)
+        if found.origin == "parameter":
+            # A stage calls its parameters by its own numbers of layers.
+            return None if self._has_stages else text
+        if found.origin != "call":
+            return text
+        renamed = self._renamed.get(Part(stage, found.call))
+        return f"call {'.'.join((renamed, found.part, *found.path))}" if renamed else None
+
+
+class _Call:
+    """Merges the trees of one call."""
+
+    def __init__(
+        self, merger: EntryMerger, call: Placed, entries: Sequence[Mapping[str, Any]], *, is_alone: bool
+    ) -> None:
+        self._is_alone = is_alone
+        self._merger, self._tally, self._call = merger, merger.tally, call
+        self._first = entries[0]
+        self._has_lost_inputs = False
+        self._is_cell = names.parse(call.name).kind != "api"
+
+    def tree(self, trees: Sequence[Any], others: Sequence[Any], whole: Any, at: _At) -> Any:
+        """What stands at a place, of the ranks of this side and of the other's, where those have the like."""
+        first = trees[0]
+        if is_tensor(first) and all(map(is_tensor, trees)):
+            made = self._tensor(trees, [other for other in others if is_tensor(other)], at)
+            return settled(made, whole, is_ours=self._merger.is_ours) if len(trees) > 1 and is_tensor(whole) else made
+        if isinstance(first, dict) and "type" not in first and all(_keys(tree) == _keys(first) for tree in trees):
+            inside = {key: ([t[key] for t in trees], [o[key] for o in others if key in _keys(o)]) for key in first}
+            inner = whole if isinstance(whole, dict) else {}
+            return {key: self.tree(*both, inner.get(key), at.inside(key)) for key, both in inside.items()}
+        if isinstance(first, list) and all(_length(tree) == len(first) for tree in trees):
+            alike = [other for other in others if _length(other) == len(first)]
+            golden = whole if _length(whole) == len(first) else [None] * len(first)
+            # The list around the one record of a gradient is no place.
+            is_wrapper = at.part == "parameters_grad" and len(first) == 1 and len(at.path) == 1
+            return [
+                self.tree([t[n] for t in trees], [o[n] for o in alike], golden[n], at if is_wrapper else at.inside(n))
+                for n in range(len(first))
+            ]
+        return self._value(trees, others, at)
+
+    def _value(self, trees: Sequence[Any], others: Sequence[Any], at: _At) -> Any:
+        """A value that is no tensor. A size that the other side has as the sum of the parts is cut as its tensor is."""
+        first = trees[0]
+        if any(tree != first for tree in trees):
+            kinds = {tree.get("type") if isinstance(tree, dict) else type(tree) for tree in trees}
+            self._found(Why.VALUES_DIFFER if len(kinds) == 1 else Why.STRUCTURES_DIFFER, at)
+            self._tally.count("not merged")
+            return None
+        other = others[0] if others else None
+        size, theirs = (node.get("value") if isinstance(node, dict) else None for node in (first, other))
+        if len(others) == 1 < len(trees) and type(size) is type(theirs) is int and size * len(trees) == theirs > 0:
+            return {**first, "value": theirs}
+        return first
+
+    def _tensor(self, records: Sequence[Record], others: Sequence[Record], at: _At) -> Record:
+        shapes = [shape_of(record) for record in records]
+        are_equal = are_alike(records)
+        cut = self._cut(shapes, others, at, are_equal)
+        if at.part == "output" and self._has_lost_inputs:
+            # Each rank computes something else than the whole model does.
+            return self._unmerged(Why.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
+        if cut.taken_as in (TakenAs.PARTS, TakenAs.STACK):
+            self._tally.count("concatenated")
+            return self._described({**concatenated(records, cut.shape), "from": records[0].get("from")}, cut.shape)
+        if are_equal:
+            self._tally.count("equal on all ranks")
+            return self._described(records[0], shapes[0])
+        if sums := self._merger.exchanges.sum_of(records):
+            self._tally.count("added up by an exchange")
+            # Of a reduce-scatter each rank keeps a part.
+            numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
+            return self._described({**numbers, "from": records[0].get("from")}, shapes[0])
+        if cut.taken_as is TakenAs.UNKNOWN and self._is_alone:
+            self._found(Why.SIDE_BY_SIDE, at)
+            self._tally.count("side by side")
+            whole = stacked(shapes).shape
+            return self._described(concatenated(records, whole), whole)
+        if cut.taken_as is TakenAs.UNKNOWN:
+            return self._unmerged(Why.NOT_KNOWN, records[0], at, shapes[0])
+        if not self._is_copy(at):
+            return self._unmerged(Why.PART_OF_A_SUM, records[0], at, shapes[0])
+        return self._astray(records, others, at)
+
+    def _cut(self, shapes: Sequence[Shape], others: Sequence[Record], at: _At, are_equal: bool) -> Cut:
+        if others and (cut := by_shapes(shapes, [shape_of(other) for other in others])) != UNKNOWN:
+            return cut
+        opposite = self._opposite(at.part)
+        cut = by_class(self._call.name, at.part, at.path, shapes, are_equal=are_equal, opposite=opposite)
+        if cut != UNKNOWN:
+            return cut
+        if len(others) == len(shapes) > 1:
+            # Both sides are cut alike, so that parts of a sum may be compared as they are. The golden decides.
+            trusted_are_equal = are_equal if self._merger.is_golden else are_alike(others)
+            return Cut(TakenAs.WHOLE, shapes[0]) if trusted_are_equal else stacked(shapes)
+        if are_equal:
+            return Cut(TakenAs.WHOLE, shapes[0])
+        # Cells do not hand on parts of sums.
+        return stacked(shapes) if self._is_cell and at.part != "parameters_grad" else UNKNOWN
+
+    def _opposite(self, part: str) -> Shape:
+        tree = self._first.get("output" if part != "output" else "input_args", self._first.get("input"))
+        node: Any = tree[0] if isinstance(tree, list) and tree else None
+        return shape_of(node) if is_tensor(node) else ()
+
+    def _is_copy(self, at: _At) -> bool:
+        """Whether each rank must have the same where the whole is not cut: what a cell is given and returns, and its
+        parameters. Gradients of parameters may still be added up, and so may what functions inside a cell make."""
+        return self._is_cell and at.part != "parameters_grad"
+
+    def _astray(self, records: Sequence[Record], others: Sequence[Record], at: _At) -> Record:
+        """Of copies that differ the one that differs most from the other side, so that a comparison sees it."""
+        trusted = others[0] if others and not self._merger.is_golden else records[0]
+        worst = max(records, key=lambda record: distance(record, trusted))
+        apart = max(distance(record, records[0]) for record in records)
+        self._tally.findings.append(Finding(Why.REPLICAS_DIFFER, self._call.name, at.text, apart))
+        self._tally.count("copies that differ")
+        return self._described(worst, shape_of(worst))
+
+    def _unmerged(self, why: Why, record: Record, at: _At, shape: Shape) -> Record:
+        self._found(why, at)
+        self._tally.count("not merged")
+        self._has_lost_inputs |= not self._is_cell and at.part in ("input_args", "input_kwargs", "input")
+        return without_statistics(record, shape)
+
+    def _described(self, record: Record, shape: Shape) -> Record:
+        made = described(record, shape)
+        if source := self._merger.source(record.get("from"), self._call.parts[0].stage):
+            made["from"] = source
+        return made
+
+    def _found(self, why: Why, at: _At) -> None:
+        self._tally.findings.append(Finding(why, self._call.name, at.text))
+
+
+def _keys(tree: Any) -> list[str]:
+    return list(tree) if isinstance(tree, dict) else []
+
+
+def _length(tree: Any) -> int:
+    return len(tree) if isinstance(tree, list) else -1

@@ -1,0 +1,128 @@
+"""The record of a whole tensor, from those of its parts; records are as dump.json has them.
+
+| statistic of a concatenation | |
+|---|---|
+| Max, Min | the largest, the smallest of the parts; NaN where a part has one |
+| Mean | the mean of the parts' means, weighted by how many elements they have |
+| Norm | the root of the sum of the parts' squared norms |
+| counts of true, NaN and infinite elements | their sums |
+
+None of this depends on the axis along which the parts stand together. Of a sum over ranks there is no such rule.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Record = dict[str, Any]
+Shape = tuple[int, ...]
+
+STATISTICS = ("Max", "Min", "Mean", "Norm")
+_COUNTS = ("true_count", "nan_count", "positive_inf_count", "negative_inf_count")
+_OF_ONE_RANK = ("md5", "data_name", "from")
+"""What says something of the one tensor of one rank, or names its calls."""
+
+
+def is_tensor(node: object) -> bool:
+    """Whether a node of an entry is the record of a tensor."""
+    return (
+        isinstance(node, dict)
+        and isinstance(node.get("type"), str)
+        and "value" not in node
+        and isinstance(node.get("shape"), list)
+        and all(type(n) is int and n >= 0 for n in node["shape"])
+    )
+
+
+def shape_of(record: Record) -> Shape:
+    return tuple(record["shape"])
+
+
+def signature(record: Record) -> tuple[str, ...]:
+    """Equal for records of equal tensors, whatever their shapes; a NaN equals itself."""
+    return tuple(repr(record.get(key)) for key in (*STATISTICS, *_COUNTS))
+
+
+def are_alike(records: Sequence[Record]) -> bool:
+    """Whether all are of one tensor, as far as they tell."""
+    first = records[0]
+    known = [(shape_of(r), r.get("dtype"), r.get("md5"), signature(r)) for r in records]
+    return "tensor_stat_index" not in first and all(each == known[0] for each in known[1:])
+
+
+def described(record: Record, shape: Shape) -> Record:
+    """A record without what is of one rank only, and of this shape."""
+    return {key: value for key, value in record.items() if key not in _OF_ONE_RANK} | {"shape": list(shape)}
+
+
+def without_statistics(record: Record, shape: Shape) -> Record:
+    """A record that says nothing but what kind of tensor it is."""
+    return {key: value for key, value in described(record, shape).items() if key not in (*STATISTICS, *_COUNTS)}
+
+
+def concatenated(records: Sequence[Record], shape: Shape) -> Record:
+    """The record of the parts taken together, with this shape."""
+    made = described(records[0], shape)
+    sizes = [math.prod(record["shape"]) for record in records]
+    filled = [record for record, size in zip(records, sizes, strict=True) if size]
+    for key, take in (("Max", max), ("Min", min)):
+        if key in made:
+            made[key] = _extreme([record.get(key) for record in filled], take)
+    if "Mean" in made:
+        made["Mean"] = _mean([r.get("Mean") for r in filled], [size for size in sizes if size])
+    if "Norm" in made:
+        made["Norm"] = _combined([r.get("Norm") for r in filled], lambda norms: math.hypot(*norms))
+    for key in _COUNTS:
+        if counts := [record[key] for record in records if type(record.get(key)) is int]:
+            made[key] = sum(counts)
+    return made
+
+
+def _combined(numbers: Sequence[Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
+    """None where there is no number, or one part lacks it."""
+    return combine(numbers) if numbers and all(type(n) in (int, float, bool) for n in numbers) else None
+
+
+def _extreme(numbers: Sequence[Any], take: Callable[[Iterable[Any]], Any]) -> Any:
+    nan = next((n for n in numbers if n != n), None)
+    return nan if nan is not None else _combined(numbers, take)
+
+
+def _mean(means: Sequence[Any], sizes: Sequence[int]) -> Any:
+    def weighted(known: Sequence[Any]) -> float:
+        parts = [mean * size for mean, size in zip(known, sizes, strict=True)]
+        return (math.fsum(parts) if all(map(math.isfinite, parts)) else sum(parts)) / sum(sizes)
+
+    return _combined(means, weighted)
+
+
+_ROUNDING = 1e-11, 4e-6
+"""By how much mean and norm of the parts taken together may be off, as a share of the root mean square: of statistics
+summed in float64, as ours are, and in float32."""
+
+
+def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
+    """A concatenation with the mean and norm of the same tensor in one piece, where nothing but the rounding of the
+    parts' statistics tells them apart: `Max` and `Min`, which are exact, are equal."""
+    numbers: list[Any] = [each.get(key) for each in (record, whole) for key in STATISTICS]
+    if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
+        return record
+    if any(record.get(key) != whole.get(key) for key in ("shape", "dtype", "Max", "Min", *_COUNTS)):
+        return record
+    size = math.sqrt(math.prod(record["shape"]))
+    off = max(abs(record["Mean"] - whole["Mean"]) * size, abs(record["Norm"] - whole["Norm"]))
+    if off > _ROUNDING[not is_ours] * whole["Norm"]:
+        return record
+    return {**record, "Mean": whole["Mean"], "Norm": whole["Norm"]}
+
+
+def distance(record: Record, other: Record) -> float:
+    """By how much two records differ at most, as a share of the larger norm; infinite where one has no number."""
+    pairs: list[tuple[Any, Any]] = [(record.get(key), other.get(key)) for key in STATISTICS]
+    known = [(a, b) for a, b in pairs if type(a) in (int, float) and type(b) in (int, float)]
+    if signature(record) == signature(other):
+        return 0.0
+    if not known or not all(math.isfinite(a) and math.isfinite(b) for a, b in known):
+        return math.inf
+    scale = max(abs(n) for pair in known for n in pair)
+    return max(abs(a - b) for a, b in known) / scale if scale else 0.0

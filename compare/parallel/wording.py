@@ -1,0 +1,39 @@
+"""What was found while ranks were merged, in sentences."""
+
+from collections.abc import Iterator
+
+from .records import Finding, Tally, Why
+
+_SENTENCES = {
+    Why.REPLICAS_DIFFER: "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}",
+    Why.PART_OF_A_SUM: (
+        "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum that no recorded "
+        "exchange adds up"
+    ),
+    Why.NOT_KNOWN: (
+        "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks "
+        "have parts of a tensor or of a sum"
+    ),
+    Why.SIDE_BY_SIDE: (
+        "{n} of the ranks are shown side by side, first {first}: without a golden nothing tells whether they are parts "
+        "of a tensor or of a sum"
+    ),
+    Why.VALUES_DIFFER: "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}",
+    Why.STRUCTURES_DIFFER: "{n} have another form on each tensor parallel rank and were left out, first {first}",
+    Why.NOT_ON_ALL_RANKS: "{n} calls are not on every tensor parallel rank and were left out, first {first}",
+    Why.ON_SEVERAL_STAGES: "{n} calls are on several pipeline stages, and those of the first are kept, first {first}",
+}
+
+
+def summary(tally: Tally, where: str) -> Iterator[str]:
+    """One sentence for each kind of finding that a reader should know of."""
+    found: dict[Why, list[Finding]] = {}
+    for finding in tally.findings:
+        found.setdefault(finding.why, []).append(finding)
+    for why in _SENTENCES:
+        if each := found.get(why):
+            first = " ".join(filter(None, (each[0].call, each[0].place)))
+            is_call = why in (Why.NOT_ON_ALL_RANKS, Why.ON_SEVERAL_STAGES)
+            n = str(len(each)) if is_call else f"{len(each)} value{'s' * (len(each) > 1)}"
+            said = _SENTENCES[why].format(n=n, first=first, apart=f"{each[0].distance:.3g}")
+            yield f"merged {where}: {said}"
