@@ -7,9 +7,10 @@ import json
 import linecache
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from math import prod
+from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -23,7 +24,10 @@ from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
 from msprobe.store.writer import Writer
 
 Sources: TypeAlias = dict[int, str]
-"""Who produced a tensor, by its id, in the words of the format's `from`."""
+"""Who produced a tensor, by its id, as the JSON text of the format's `from`."""
+
+Read: TypeAlias = Callable[[Any], Any]
+"""Asks a tensor for something; called for every tensor of every call, so of C where that can be."""
 
 
 class Bare:
@@ -58,14 +62,34 @@ class Describer(ArrayDescriber):
     letters: ClassVar[Mapping[Any, str]]
     """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
 
-    reads_in_place: ClassVar[Callable[[Any], bool]]
-    """Whether a tensor's elements stand in this process's memory, one after the other, at `data_ptr`."""
+    tensors: ClassVar[tuple[type, ...]]
+    """Classes whose tensors the kernel reads; one of a subclass may be made of further tensors."""
+
+    dtype_of: ClassVar[Read] = attrgetter("dtype")
+    shape_of: ClassVar[Read] = attrgetter("shape")
+    address_of: ClassVar[Read] = methodcaller("data_ptr")
+    reads_in_place: ClassVar[Read]
+    """Whether a tensor's elements stand in this process's memory, one after the other, at its address."""
+
+    is_direct = kernel is not None
+    """Whether the kernel reads tensors where they lie."""
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)
-        self._direct = kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
+        self._reader = (self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of, self._heads)
+        self._is_quick = self.is_direct and self._holder is None and not self.saves and not self.digests
+        """Whether what the kernel says of a tensor is its whole record."""
+
+    def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
+        """The records of a call's inputs or outputs, a JSON array. `part` is their place in the call, `input`."""
+        texts = kernel.records(nodes, self._reader, sources) if self._is_quick else [None] * len(nodes)
+        if None in texts:
+            for i, text in enumerate(texts):
+                if text is None:
+                    texts[i] = self.value(nodes[i], call, f"{part}.{i}", sources)
+        return f"[{','.join(texts)}]"
 
     def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
         """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
@@ -73,7 +97,7 @@ class Describer(ArrayDescriber):
         if is_tensor(node):
             record = self.tensor(node, call, part)
             if sources and record != "null" and (source := sources.get(id(node))):
-                return f'{record[:-1]},"from":{quote(source)}}}'
+                return f'{record[:-1]},"from":{source}}}'
             return record
         if node is None:
             return "null"
@@ -116,6 +140,8 @@ class Describer(ArrayDescriber):
 
     def tensor(self, tensor: Any, call: str, part: str) -> str:
         """The record of a tensor; what stands for it where values are held until their call is known to be written."""
+        if self._is_quick and (text := kernel.record(tensor, self._reader)) is not None:
+            return text  # type: ignore[no-any-return]  # the extension's
         if self._holder is not None:
             return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
         return self.described(tensor, call, part)
@@ -132,15 +158,14 @@ class Describer(ArrayDescriber):
         """The record of a tensor, which is read now; raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-        text = None
-        if head.letter and self.reads_in_place(tensor):
-            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
-            if text is not None and not self.saves and not self.digests:
-                return f"{text}}}"
+        text = kernel.record(tensor, self._reader) if self.is_direct else None
+        if text is not None and not self.saves and not self.digests:
+            return text  # type: ignore[no-any-return]  # the extension's
         if text is None and (cause := self.without_data(tensor)):
             self.lost(call, part, cause)
             return "null"
-        return self._finished(text or head.text, self.elements(tensor), call, part, described=text is not None)
+        begun = head.text if text is None else text[:-1]
+        return self._finished(begun, self.elements(tensor), call, part, described=text is not None)
 
     def is_finite(self, tensor: Any) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
@@ -148,8 +173,8 @@ class Describer(ArrayDescriber):
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         if head.letter and head.letter not in FLOATING:
             return True
-        if head.letter and self.reads_in_place(tensor):
-            found = kernel.finite(tensor.data_ptr(), head.size, head.letter)
+        if head.letter and type(tensor) in self.tensors and self.reads_in_place(tensor):
+            found = kernel.finite(self.address_of(tensor), head.size, head.letter)
             if found is not None:
                 return found  # type: ignore[no-any-return]  # the extension's
         return bool(self.without_data(tensor)) or is_finite(self.elements(tensor))
@@ -157,7 +182,7 @@ class Describer(ArrayDescriber):
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
         if not isinstance(dtype, self.dtypes[0][0]):
             raise TypeError("a tensor of another framework")
-        letter = self.letters.get(dtype, "") if self._direct else ""
+        letter = self.letters.get(dtype, "") if self.is_direct else ""
         head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
         self._heads[id(dtype), shape] = head
         return head

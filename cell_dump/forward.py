@@ -70,7 +70,7 @@ class Forward:
 
         `lost` is what was left out of them when they were read.
         """
-        describe, name, values = self.describer.value, self.name, self.arguments
+        name, values = self.name, self.arguments
         first = len(values) - len(keywords)
         for each in lost:
             number, dot, rest = each.place.partition(".")
@@ -80,12 +80,12 @@ class Forward:
         if not self.mode.forward:
             return
         if self.mode.input:
-            listed = [describe(v, name, f"input.{i}", sources) for i, v in enumerate(values[:first])]
+            listed = self.describer.values(values[:first] if keywords else values, name, "input", sources)
             named = [
-                f"{quote(k)}:{describe(v, name, f'kwargs.{k}', sources)}"
-                for k, v in zip(key_names(keywords, values[first:]), values[first:], strict=True)
+                f"{quote(k)}:{self.describer.value(v, name, f'kwargs.{k}', sources)}"
+                for k, v in (zip(key_names(keywords, values[first:]), values[first:], strict=True) if keywords else ())
             ]
-            self.parts.append(f'"input_args":[{",".join(listed)}],"input_kwargs":{{{",".join(named)}}}')
+            self.parts.append(f'"input_args":{listed},"input_kwargs":{{{",".join(named)}}}')
         if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
             own = [
                 f"{quote(key)}:{self.describer.tensor(parameter, name, f'parameters.{key}')}"
@@ -102,9 +102,7 @@ class Forward:
     def describe_outputs(self, results: Sequence[Any], lost: Sequence[Lost]) -> None:
         """Record the results as they are now; `lost` is what was left out of them."""
         self.lost.extend((f"output.{each.place}", each) for each in lost)
-        describe, name = self.describer.value, self.name
-        listed = [describe(v, name, f"output.{i}") for i, v in enumerate(results)]
-        self.parts.append(f'"output":[{",".join(listed)}]')
+        self.parts.append(f'"output":{self.describer.values(results, self.name, "output")}')
 
     def entry(self, more: str = "") -> str | None:
         """The JSON text of what was recorded, with `more` members; None where nothing was."""

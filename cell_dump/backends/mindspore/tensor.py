@@ -14,12 +14,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from math import isfinite
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, _c_expression, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
@@ -68,7 +68,7 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
 
 def drain() -> None:
     """Wait for everything that is queued, and let the training's own errors out."""
-    _bystander().data_ptr()
+    _address_of(_bystander())
 
 
 @cache
@@ -76,6 +76,11 @@ def _bystander() -> Tensor:
     """A tensor of nobody: asking for its address raises no error but the training's."""
     return Tensor(0.0)
 
+
+_Inner = getattr(_c_expression, "TensorPy", Tensor)
+"""What `Tensor` is made of in C; its own methods are Python around these."""
+
+_address_of = getattr(_Inner, "_data_ptr", methodcaller("data_ptr"))
 
 _LETTERS = {
     **{ms.float32: "f", ms.float16: "e", ms.bfloat16: "E", ms.float64: "d", ms.bool_: "?"},
@@ -90,12 +95,15 @@ class Describer(describer.Describer):
     dtypes = ((Type, "mindspore.dtype"),)
 
     letters = _LETTERS
-    reads_in_place = staticmethod(methodcaller("is_contiguous"))
+    tensors = (Tensor, Parameter)
+    dtype_of, shape_of = (attrgetter(f"_{name}" if hasattr(_Inner, f"_{name}") else name) for name in ("dtype", "shape"))
+    address_of = staticmethod(_address_of)
+    reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
-        super().__init__(writer, saves=saves, digests=digests)
         self._on_device = ms.get_context("device_target") in DEVICES
-        self._direct = self._direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        self.is_direct = self.is_direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        super().__init__(writer, saves=saves, digests=digests)
 
     def without_data(self, tensor: Tensor) -> str:
         """`asnumpy` would draw the numbers of an initializer, perhaps before the training does."""
