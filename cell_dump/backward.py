@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from msprobe.base.nested import is_tensor
+from msprobe.base.nested import Leaf, is_tensor
 from msprobe.base.statistic import widen
 
 from .describer import Describer
@@ -209,12 +209,17 @@ def _accumulated(record: str) -> str:
 _PLACES = tuple(Place(i) for i in range(32))
 
 
-def skeletons(values: Sequence[Any]) -> list[Skeleton]:
-    """The shape of a call's inputs or outputs, without holding their tensors."""
-    return [
-        (_PLACES[i] if i < 32 else Place(i)) if is_tensor(value) else skeleton(value, str(i))
-        for i, value in enumerate(values)
-    ]
+def skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
+    """The shape of a call's inputs or outputs, without holding their tensors, the leaves `tensors`."""
+    made: list[Skeleton] = []
+    places = {place for place, _ in tensors}
+    for i, value in enumerate(values):
+        if type(value) is list or type(value) is dict:
+            made.append(skeleton(value, str(i)))
+        else:
+            place = _PLACES[i] if i < len(_PLACES) else Place(i)
+            made.append(place if place in places else None)
+    return made
 
 
 def skeleton(node: Any, place: str = "") -> Skeleton:

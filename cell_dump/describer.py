@@ -23,6 +23,13 @@ from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
 from msprobe.store.writer import Writer
 
+try:
+    from . import _callers  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    callers: Any = _callers
+except ImportError:  # it could not be built here: Python does the same, slower
+    callers = None
+
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, as the JSON text of the format's `from`."""
 
@@ -62,8 +69,8 @@ class Describer(ArrayDescriber):
     letters: ClassVar[Mapping[Any, str]]
     """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
 
-    tensors: ClassVar[tuple[type, ...]]
-    """Classes whose tensors the kernel reads; one of a subclass may be made of further tensors."""
+    tensors: ClassVar[type]
+    """The class of the tensors that the kernel reads."""
 
     dtype_of: ClassVar[Read] = attrgetter("dtype")
     shape_of: ClassVar[Read] = attrgetter("shape")
@@ -71,15 +78,16 @@ class Describer(ArrayDescriber):
     reads_in_place: ClassVar[Read]
     """Whether a tensor's elements stand in this process's memory, one after the other, at its address."""
 
-    is_direct = kernel is not None
-    """Whether the kernel reads tensors where they lie."""
+    has_addresses = True
+    """Whether an address is one of this process's memory, where the kernel can read."""
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)
+        self._is_direct = self.has_addresses and kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
         self._reader = (self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of, self._heads)
-        self._is_quick = self.is_direct and self._holder is None and not self.saves and not self.digests
+        self._is_quick = self._is_direct and self._holder is None and not self.saves and not self.digests
         """Whether what the kernel says of a tensor is its whole record."""
 
     def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
@@ -158,7 +166,7 @@ class Describer(ArrayDescriber):
         """The record of a tensor, which is read now; raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-        text = kernel.record(tensor, self._reader) if self.is_direct else None
+        text = kernel.record(tensor, self._reader) if self._is_direct else None
         if text is not None and not self.saves and not self.digests:
             return text  # type: ignore[no-any-return]  # the extension's
         if text is None and (cause := self.without_data(tensor)):
@@ -173,7 +181,7 @@ class Describer(ArrayDescriber):
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         if head.letter and head.letter not in FLOATING:
             return True
-        if head.letter and type(tensor) in self.tensors and self.reads_in_place(tensor):
+        if head.letter and self.reads_in_place(tensor):
             found = kernel.finite(self.address_of(tensor), head.size, head.letter)
             if found is not None:
                 return found  # type: ignore[no-any-return]  # the extension's
@@ -182,7 +190,7 @@ class Describer(ArrayDescriber):
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
         if not isinstance(dtype, self.dtypes[0][0]):
             raise TypeError("a tensor of another framework")
-        letter = self.letters.get(dtype, "") if self.is_direct else ""
+        letter = self.letters.get(dtype, "") if self._is_direct else ""
         head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
         self._heads[id(dtype), shape] = head
         return head
@@ -221,31 +229,32 @@ class Stacks:
     def __init__(self, writer: Writer, enclosing: CodeType) -> None:
         self._writer = writer
         self._enclosing = enclosing
-        self._known: dict[tuple[int, ...], int] = {}
+        self._known: dict[bytes | tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
 
     def of_caller(self, above: int | None = None) -> int:
         """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
+        key = callers.key(_OURS, self._enclosing, above) if callers is not None else None
+        if key is None:
+            key = self._key(above)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._writer.stack(self._describe(_outside(sys._getframe(_OURS))))
+        return known
+
+    def _key(self, above: int | None) -> tuple[int, ...]:
+        """What the extension's `key` says in bytes, where that was not built."""
         key: list[int] = []
-        frame: FrameType | None = sys._getframe(_OURS)
-        top = None
+        frame = _outside(sys._getframe(_OURS + 1))
         while frame is not None:
             code = frame.f_code
-            if top is None:
-                if _is_ours(frame):
-                    frame = frame.f_back
-                    continue
-                top = frame
-            elif above is not None and code is self._enclosing:
+            if key and above is not None and code is self._enclosing:
                 key.append(above)
                 break
             key.append(id(code))
             key.append(frame.f_lasti)
             frame = frame.f_back
-        known = self._known.get(tuple(key))
-        if known is None:
-            known = self._known[tuple(key)] = self._writer.stack(self._describe(top))
-        return known
+        return tuple(key)
 
     def _describe(self, frame: FrameType | None) -> tuple[str, ...]:
         lines = []
@@ -260,6 +269,13 @@ class Stacks:
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
         return tuple(lines) or UNAVAILABLE
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is not of msprobe."""
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return frame
 
 
 def _is_ours(frame: FrameType) -> bool:

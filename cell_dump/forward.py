@@ -81,17 +81,21 @@ class Forward:
             return
         if self.mode.input:
             listed = self.describer.values(values[:first] if keywords else values, name, "input", sources)
-            named = [
-                f"{quote(k)}:{self.describer.value(v, name, f'kwargs.{k}', sources)}"
-                for k, v in (zip(key_names(keywords, values[first:]), values[first:], strict=True) if keywords else ())
-            ]
-            self.parts.append(f'"input_args":{listed},"input_kwargs":{{{",".join(named)}}}')
+            named = self._named_inputs(key_names(keywords, values[first:]), sources) if keywords else ""
+            self.parts.append(f'"input_args":{listed},"input_kwargs":{{{named}}}')
         if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
             own = [
                 f"{quote(key)}:{self.describer.tensor(parameter, name, f'parameters.{key}')}"
                 for key, parameter in parameters
             ]
             self.parts.append(f'"parameters":{{{",".join(own)}}}')
+
+    def _named_inputs(self, keywords: Sequence[str], sources: Sources) -> str:
+        values = self.arguments[len(self.arguments) - len(keywords) :]
+        return ",".join(
+            f"{quote(k)}:{self.describer.value(v, self.name, f'kwargs.{k}', sources)}"
+            for k, v in zip(keywords, values, strict=True)
+        )
 
     def name_lost(self) -> None:
         """Have the dump name what was left out, now that the call stands in it."""
@@ -122,6 +126,8 @@ def results_of(result: Any) -> tuple[Any, ...]:
     """A call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
     if type(result) is tuple:
         return result
+    if not issubclass(type(result), tuple):
+        return (result,)
     # torch.return_types, of torch.max(x, dim=1) for values and indices, is a tuple without `_fields`
     return tuple(tuple.__iter__(result)) if is_tuple(result) else (result,)
 

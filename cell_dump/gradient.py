@@ -105,19 +105,16 @@ class NodeGradients:
         """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
         their nodes, and who produced each.
         """
-        try:
-            return self._inputs(tensors)
-        except AttributeError:  # a tensor of another framework, of which to ask each time would cost too much
-            return self._inputs(self._ours(tensors))
-
-    def _inputs(self, tensors: list[Leaf]) -> tuple[dict[Key, list[str]], int, Sources]:
         graph = self._graph
         node_of, identity_of, index_of, plain = graph.node_of, graph.identity, graph.index_of, graph.tensor
         wanted: dict[Key, list[str]] = {}
         floor = -1
         sources: Sources = {}
         for place, tensor in tensors:
-            node = node_of(tensor)
+            try:
+                node = node_of(tensor)
+            except AttributeError:  # a tensor of another framework, of which to ask each time would cost too much
+                continue
             if node is not None:
                 identity, index = identity_of(node), index_of(tensor)
                 wanted.setdefault((identity, index), []).append(place)

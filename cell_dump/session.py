@@ -379,7 +379,7 @@ class Session:
             if call.backward is not None:
                 self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
-                    call.backward.describe(skeletons(call.arguments), skeletons(results))
+                    call.backward.describe(skeletons(call.arguments, call.tensors), skeletons(results, tensors))
                     self._backwards.append(call.backward)
             call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself

@@ -112,12 +112,12 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter)
 
 /* How tensors are read, as `Describer` says it: borrowed from the tuple that came from Python. */
 struct reader {
-    PyObject *types, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
+    PyObject *type, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
 };
 
 static int read_reader(PyObject *tuple, struct reader *by)
 {
-    return PyArg_ParseTuple(tuple, "O!OOOOO!;a reader: types, four functions, heads", &PyTuple_Type, &by->types,
+    return PyArg_ParseTuple(tuple, "O!OOOOO!;a reader: a type, four functions, heads", &PyType_Type, &by->type,
                             &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type, &by->heads);
 }
 
@@ -159,10 +159,7 @@ static PyObject *closed(PyObject *head, const struct text *statistics, PyObject 
 /* The record of a tensor, None where it cannot be made here; NULL for exceptions that are none of `Exception`. */
 static PyObject *made_record(const struct reader *by, PyObject *value, PyObject *sources)
 {
-    int is_tensor = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(by->types); i++)
-        is_tensor |= (PyObject *)Py_TYPE(value) == PyTuple_GET_ITEM(by->types, i);
-    if (!is_tensor)
+    if (!PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)by->type))
         Py_RETURN_NONE;
     PyObject *made = NULL, *in_place = NULL, *address = NULL, *id = NULL, *source = NULL, *head = head_of(by, value), *start;
     Py_ssize_t size;
@@ -200,8 +197,7 @@ done:
 
 PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
                          "The record of a tensor as JSON text; None for every value of which it cannot be made here.\n\n"
-                         "`reader` is a tuple: a tuple of the exact types of tensors that are read; four functions of a tensor, its\n"
-                         "dtype, its shape, whether its elements lie one after the other at an address, and this address; and a\n"
+                         "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its shape, whether its elements lie one after the other at an address, and this address; and a\n"
                          "dict of heads by (id of the dtype, shape). A head is a tuple: the record's beginning, the number of\n"
                          "elements, numpy's letter for the dtype ('E' for bfloat16, empty where none is known), and the dtype.\n"
                          "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"

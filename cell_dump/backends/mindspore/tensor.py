@@ -19,7 +19,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Parameter, Tensor, _c_expression, ops
+from mindspore import Tensor, _c_expression, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
@@ -58,15 +58,16 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
     from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but to read it waits for
     everything that is queued, and would raise there.
     """
-    if not DRAINS:
-        for _, tensor in tensors:
-            if isinstance(tensor, Tensor):  # one of another framework is computed
-                tensor.wait_pipeline()
-    elif tensors:
-        drain()
+    if DRAINS:
+        if tensors:
+            _address_of(_bystander())  # as `drain`
+        return
+    for _, tensor in tensors:
+        if isinstance(tensor, Tensor):  # one of another framework is computed
+            tensor.wait_pipeline()
 
 
-def drain() -> None:
+def drain(_: Any = None) -> None:
     """Wait for everything that is queued, and let the training's own errors out."""
     _address_of(_bystander())
 
@@ -95,14 +96,14 @@ class Describer(describer.Describer):
     dtypes = ((Type, "mindspore.dtype"),)
 
     letters = _LETTERS
-    tensors = (Tensor, Parameter)
+    tensors = Tensor
     dtype_of, shape_of = (attrgetter(f"_{name}" if hasattr(_Inner, f"_{name}") else name) for name in ("dtype", "shape"))
     address_of = staticmethod(_address_of)
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         self._on_device = ms.get_context("device_target") in DEVICES
-        self.is_direct = self.is_direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        self.has_addresses = HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
         super().__init__(writer, saves=saves, digests=digests)
 
     def without_data(self, tensor: Tensor) -> str:

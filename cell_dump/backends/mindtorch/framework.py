@@ -53,8 +53,6 @@ class Values(describer.Describer):
 class Describer(Values, tensor.Describer):
     """Makes records of any value."""
 
-    tensors = (*tensor.Describer.tensors, torch.Tensor, torch.nn.Parameter)
-
 
 class DeviceDescriber(Values, tensor.DeviceDescriber):
     """As `Describer`, where a look at a tensor waits for a device."""

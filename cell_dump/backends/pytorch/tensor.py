@@ -26,6 +26,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
     """
     return (
         tensor.is_cpu
+        and type(tensor) in _PLAIN
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and not tensor.is_neg()
@@ -52,7 +53,7 @@ class Describer(describer.Describer):
         (torch.layout, "torch.layout"),
     )
     letters = _LETTERS
-    tensors = _PLAIN
+    tensors = torch.Tensor
     reads_in_place = staticmethod(_reads_in_place)
 
     def without_data(self, tensor: torch.Tensor) -> str:
