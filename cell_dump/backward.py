@@ -238,7 +238,7 @@ def fill(shape: Skeleton, records: dict[str, str]) -> str:
     if kind is Place:
         return records.get(shape, "null")
     if kind is list:
-        made = [records.get(s, "null") if type(s) is Place else "null" if s is None else fill(s, records) for s in shape]
+        made = [records.get(each, "null") if type(each) is Place else fill(each, records) for each in shape]
         return f"[{','.join(made)}]"
     if kind is dict:
         return f"{{{','.join([f'{quote(key)}:{fill(inner, records)}' for key, inner in shape.items()])}}}"

@@ -66,8 +66,8 @@ class Journal:
     """A journal, read. Texts that go into the dump as they are stay encoded.
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
-    several where a call came in parts; `orders` has lists of calls, which are put into the order of the list; `names` the
-    calls by their texts in the lines.
+    several where a call came in parts; `orders` has lists of calls, which are put into the order of the list; `names`
+    has the calls by their texts in the lines.
     `malformed` counts lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because
     the process died while it wrote it.
     """

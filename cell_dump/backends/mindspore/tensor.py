@@ -97,7 +97,8 @@ class Describer(describer.Describer):
 
     letters = _LETTERS
     tensors = Tensor
-    dtype_of, shape_of = (attrgetter(f"_{name}" if hasattr(_Inner, f"_{name}") else name) for name in ("dtype", "shape"))
+    dtype_of = attrgetter("_dtype" if hasattr(_Inner, "_dtype") else "dtype")
+    shape_of = attrgetter("_shape" if hasattr(_Inner, "_shape") else "shape")
     address_of = staticmethod(_address_of)
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
