@@ -30,6 +30,7 @@ setup(
                 "msprobe_ms/base/_brief.h",
                 "msprobe_ms/base/_brief_block.h",
                 "msprobe_ms/base/_finite.h",
+                "msprobe_ms/base/_record.h",
             ],
             extra_compile_args=["-O3", "-pthread"],
             extra_link_args=["-pthread"],
@@ -37,6 +38,7 @@ setup(
         ),
         # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
         # that every instruction set rounds alike.
+        Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
         Extension(
             "msprobe.compare.measure._measure",
             ["compare/measure/_measure.c"],

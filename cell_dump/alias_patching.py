@@ -40,7 +40,8 @@ def recorded(
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         session = current()
-        if session is None or not session.listens():
+        # what a recorded function calls comes here most often
+        if session is None or session.busy or not session.listens():
             return original(*args, **kwargs)
         return getattr(session, method)(stem, original, args, kwargs)
 

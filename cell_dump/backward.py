@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from msprobe.base.nested import is_tensor
+from msprobe.base.nested import Leaf, is_tensor
 from msprobe.base.statistic import widen
 
 from .describer import Describer
@@ -120,20 +120,24 @@ class Backward:
 
     def incoming(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
         """The gradient with respect to a result arrived; `shared` if the result is an argument passed through."""
-        if self._is_late(f"input.{place}"):
+        if self.done:
+            self._come_late("input", place)
             return
         if not self.begun:
             self.begun = True
             self.kept = self._session.begin_backward(self)
         if self.kept and self._session.collects_backward_input and gradient is not None:
-            record = self._record(gradient, f"input.{place}", index, memo)
+            record = self._record(gradient, "input", place, index, memo)
             self._incoming[place] = _accumulated(record) if shared else record
 
     def contribute(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
         """A part of the gradient with respect to an argument arrived."""
-        if self._is_late(f"output.{place}"):
+        if self.done:
+            self._come_late("output", place)
             return
-        part = self._outgoing.setdefault(place, Contribution())
+        part = self._outgoing.get(place)
+        if part is None:
+            part = self._outgoing[place] = Contribution()
         part.shared = part.shared or shared
         if gradient is None:
             return
@@ -141,24 +145,21 @@ class Backward:
         if not (self.kept and self._session.collects_backward_output):
             return
         if self._expected.get(place, 1) == 1:
-            part.record = self._record(gradient, f"output.{place}", index, memo)
+            part.record = self._record(gradient, "output", place, index, memo)
         else:
             part.dtype = self._describer.dtype(gradient)
             part.add(self._describer.elements(gradient))
 
-    def _is_late(self, part: str) -> bool:
-        if self.done:
-            cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
-            self._describer.lost(self.name, part, cause)
-        return self.done
+    def _come_late(self, side: str, place: str) -> None:
+        cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
+        self._describer.lost(self.name, f"{side}.{place}", cause)
 
-    def _record(self, gradient: Any, part: str, index: int, memo: Memo) -> str:
+    def _record(self, gradient: Any, side: str, place: str, index: int, memo: Memo) -> str:
         describer = self._describer
-        if describer.saves:
-            return describer.tensor(gradient, self.name, part)
-        if index not in memo:
-            memo[index] = describer.tensor(gradient, self.name, part)
-        return memo[index]
+        record = None if describer.saves else memo.get(index)
+        if record is None:
+            record = memo[index] = describer.tensor(gradient, self.name, f"{side}.{place}")
+        return record
 
     def arrived(self) -> None:
         """One of the expected arrivals is complete."""
@@ -208,12 +209,17 @@ def _accumulated(record: str) -> str:
 _PLACES = tuple(Place(i) for i in range(32))
 
 
-def skeletons(values: Sequence[Any]) -> list[Skeleton]:
-    """The shape of a call's inputs or outputs, without holding their tensors."""
-    return [
-        (_PLACES[i] if i < 32 else Place(i)) if is_tensor(value) else skeleton(value, str(i))
-        for i, value in enumerate(values)
-    ]
+def skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
+    """The shape of a call's inputs or outputs, without holding their tensors, the leaves `tensors`."""
+    made: list[Skeleton] = []
+    places = {place for place, _ in tensors}
+    for i, value in enumerate(values):
+        if type(value) is list or type(value) is dict:
+            made.append(skeleton(value, str(i)))
+        else:
+            place = _PLACES[i] if i < len(_PLACES) else Place(i)
+            made.append(place if place in places else None)
+    return made
 
 
 def skeleton(node: Any, place: str = "") -> Skeleton:
@@ -232,7 +238,8 @@ def fill(shape: Skeleton, records: dict[str, str]) -> str:
     if kind is Place:
         return records.get(shape, "null")
     if kind is list:
-        return f"[{','.join([fill(inner, records) for inner in shape])}]"
+        made = [records.get(each, "null") if type(each) is Place else fill(each, records) for each in shape]
+        return f"[{','.join(made)}]"
     if kind is dict:
         return f"{{{','.join([f'{quote(key)}:{fill(inner, records)}' for key, inner in shape.items()])}}}"
     return "null"

@@ -3,6 +3,8 @@
 `open` and `shut` may alternate within a step; the records go on in the same dump. `end_step` ends the step's dump.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msprobe.base.errors import UsageError
@@ -29,6 +31,7 @@ class Collector:
         self._scope = scope_of(settings)
         self._patches = Patches()
         self._guards = Patches()
+        self._current: Callable[[], Session | None] = partial(getattr, self, "session")  # asked at each call: no Python
         self._cells = CellCalls(framework, self._current)
         self._functions = framework.calls(self._current, self._patches)
         self._dispatch: Dispatch | None = None
@@ -133,9 +136,6 @@ class Collector:
         self._patches.remove()
         if self.session is not None and self.session.cell_hooks is not None:
             self.session.cell_hooks.detach()
-
-    def _current(self) -> Session | None:
-        return self.session
 
 
 def check_tokens(token_range: Any) -> None:

@@ -7,9 +7,10 @@ import json
 import linecache
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from math import prod
+from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -22,8 +23,18 @@ from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
 from msprobe.store.writer import Writer
 
+try:
+    from . import _callers  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    callers: Any = _callers
+except ImportError:  # it could not be built here: Python does the same, slower
+    callers = None
+
 Sources: TypeAlias = dict[int, str]
-"""Who produced a tensor, by its id, in the words of the format's `from`."""
+"""Who produced a tensor, by its id, as the JSON text of the format's `from`."""
+
+Read: TypeAlias = Callable[[Any], Any]
+"""Asks a tensor for something; called for every tensor of every call, so of C where that can be."""
 
 
 class Bare:
@@ -58,14 +69,35 @@ class Describer(ArrayDescriber):
     letters: ClassVar[Mapping[Any, str]]
     """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
 
-    reads_in_place: ClassVar[Callable[[Any], bool]]
-    """Whether a tensor's elements stand in this process's memory, one after the other, at `data_ptr`."""
+    tensors: ClassVar[type]
+    """The class of the tensors that the kernel reads."""
+
+    dtype_of: ClassVar[Read] = attrgetter("dtype")
+    shape_of: ClassVar[Read] = attrgetter("shape")
+    address_of: ClassVar[Read] = methodcaller("data_ptr")
+    reads_in_place: ClassVar[Read]
+    """Whether a tensor's elements stand in this process's memory, one after the other, at its address."""
+
+    has_addresses = True
+    """Whether an address is one of this process's memory, where the kernel can read."""
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)
-        self._direct = kernel is not None
+        self._is_direct = self.has_addresses and kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
+        self._reader = (self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of, self._heads)
+        self._is_quick = self._is_direct and self._holder is None and not self.saves and not self.digests
+        """Whether what the kernel says of a tensor is its whole record."""
+
+    def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
+        """The records of a call's inputs or outputs, a JSON array. `part` is their place in the call, `input`."""
+        texts = kernel.records(nodes, self._reader, sources) if self._is_quick else [None] * len(nodes)
+        if None in texts:
+            for i, text in enumerate(texts):
+                if text is None:
+                    texts[i] = self.value(nodes[i], call, f"{part}.{i}", sources)
+        return f"[{','.join(texts)}]"
 
     def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
         """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
@@ -73,7 +105,7 @@ class Describer(ArrayDescriber):
         if is_tensor(node):
             record = self.tensor(node, call, part)
             if sources and record != "null" and (source := sources.get(id(node))):
-                return f'{record[:-1]},"from":{quote(source)}}}'
+                return f'{record[:-1]},"from":{source}}}'
             return record
         if node is None:
             return "null"
@@ -116,6 +148,8 @@ class Describer(ArrayDescriber):
 
     def tensor(self, tensor: Any, call: str, part: str) -> str:
         """The record of a tensor; what stands for it where values are held until their call is known to be written."""
+        if self._is_quick and (text := kernel.record(tensor, self._reader)) is not None:
+            return text  # type: ignore[no-any-return]  # the extension's
         if self._holder is not None:
             return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
         return self.described(tensor, call, part)
@@ -132,15 +166,14 @@ class Describer(ArrayDescriber):
         """The record of a tensor, which is read now; raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-        text = None
-        if head.letter and self.reads_in_place(tensor):
-            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
-            if text is not None and not self.saves and not self.digests:
-                return f"{text}}}"
+        text = kernel.record(tensor, self._reader) if self._is_direct else None
+        if text is not None and not self.saves and not self.digests:
+            return text  # type: ignore[no-any-return]  # the extension's
         if text is None and (cause := self.without_data(tensor)):
             self.lost(call, part, cause)
             return "null"
-        return self._finished(text or head.text, self.elements(tensor), call, part, described=text is not None)
+        begun = head.text if text is None else text[:-1]
+        return self._finished(begun, self.elements(tensor), call, part, described=text is not None)
 
     def is_finite(self, tensor: Any) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
@@ -149,7 +182,7 @@ class Describer(ArrayDescriber):
         if head.letter and head.letter not in FLOATING:
             return True
         if head.letter and self.reads_in_place(tensor):
-            found = kernel.finite(tensor.data_ptr(), head.size, head.letter)
+            found = kernel.finite(self.address_of(tensor), head.size, head.letter)
             if found is not None:
                 return found  # type: ignore[no-any-return]  # the extension's
         return bool(self.without_data(tensor)) or is_finite(self.elements(tensor))
@@ -157,7 +190,7 @@ class Describer(ArrayDescriber):
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
         if not isinstance(dtype, self.dtypes[0][0]):
             raise TypeError("a tensor of another framework")
-        letter = self.letters.get(dtype, "") if self._direct else ""
+        letter = self.letters.get(dtype, "") if self._is_direct else ""
         head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
         self._heads[id(dtype), shape] = head
         return head
@@ -196,31 +229,32 @@ class Stacks:
     def __init__(self, writer: Writer, enclosing: CodeType) -> None:
         self._writer = writer
         self._enclosing = enclosing
-        self._known: dict[tuple[int, ...], int] = {}
+        self._known: dict[bytes | tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
 
     def of_caller(self, above: int | None = None) -> int:
         """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
+        key = callers.key(_OURS, self._enclosing, above) if callers is not None else None
+        if key is None:
+            key = self._key(above)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._writer.stack(self._describe(_outside(sys._getframe(_OURS))))
+        return known
+
+    def _key(self, above: int | None) -> tuple[int, ...]:
+        """What the extension's `key` says in bytes, where that was not built."""
         key: list[int] = []
-        frame: FrameType | None = sys._getframe(_OURS)
-        top = None
+        frame = _outside(sys._getframe(_OURS + 1))
         while frame is not None:
             code = frame.f_code
-            if top is None:
-                if _is_ours(frame):
-                    frame = frame.f_back
-                    continue
-                top = frame
-            elif above is not None and code is self._enclosing:
+            if key and above is not None and code is self._enclosing:
                 key.append(above)
                 break
             key.append(id(code))
             key.append(frame.f_lasti)
             frame = frame.f_back
-        known = self._known.get(tuple(key))
-        if known is None:
-            known = self._known[tuple(key)] = self._writer.stack(self._describe(top))
-        return known
+        return tuple(key)
 
     def _describe(self, frame: FrameType | None) -> tuple[str, ...]:
         lines = []
@@ -235,6 +269,13 @@ class Stacks:
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
         return tuple(lines) or UNAVAILABLE
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is not of msprobe."""
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return frame
 
 
 def _is_ours(frame: FrameType) -> bool:

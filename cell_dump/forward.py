@@ -70,7 +70,7 @@ class Forward:
 
         `lost` is what was left out of them when they were read.
         """
-        describe, name, values = self.describer.value, self.name, self.arguments
+        name, values = self.name, self.arguments
         first = len(values) - len(keywords)
         for each in lost:
             number, dot, rest = each.place.partition(".")
@@ -80,18 +80,22 @@ class Forward:
         if not self.mode.forward:
             return
         if self.mode.input:
-            listed = [describe(v, name, f"input.{i}", sources) for i, v in enumerate(values[:first])]
-            named = [
-                f"{quote(k)}:{describe(v, name, f'kwargs.{k}', sources)}"
-                for k, v in zip(key_names(keywords, values[first:]), values[first:], strict=True)
-            ]
-            self.parts.append(f'"input_args":[{",".join(listed)}],"input_kwargs":{{{",".join(named)}}}')
+            listed = self.describer.values(values[:first] if keywords else values, name, "input", sources)
+            named = self._named_inputs(key_names(keywords, values[first:]), sources) if keywords else ""
+            self.parts.append(f'"input_args":{listed},"input_kwargs":{{{named}}}')
         if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
             own = [
                 f"{quote(key)}:{self.describer.tensor(parameter, name, f'parameters.{key}')}"
                 for key, parameter in parameters
             ]
             self.parts.append(f'"parameters":{{{",".join(own)}}}')
+
+    def _named_inputs(self, keywords: Sequence[str], sources: Sources) -> str:
+        values = self.arguments[len(self.arguments) - len(keywords) :]
+        return ",".join(
+            f"{quote(k)}:{self.describer.value(v, self.name, f'kwargs.{k}', sources)}"
+            for k, v in zip(keywords, values, strict=True)
+        )
 
     def name_lost(self) -> None:
         """Have the dump name what was left out, now that the call stands in it."""
@@ -102,9 +106,7 @@ class Forward:
     def describe_outputs(self, results: Sequence[Any], lost: Sequence[Lost]) -> None:
         """Record the results as they are now; `lost` is what was left out of them."""
         self.lost.extend((f"output.{each.place}", each) for each in lost)
-        describe, name = self.describer.value, self.name
-        listed = [describe(v, name, f"output.{i}") for i, v in enumerate(results)]
-        self.parts.append(f'"output":[{",".join(listed)}]')
+        self.parts.append(f'"output":{self.describer.values(results, self.name, "output")}')
 
     def entry(self, more: str = "") -> str | None:
         """The JSON text of what was recorded, with `more` members; None where nothing was."""
@@ -124,6 +126,8 @@ def results_of(result: Any) -> tuple[Any, ...]:
     """A call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
     if type(result) is tuple:
         return result
+    if not issubclass(type(result), tuple):
+        return (result,)
     # torch.return_types, of torch.max(x, dim=1) for values and indices, is a tuple without `_fields`
     return tuple(tuple.__iter__(result)) if is_tuple(result) else (result,)
 

@@ -19,6 +19,7 @@ need no gradient reports them as null, at the end of the whole backward.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from msprobe.base.nested import Leaf, tree_of
@@ -57,6 +58,10 @@ class Graph:
     """The last sequence number used so far; -1 where no tensor has a gradient."""
     when_backward_ends: Callable[[Callable[[], None]], Any]
     """From inside a backward: register a callback for when it has run as a whole."""
+
+
+_LEAF, _CODE = '"leaf"', '"code"'
+"""What a tensor comes from that no recorded call produced, as JSON: gradients end there, or other code made it."""
 
 
 class Watch:
@@ -100,34 +105,31 @@ class NodeGradients:
         """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
         their nodes, and who produced each.
         """
-        try:
-            return self._inputs(tensors)
-        except AttributeError:  # a tensor of another framework, of which to ask each time would cost too much
-            return self._inputs(self._ours(tensors))
-
-    def _inputs(self, tensors: list[Leaf]) -> tuple[dict[Key, list[str]], int, Sources]:
         graph = self._graph
         node_of, identity_of, index_of, plain = graph.node_of, graph.identity, graph.index_of, graph.tensor
         wanted: dict[Key, list[str]] = {}
         floor = -1
         sources: Sources = {}
         for place, tensor in tensors:
-            node = node_of(tensor)
+            try:
+                node = node_of(tensor)
+            except AttributeError:  # a tensor of another framework, of which to ask each time would cost too much
+                continue
             if node is not None:
                 identity, index = identity_of(node), index_of(tensor)
                 wanted.setdefault((identity, index), []).append(place)
                 watch = self._watches.get(identity)
                 if watch is not None:
-                    sources[id(tensor)] = watch.producers.get(index, "code")
+                    sources[id(tensor)] = watch.producers.get(index, _CODE)
                     is_leaf, sequence = watch.is_leaf, watch.sequence
                 else:
                     is_leaf = graph.is_leaf(node)
-                    sources[id(tensor)] = "leaf" if is_leaf else "code"
+                    sources[id(tensor)] = _LEAF if is_leaf else _CODE
                     sequence = -1 if is_leaf else node._sequence_nr()
                 if not is_leaf and sequence > floor:
                     floor = sequence
             if type(tensor) is not plain and (name := graph.name_of(tensor)):
-                sources[id(tensor)] = f"parameter {name}"
+                sources[id(tensor)] = quote(f"parameter {name}")
         return wanted, floor, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
@@ -151,21 +153,21 @@ class NodeGradients:
             results = self._results(outputs)
         except AttributeError:  # as above
             results = self._results(self._ours(outputs))
-        roots = [(key[0], node) for _, key, node in results if key not in wanted]
-        edges, inside, backward.lowest = _walk(graph, roots, wanted, floor)
-        returned = Counter(key for _, key, _ in results)
+        edges, inside, backward.lowest = _walk(graph, results, wanted, floor)
+        # of one tensor that stands at several places of the results the gradient comes once, for all of them
+        places_of = Counter([key for _, key, _ in results]) if len(results) > 1 else {}
         passed: set[Key] = set()
         for place, key, node in results:
             watch = self._watch(key[0], node)
-            # of one tensor that stands at several places of the results the gradient comes once, for all of them
-            passing = [] if key in passed else wanted.get(key, [])
-            passed.add(key)
-            if passing:
+            passing: list[str] = []
+            if key in wanted and key not in passed:
+                passed.add(key)
+                passing = wanted[key]
                 backward.lowest = -1 if watch.is_leaf else min(backward.lowest, watch.sequence)
             else:
-                watch.producers.setdefault(key[1], f"call {call}.output.{place}")
+                watch.producers.setdefault(key[1], quote(f"call {call}.output.{place}"))
             self._listen(watch, node)
-            shared = bool(passing) or key in inside or returned[key] > 1
+            shared = bool(passing) or key in inside or places_of.get(key, 1) > 1
             watch.before.append((backward, place, key[1], passing, shared))
             backward.expect(passing)
         for identity, node, slot, places, shared, to_leaf in edges:
@@ -244,11 +246,13 @@ class NodeGradients:
 
         Some edges never fire, those to arguments whose gradient is not wanted; their calls would wait for the end.
         """
-        waiting = [b for b in self._begun if not b.done]
-        for backward in waiting:
-            if sequence < backward.lowest:
+        is_any_done = False
+        for backward in self._begun:
+            if not backward.done and sequence < backward.lowest:
                 backward.finish_all()
-        self._begun = [b for b in waiting if not b.done]
+            is_any_done = is_any_done or backward.done
+        if is_any_done:
+            self._begun = [b for b in self._begun if not b.done]
 
     def _contributed(self, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
         self._let_go(watch)
@@ -268,7 +272,7 @@ Edge = tuple[Identity, Any, int, list[str], bool, bool]
 
 
 def _walk(
-    graph: Graph, roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int
+    graph: Graph, results: list[tuple[str, Key, Any]], wanted: dict[Key, list[str]], floor: int
 ) -> tuple[list[Edge], set[Key], int]:
     """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
@@ -276,34 +280,37 @@ def _walk(
     slots are in the order of the arguments. Otherwise the contributions cannot be separated and are marked as shared.
     """
     identity_of, is_leaf = graph.identity, graph.is_leaf
-    found: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
+    edges: list[Edge] = []
+    several: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
     inside: set[Key] = set()
     lowest = 2**64
     seen: set[Identity] = set()
-    todo = list(roots)
+    todo = [(key[0], node) for _, key, node in results if key not in wanted]
     while todo:
         key, node = todo.pop()
-        sequence = node._sequence_nr()
-        if key in seen or sequence <= floor:
+        if key in seen or (sequence := node._sequence_nr()) <= floor:
             continue
         seen.add(key)
-        lowest = min(lowest, sequence)
+        if sequence < lowest:
+            lowest = sequence
         for slot, (below, index) in enumerate(node.next_functions):
             if below is None:
                 continue
-            under = identity_of(below)
-            if (under, index) in wanted:
-                found.setdefault((under, index), []).append((key, node, slot, is_leaf(below)))
+            end = (identity_of(below), index)
+            places = wanted.get(end)
+            if places is None:
+                inside.add(end)
+                todo.append((end[0], below))
+            elif len(places) == 1:
+                edges.append((key, node, slot, places, False, is_leaf(below)))
             else:
-                inside.add((under, index))
-                todo.append((under, below))
-    edges: list[Edge] = []
-    for target, consumers in found.items():
+                several.setdefault(end, []).append((key, node, slot, is_leaf(below)))
+    for target, consumers in several.items():
         places = wanted[target]
-        if 1 < len(places) == len(consumers) and len({key for key, *_ in consumers}) == 1:
+        if len(places) == len(consumers) and len({key for key, *_ in consumers}) == 1:
             edges.extend((k, n, s, [p], False, leaf) for (k, n, s, leaf), p in zip(consumers, places, strict=True))
         else:
-            edges.extend((k, n, s, places, len(places) > 1, leaf) for k, n, s, leaf in consumers)
+            edges.extend((k, n, s, places, True, leaf) for k, n, s, leaf in consumers)
     return edges, inside, lowest
 
 

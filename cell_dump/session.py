@@ -85,6 +85,7 @@ class Session:
         self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
         self.writer = writer
         self.scope = scope
+        self._keeps_all, self._saves_some = scope.trivial, bool(wishes.saved)
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
@@ -301,18 +302,22 @@ class Session:
             return None
         self._settle(awaited)
         try:
-            number = self.number(stem)
+            number = self._numbers.get(stem, 0)
+            self._numbers[stem] = number + 1
             above, tail = self.position.innermost, self.position.tail
             name = naming(stem, number, "forward")
-            call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
-            call.kept = self._keeps(name, cell is not None)
+            describer = self._describer_of(name) if self._saves_some else self.describer
+            call = Forward(stem, name, above, cell, describer, self._mode, tail)
+            call.kept = self._keeps_all or self._keeps(name, cell is not None)
             call.arguments, call.tensors = tree.values, tree.tensors
             call.wanted, call.floor, sources = self._gradients.inputs(tensors)
             if self._mode.backward:
                 if cell is not None and call.wanted:
                     call.floor = self._gradients.probe(tensors)
                 name = naming(stem, number, "backward")
-                call.backward = Backward(name, above.backward if above else None, self, self._describer_of(name), tail)
+                if self._saves_some:
+                    describer = self._describer_of(name)
+                call.backward = Backward(name, above.backward if above else None, self, describer, tail)
             if call.kept:
                 if self._stacks is not None:
                     call.stack = self._stacks.of_caller(above.stack if above else None)
@@ -324,15 +329,15 @@ class Session:
             return None
 
     def _describer_of(self, name: str) -> Describer:
-        return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self.describer
+        return self._saving if self._saves_some and self._wishes.saves_also(name) else self.describer
 
     def _keeps(self, name: str, is_cell: bool) -> bool:
-        return self.scope.trivial or (self.scope.enter(name) if is_cell else self.scope.wants(name))
+        return self.scope.enter(name) if is_cell else self.scope.wants(name)
 
     def _leave(self, call: Forward | None) -> None:
         if call is not None:
             self.position.leave(call)
-            if not self.scope.trivial:
+            if not self._keeps_all:
                 self.guard(self.scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
@@ -374,7 +379,7 @@ class Session:
             if call.backward is not None:
                 self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
-                    call.backward.describe(skeletons(call.arguments), skeletons(results))
+                    call.backward.describe(skeletons(call.arguments, call.tensors), skeletons(results, tensors))
                     self._backwards.append(call.backward)
             call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself
@@ -411,12 +416,13 @@ class Session:
 
     def begin_backward(self, backward: Backward) -> bool:
         """The first gradient of a call arrived; returns whether its records are wanted."""
-        return self._keeps(backward.name, parse(backward.name).kind == "cell") and self._wishes.values
+        kept = self._keeps_all or self._keeps(backward.name, parse(backward.name).kind == "cell")
+        return kept and self._wishes.values
 
     def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:
         """Write a backward call."""
         self.writer.call(backward.name, backward.parent, None, backward.entry(incoming, outgoing))
-        if not self.scope.trivial:
+        if not self._keeps_all:
             self.scope.leave(backward.name)
 
     def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
@@ -427,7 +433,7 @@ class Session:
         """
         if not self._gradients.running and (self.gave_way or any(each.running for each in _all_gradients)):
             return
-        if not self._wishes.values or not self._keeps(f"{stem}.parameters_grad", False):
+        if not self._wishes.values or not (self._keeps_all or self._keeps(f"{stem}.parameters_grad", False)):
             return
         counter = f"{stem}.parameters_grad.{parameter}"
         number = self._numbers.get(counter, 0)

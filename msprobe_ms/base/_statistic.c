@@ -1,6 +1,7 @@
 /* The statistics of a tensor in one pass over its data: what is done between blocks, and the door to Python.
  *
- * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the monitor's lean pass in `_brief*.h`. The array comes through numpy's documented
+ * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the monitor's lean pass in `_brief*.h`, a tensor's
+ * record in `_record.h`. The array comes through numpy's documented
  * `__array_struct__`, so that neither numpy's headers nor its version matter.
  *
  * The sum. For each block of n elements there is an anchor, a power of two above 2 n max|x|. Added to a sum that starts at
@@ -375,126 +376,6 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return found;
 }
 
-/* A text that grows, on the stack: a record's statistics are never longer. */
-struct text {
-    char letters[512];
-    size_t length;
-};
-
-static void put(struct text *to, const char *key, const char *value)
-{
-    size_t before = strlen(key), behind = strlen(value);
-    if (to->length + before + behind >= sizeof to->letters)
-        return;
-    memcpy(to->letters + to->length, key, before);
-    memcpy(to->letters + to->length + before, value, behind + 1);
-    to->length += before + behind;
-}
-
-/* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
-static void put_double(struct text *to, const char *key, double value)
-{
-    char *shortest = isfinite(value) ? PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL) : NULL;
-    put(to, key, shortest ? shortest : isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-    PyMem_Free(shortest);
-}
-
-static void put_whole(struct text *to, const char *key, long long value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%lld", value);
-    put(to, key, digits);
-}
-
-static void put_summary(struct text *to, const struct array *a, const struct summary *s)
-{
-    if (a->kind == 'i' || a->kind == 'u') {
-        put_whole(to, "\"Max\":", (long long)s->top);
-        put_whole(to, ",\"Min\":", (long long)s->bottom);
-    } else {
-        put_double(to, "\"Max\":", s->top);
-        put_double(to, ",\"Min\":", s->bottom);
-    }
-    put_double(to, ",\"Mean\":", s->mean);
-    put_double(to, ",\"Norm\":", s->norm);
-    if (s->nan)
-        put_whole(to, ",\"nan_count\":", s->nan);
-    if (s->up)
-        put_whole(to, ",\"positive_inf_count\":", s->up);
-    if (s->down)
-        put_whole(to, ",\"negative_inf_count\":", s->down);
-}
-
-/* Elements at an address: what numpy would say of them, from one letter of numpy's, or 'E' for bfloat16. */
-static floats_pass pass_for_letter(int letter, struct array *a)
-{
-    static const struct {
-        char letter, kind;
-        int itemsize;
-        size_t pass;
-    } KNOWN[] = {
-        {'f', 'f', 4, offsetof(struct passes, float32)}, {'e', 'f', 2, offsetof(struct passes, float16)},
-        {'E', 'f', 2, offsetof(struct passes, bfloat16)}, {'d', 'f', 8, offsetof(struct passes, float64)},
-        {'i', 'i', 4, offsetof(struct passes, int32)},   {'I', 'u', 4, offsetof(struct passes, uint32)},
-        {'h', 'i', 2, offsetof(struct passes, int16)},   {'H', 'u', 2, offsetof(struct passes, uint16)},
-        {'b', 'i', 1, offsetof(struct passes, int8)},    {'B', 'u', 1, offsetof(struct passes, uint8)},
-    };
-    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
-        if (KNOWN[i].letter == letter) {
-            a->kind = KNOWN[i].kind, a->itemsize = KNOWN[i].itemsize;
-            return *(const floats_pass *)((const char *)chosen + KNOWN[i].pass);
-        }
-    return NULL;
-}
-
-PyDoc_STRVAR(text_doc, "text(head, address, size, letter)\n--\n\n"
-                       "`head`, then the statistics of `size` contiguous elements at `address` as members of a JSON object.\n\n"
-                       "`letter` is numpy's for the dtype, 'E' for bfloat16; the caller holds the memory. None where the\n"
-                       "passes do not know the dtype, or a sum cancels so far that its error could matter.");
-
-static PyObject *text(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
-{
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "text() takes 4 arguments, not %zd", count);
-    void *address = PyLong_AsVoidPtr(args[1]);
-    size_t n = PyLong_AsSize_t(args[2]);
-    const char *letter = PyUnicode_AsUTF8(args[3]);
-    if (PyErr_Occurred())
-        return NULL;
-    struct array a = {.data = address, .itemsize = *letter == 'q' ? 8 : 1};
-    struct text made = {.length = 0};
-    mode before = exact_mode();
-    floats_pass pass = pass_for_letter(*letter, &a);
-    int done = 1;
-    if (!address || !n || (uintptr_t)address % (size_t)a.itemsize)
-        done = 0;
-    else if (pass) {
-        struct summary s;
-        done = summarise(&a, n, pass, &s);
-        put_summary(&made, &a, &s);
-    } else if (*letter == 'q') {
-        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX};
-        PyThreadState *thread = release(&a, n);
-        chosen->int64(a.data, n, &all);
-        take_back(thread);
-        put_whole(&made, "\"Max\":", all.top);
-        put_whole(&made, ",\"Min\":", all.bottom);
-        put_double(&made, ",\"Mean\":", (double)all.sum / (double)n);
-        put_double(&made, ",\"Norm\":", sqrt(all.squares + all.squares_low));
-    } else if (*letter == '?') {
-        int64_t trues = count_true(a.data, n);
-        put(&made, "\"Max\":", trues > 0 ? "true" : "false");
-        put(&made, ",\"Min\":", (size_t)trues == n ? "true" : "false");
-        put(&made, ",\"Mean\":null,\"Norm\":null", "");
-        put_whole(&made, ",\"true_count\":", trues);
-    } else
-        done = 0;
-    back_to(before);
-    if (!done)
-        Py_RETURN_NONE;
-    return PyUnicode_FromFormat("%U%s", args[0], made.letters);
-}
-
 PyDoc_STRVAR(finite_doc, "finite(address, size, letter)\n--\n\n"
                          "Whether `size` contiguous floats at `address` are finite; `letter` is numpy's for the dtype, 'E' for\n"
                          "bfloat16, and the caller holds the memory. None where the passes do not know the dtype.");
@@ -539,10 +420,12 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
 }
 
 #include "_brief.h"
+#include "_record.h"
 
 static PyMethodDef METHODS[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
-    {"text", (PyCFunction)(void (*)(void))text, METH_FASTCALL, text_doc},
+    {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL, record_doc},
+    {"records", (PyCFunction)(void (*)(void))records, METH_FASTCALL, records_doc},
     {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
     {"finite", (PyCFunction)(void (*)(void))is_finite, METH_FASTCALL, finite_doc},
     {"choose", choose, METH_O, choose_doc},

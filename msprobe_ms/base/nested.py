@@ -112,7 +112,13 @@ def _look(value: Any, kind: type) -> int:
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of any framework."""
-    return _kind_of(value) == _TENSOR
+    try:
+        known = _KINDS.get(type(value))
+    except PASSED:
+        raise
+    except BaseException:  # as in `_kind_of`
+        known = None
+    return (_kind_of(value) if known is None else known) == _TENSOR
 
 
 def is_tuple(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from json.encoder import encode_basestring_ascii as quote
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,7 +66,8 @@ class Journal:
     """A journal, read. Texts that go into the dump as they are stay encoded.
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
-    several where a call came in parts; `orders` has lists of calls, which are put into the order of the list.
+    several where a call came in parts; `orders` has lists of calls, which are put into the order of the list; `names`
+    has the calls by their texts in the lines.
     `malformed` counts lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because
     the process died while it wrote it.
     """
@@ -78,6 +80,7 @@ class Journal:
     entries: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     orders: list[list[str]] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     malformed: int = 0
     cut: bool = False
 
@@ -105,8 +108,10 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
 def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
     match fields:
         case ["C", quoted, quoted_parent, stack, entry]:
-            name = _unquote(quoted)
-            parent = _unquote(quoted_parent) if quoted_parent else None
+            # A cell's name stands in the line of each call inside it.
+            names = journal.names
+            name = names.get(quoted) or names.setdefault(quoted, _unquote(quoted))
+            parent = (names.get(quoted_parent) or _unquote(quoted_parent)) if quoted_parent else None
             number = int(stack) if stack else None
             if entry:
                 # What a user saves may be any value; what is called has parts.
@@ -184,10 +189,14 @@ def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
     return {key: of[key] for key in (next(turn) if name in named else name for name in of)}
 
 
+_TOGETHER = 256
+"""So many texts are written at once."""
+
+
 def _write(path: Path, texts: Iterator[str]) -> None:
     with replacing(path) as file:
-        for text in texts:
-            file.write(text.encode("ascii"))
+        while together := "".join(islice(texts, _TOGETHER)):
+            file.write(together.encode("ascii"))
 
 
 def _object_text(members: Iterator[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import msprobe
 
-EXTENSIONS = ["msprobe/base/_statistic", "msprobe/compare/measure/_measure"]
+EXTENSIONS = ["msprobe/base/_statistic", "msprobe/cell_dump/_callers", "msprobe/compare/measure/_measure"]
 C_SOURCES = (".c", ".h")
 """The extensions are built from them; installed they stand for them."""
 BUILT_FROM = ("msprobe_ms/report/page/",)

@@ -84,11 +84,8 @@ _HAS_FINAL_CALLBACK = hasattr(executor, "queue_backward_final_callback")
 """Whether the framework has a callback for the end of a whole backward; 2.7.0 has none."""
 
 
-def _before_hook(gradients: tuple[Any, ...]) -> None:
-    if DRAINS:
-        drain()
-    else:
-        settle(tree_of(gradients).tensors)
+def _settle_gradients(gradients: tuple[Any, ...]) -> None:
+    settle(tree_of(gradients).tensors)
 
 
 class MindSpore(Framework):
@@ -101,7 +98,7 @@ class MindSpore(Framework):
     early_stop = getattr(_recompute, "_StopRecomputationError", ())
 
     settle = staticmethod(settle)
-    before_hook = staticmethod(_before_hook)
+    before_hook = staticmethod(drain if DRAINS else _settle_gradients)
     own_parameters = staticmethod(own_parameters)
 
     def writer(self, writer: Writer) -> Writer:

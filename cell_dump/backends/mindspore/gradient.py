@@ -5,6 +5,7 @@ the tensor can be had; it is marked `accumulated`.
 """
 
 from collections.abc import Callable
+from json.encoder import encode_basestring_ascii as quote
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -67,7 +68,7 @@ class TensorGradients:
         """The tensors among a call's arguments; none outside a differentiated function. A parameter knows its name; who
         produced another tensor is not known here.
         """
-        sources = {id(t): f"parameter {t.name}" for _, t in tensors if isinstance(t, Parameter)}
+        sources = {id(t): quote(f"parameter {t.name}") for _, t in tensors if isinstance(t, Parameter)}
         ours = [leaf for leaf in tensors if isinstance(leaf[1], Tensor)]
         return (ours if executor.requires_grad() else []), -1, sources
 

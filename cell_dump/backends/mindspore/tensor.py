@@ -14,12 +14,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from math import isfinite
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Tensor, _c_expression, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
@@ -58,17 +58,18 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
     from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but to read it waits for
     everything that is queued, and would raise there.
     """
-    if not DRAINS:
-        for _, tensor in tensors:
-            if isinstance(tensor, Tensor):  # one of another framework is computed
-                tensor.wait_pipeline()
-    elif tensors:
-        drain()
+    if DRAINS:
+        if tensors:
+            _address_of(_bystander())  # as `drain`
+        return
+    for _, tensor in tensors:
+        if isinstance(tensor, Tensor):  # one of another framework is computed
+            tensor.wait_pipeline()
 
 
-def drain() -> None:
+def drain(_: Any = None) -> None:
     """Wait for everything that is queued, and let the training's own errors out."""
-    _bystander().data_ptr()
+    _address_of(_bystander())
 
 
 @cache
@@ -76,6 +77,11 @@ def _bystander() -> Tensor:
     """A tensor of nobody: asking for its address raises no error but the training's."""
     return Tensor(0.0)
 
+
+_Inner = getattr(_c_expression, "TensorPy", Tensor)
+"""What `Tensor` is made of in C; its own methods are Python around these."""
+
+_address_of = getattr(_Inner, "_data_ptr", methodcaller("data_ptr"))
 
 _LETTERS = {
     **{ms.float32: "f", ms.float16: "e", ms.bfloat16: "E", ms.float64: "d", ms.bool_: "?"},
@@ -90,12 +96,16 @@ class Describer(describer.Describer):
     dtypes = ((Type, "mindspore.dtype"),)
 
     letters = _LETTERS
-    reads_in_place = staticmethod(methodcaller("is_contiguous"))
+    tensors = Tensor
+    dtype_of = attrgetter("_dtype" if hasattr(_Inner, "_dtype") else "dtype")
+    shape_of = attrgetter("_shape" if hasattr(_Inner, "_shape") else "shape")
+    address_of = staticmethod(_address_of)
+    reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
-        super().__init__(writer, saves=saves, digests=digests)
         self._on_device = ms.get_context("device_target") in DEVICES
-        self._direct = self._direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        self.has_addresses = HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        super().__init__(writer, saves=saves, digests=digests)
 
     def without_data(self, tensor: Tensor) -> str:
         """`asnumpy` would draw the numbers of an initializer, perhaps before the training does."""

@@ -53,6 +53,7 @@ class Describer(describer.Describer):
         (torch.layout, "torch.layout"),
     )
     letters = _LETTERS
+    tensors = torch.Tensor
     reads_in_place = staticmethod(_reads_in_place)
 
     def without_data(self, tensor: torch.Tensor) -> str:

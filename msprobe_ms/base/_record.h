@@ -1,0 +1,236 @@
+/* A tensor's record as JSON text in one call, without an object in between. Included by `_statistic.c`. */
+
+/* A text that grows, on the stack: a record's statistics are never longer. */
+struct text {
+    char letters[512];
+    size_t length;
+};
+
+static void put(struct text *to, const char *key, const char *value)
+{
+    size_t before = strlen(key), behind = strlen(value);
+    if (to->length + before + behind >= sizeof to->letters)
+        return;
+    memcpy(to->letters + to->length, key, before);
+    memcpy(to->letters + to->length + before, value, behind + 1);
+    to->length += before + behind;
+}
+
+/* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
+static void put_double(struct text *to, const char *key, double value)
+{
+    char *shortest = isfinite(value) ? PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL) : NULL;
+    put(to, key, shortest ? shortest : isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+    PyMem_Free(shortest);
+}
+
+static void put_whole(struct text *to, const char *key, long long value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", value);
+    put(to, key, digits);
+}
+
+static void put_summary(struct text *to, const struct array *a, const struct summary *s)
+{
+    if (a->kind == 'i' || a->kind == 'u') {
+        put_whole(to, "\"Max\":", (long long)s->top);
+        put_whole(to, ",\"Min\":", (long long)s->bottom);
+    } else {
+        put_double(to, "\"Max\":", s->top);
+        put_double(to, ",\"Min\":", s->bottom);
+    }
+    put_double(to, ",\"Mean\":", s->mean);
+    put_double(to, ",\"Norm\":", s->norm);
+    if (s->nan)
+        put_whole(to, ",\"nan_count\":", s->nan);
+    if (s->up)
+        put_whole(to, ",\"positive_inf_count\":", s->up);
+    if (s->down)
+        put_whole(to, ",\"negative_inf_count\":", s->down);
+}
+
+/* Elements at an address: what numpy would say of them, from one letter of numpy's, or 'E' for bfloat16. */
+static floats_pass pass_for_letter(int letter, struct array *a)
+{
+    static const struct {
+        char letter, kind;
+        int itemsize;
+        size_t pass;
+    } KNOWN[] = {
+        {'f', 'f', 4, offsetof(struct passes, float32)}, {'e', 'f', 2, offsetof(struct passes, float16)},
+        {'E', 'f', 2, offsetof(struct passes, bfloat16)}, {'d', 'f', 8, offsetof(struct passes, float64)},
+        {'i', 'i', 4, offsetof(struct passes, int32)},   {'I', 'u', 4, offsetof(struct passes, uint32)},
+        {'h', 'i', 2, offsetof(struct passes, int16)},   {'H', 'u', 2, offsetof(struct passes, uint16)},
+        {'b', 'i', 1, offsetof(struct passes, int8)},    {'B', 'u', 1, offsetof(struct passes, uint8)},
+    };
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        if (KNOWN[i].letter == letter) {
+            a->kind = KNOWN[i].kind, a->itemsize = KNOWN[i].itemsize;
+            return *(const floats_pass *)((const char *)chosen + KNOWN[i].pass);
+        }
+    return NULL;
+}
+
+/* Add the statistics of n contiguous elements; 0 where the passes do not know the dtype, or a sum cancels so far that its
+ * error could matter.
+ */
+static int put_statistics(struct text *to, void *address, size_t n, int letter)
+{
+    struct array a = {.data = address, .itemsize = letter == 'q' ? 8 : 1};
+    floats_pass pass = pass_for_letter(letter, &a);
+    if (!address || !n || (uintptr_t)address % (size_t)a.itemsize)
+        return 0;
+    if (pass) {
+        struct summary s;
+        if (!summarise(&a, n, pass, &s))
+            return 0;
+        put_summary(to, &a, &s);
+        return 1;
+    }
+    if (letter == 'q') {
+        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX};
+        PyThreadState *thread = release(&a, n);
+        chosen->int64(a.data, n, &all);
+        take_back(thread);
+        put_whole(to, "\"Max\":", all.top);
+        put_whole(to, ",\"Min\":", all.bottom);
+        put_double(to, ",\"Mean\":", (double)all.sum / (double)n);
+        put_double(to, ",\"Norm\":", sqrt(all.squares + all.squares_low));
+        return 1;
+    }
+    if (letter == '?') {
+        int64_t trues = count_true(a.data, n);
+        put(to, "\"Max\":", trues > 0 ? "true" : "false");
+        put(to, ",\"Min\":", (size_t)trues == n ? "true" : "false");
+        put(to, ",\"Mean\":null,\"Norm\":null", "");
+        put_whole(to, ",\"true_count\":", trues);
+        return 1;
+    }
+    return 0;
+}
+
+/* How tensors are read, as `Describer` says it: borrowed from the tuple that came from Python. */
+struct reader {
+    PyObject *type, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
+};
+
+static int read_reader(PyObject *tuple, struct reader *by)
+{
+    return PyArg_ParseTuple(tuple, "O!OOOOO!;a reader: a type, four functions, heads", &PyType_Type, &by->type,
+                            &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type, &by->heads);
+}
+
+/* The head of a tensor's dtype and shape, borrowed; NULL with or without an error. */
+static PyObject *head_of(const struct reader *by, PyObject *tensor)
+{
+    PyObject *dtype = PyObject_CallOneArg(by->dtype_of, tensor);
+    PyObject *shape = dtype ? PyObject_CallOneArg(by->shape_of, tensor) : NULL;
+    PyObject *key = shape ? Py_BuildValue("(NO)", PyLong_FromVoidPtr(dtype), shape) : NULL;
+    PyObject *head = key ? PyDict_GetItemWithError(by->heads, key) : NULL; /* which keeps the dtype alive */
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    Py_XDECREF(key);
+    return head;
+}
+
+/* `head`, the statistics, and `source`, which is JSON or NULL, closed. */
+static PyObject *closed(PyObject *head, const struct text *statistics, PyObject *source)
+{
+    static const char FROM[] = ",\"from\":";
+    Py_ssize_t before = PyUnicode_GET_LENGTH(head), behind = source ? PyUnicode_GET_LENGTH(source) : 0;
+    Py_ssize_t length = before + (Py_ssize_t)statistics->length + (source ? (Py_ssize_t)sizeof FROM - 1 + behind : 0) + 1;
+    PyObject *made = PyUnicode_New(length, 127);
+    if (made == NULL)
+        return NULL;
+    char *to = PyUnicode_DATA(made);
+    memcpy(to, PyUnicode_DATA(head), (size_t)before);
+    memcpy(to += before, statistics->letters, statistics->length);
+    to += statistics->length;
+    if (source) {
+        memcpy(to, FROM, sizeof FROM - 1);
+        memcpy(to += sizeof FROM - 1, PyUnicode_DATA(source), (size_t)behind);
+        to += behind;
+    }
+    *to = '}';
+    return made;
+}
+
+/* The record of a tensor, None where it cannot be made here; NULL for exceptions that are none of `Exception`. */
+static PyObject *made_record(const struct reader *by, PyObject *value, PyObject *sources)
+{
+    if (!PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)by->type))
+        Py_RETURN_NONE;
+    PyObject *made = NULL, *in_place = NULL, *address = NULL, *id = NULL, *source = NULL, *head = head_of(by, value), *start;
+    Py_ssize_t size;
+    const char *letter;
+    if (head == NULL || !PyArg_ParseTuple(head, "O!nsO", &PyUnicode_Type, &start, &size, &letter, &id))
+        goto done;
+    id = NULL; /* it was the dtype, borrowed */
+    if (!*letter || !PyUnicode_IS_ASCII(start) || (in_place = PyObject_CallOneArg(by->reads_in_place, value)) == NULL
+        || PyObject_IsTrue(in_place) != 1 || (address = PyObject_CallOneArg(by->address_of, value)) == NULL)
+        goto done;
+    if (sources != Py_None && (id = PyLong_FromVoidPtr(value)) != NULL)
+        source = PyDict_GetItemWithError(sources, id);
+    void *data = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || (source && !(PyUnicode_Check(source) && PyUnicode_IS_ASCII(source))))
+        goto done;
+    struct text found = {.length = 0};
+    mode before = exact_mode();
+    int is_known = put_statistics(&found, data, (size_t)size, *letter);
+    back_to(before);
+    if (is_known)
+        made = closed(start, &found, source);
+done:
+    Py_XDECREF(in_place);
+    Py_XDECREF(address);
+    Py_XDECREF(id);
+    if (made != NULL)
+        return made;
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return NULL;
+        PyErr_Clear(); /* whoever is told None reads the tensor himself, and meets it again */
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
+                         "The record of a tensor as JSON text; None for every value of which it cannot be made here.\n\n"
+                         "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its shape, whether its elements lie one after the other at an address, and this address; and a\n"
+                         "dict of heads by (id of the dtype, shape). A head is a tuple: the record's beginning, the number of\n"
+                         "elements, numpy's letter for the dtype ('E' for bfloat16, empty where none is known), and the dtype.\n"
+                         "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"
+                         "could matter.");
+
+static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    struct reader by;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "record() takes a tensor and a reader, not %zd arguments", count);
+    return read_reader(args[1], &by) ? made_record(&by, args[0], Py_None) : NULL;
+}
+
+PyDoc_STRVAR(records_doc, "records(values, reader, sources)\n--\n\n"
+                          "A list with what `record` says of each value.\n\n"
+                          "`sources`, a dict or None, has for the ids of some tensors the JSON text that their record has as `from`.");
+
+static PyObject *records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    struct reader by;
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "records() takes values, a reader and sources, not %zd arguments", count);
+    if (args[2] != Py_None && !PyDict_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "the sources are a dict, or None");
+    PyObject *values = read_reader(args[1], &by) ? PySequence_Fast(args[0], "the values are a sequence") : NULL;
+    PyObject *made = values ? PyList_New(PySequence_Fast_GET_SIZE(values)) : NULL;
+    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(made); i++) {
+        PyObject *text = made_record(&by, PySequence_Fast_GET_ITEM(values, i), args[2]);
+        if (text)
+            PyList_SET_ITEM(made, i, text);
+        else
+            Py_CLEAR(made);
+    }
+    Py_XDECREF(values);
+    return made;
+}
