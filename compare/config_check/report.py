@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
+from msprobe.base.phrase import phrase
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
@@ -64,11 +65,12 @@ def _without_path(notes: list[str], compared: Compared) -> tuple[str, ...]:
 
 
 def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
-    return (Advice("start both runs alike in what differs here, and then compare their values"),) if named else ()
+    text = phrase("start both runs alike in what differs here, and then compare their values")
+    return (Advice(text),) if named else ()
 
 
 def _beginning(row: Row) -> Beginning:
-    sides = "left of the line is the trusted pack, right of it the one under suspicion"
+    sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
     return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row), evidence=(sides,))
 
 

@@ -5,7 +5,7 @@ import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
 import { count, measured, shape, shown, told } from "./format.ts";
-import { isKey, t } from "./language.ts";
+import { isKey, say, t } from "./language.ts";
 import { Bar, Copy, Failure, Mark, Overflow, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { Link, UnitData } from "./unit.ts";
@@ -172,7 +172,7 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
         <tr class="judged">
           <td colSpan={7}>
             {record.reasons?.map((reason) => (
-              <p class="because">{shown(reason)}</p>
+              <p class="because">{say(reason)}</p>
             ))}
             {measures.length ? (
               <p class="measures">
