@@ -19,6 +19,9 @@ from .wording import by_importance, lines, sentence
 
 _LISTED = 50
 
+_LETTERS = "ewu.p"
+"""In the order of the rows of a table."""
+
 
 def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compared]:
     """Compare two packs, the workbook going below `output`, and report it; errors as of `compare_packs`."""
@@ -77,17 +80,24 @@ def _beginning(row: Row) -> Beginning:
 def _tables(
     compared: Compared, kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]], chunks: Chunks
 ) -> Iterator[TableSet]:
+    """What differs first, as the page opens on the first table; then the summary, and what agrees."""
+    judged = [outcome for outcome in compared.outcomes if outcome.one_sided is OneSided.NO]
+    named = list(dict.fromkeys(row.checker for row in by_importance(compared)))
+    differing = sorted((o for o in judged if o.checker in named), key=lambda outcome: named.index(outcome.checker))
+    for outcome in differing:
+        yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
     rows = (tuple(cells) for cells, _ in summary_rows(compared.outcomes))
     yield put_table(chunks, "summary", SUMMARY_COLUMNS, rows, "pass_check")
-    for outcome in compared.outcomes:
-        if outcome.one_sided is OneSided.NO:
+    for outcome in judged:
+        if outcome not in differing:
             yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
 
 
 def _table(
     outcome: Outcome, columns: tuple[Column, ...], rows: list[tuple[tuple[Cell, ...], str]], chunks: Chunks
 ) -> TableSet:
-    """The rows of one checker; of very many those that matter, and the first others."""
+    """The rows of one checker, what differs first; of very many those that matter, and the first others."""
+    rows = sorted(rows, key=lambda row: _LETTERS.index(row[1]))
     total, title = sum(outcome.counts.values()), outcome.checker.value
     if total > len(rows):
         title = f"{title} ({len(rows)} of {total} rows)"

@@ -198,8 +198,9 @@ class State:
 
     `excess` is, by call, the worst distance from the tolerance: 1 is at the tolerance, more is outside; null where
     nothing was measured. `errors` is the worst relative error of the outputs, `noise` what of it noise explains.
-    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none. `links` are (call, place,
-    producing call, place): which recorded output an input is. Lists are empty where no call has a value.
+    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none; `golden_overflow` are those
+    of the golden. `links` are (call, place, producing call, place): which recorded output an input is. Lists are empty
+    where no call has a value.
     """
 
     verdicts: str
@@ -208,6 +209,7 @@ class State:
     noise: tuple[float | str | None, ...] = ()
     overflow: str = ""
     links: tuple[tuple[int, str, int, str], ...] = ()
+    golden_overflow: str = ""
 
 
 @dataclass(frozen=True, slots=True)

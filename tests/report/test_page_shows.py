@@ -363,6 +363,7 @@ def test_paper_has_the_answer_and_the_call(opened):
         page.wait_for_selector(".records")
         page.emulate_media(media="print")
         assert page.locator(".headline").is_visible()
+        assert page.locator(".on-paper").inner_text() == "Calls of step0 rank0", "which step and rank the tree is of"
         assert page.locator(".records").is_visible()
         assert not page.locator(".tools").first.is_visible()
         assert page.locator(".records").evaluate("one => getComputedStyle(one).overflow") == "visible"

@@ -178,6 +178,7 @@ export function App({ report }: { report: Report }) {
                     {data.unit.line && data.unit.line !== report.head.answer.line ? (
                       <p class="unit-line">{shown(data.unit.line)}</p>
                     ) : null}
+                    <p class="on-paper">{t("tree", shown(data.unit.label))}</p>
                     <Course
                       data={data}
                       chosen={call}

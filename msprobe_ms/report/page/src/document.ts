@@ -119,6 +119,7 @@ export interface State {
   noise?: Measured[];
   overflow?: string;
   links?: [number, string, number, string][];
+  golden_overflow?: string;
 }
 
 export interface Tensor {

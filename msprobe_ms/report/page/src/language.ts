@@ -90,6 +90,7 @@ const TEXTS = {
     "输入输出均含非有限值，或输出增大百倍以上",
   ],
   overflow_c: ["inputs are finite, outputs are not", "输入正常，输出含非有限值"],
+  of_golden: ["golden: {0}", "标杆：{0}"],
   micro_step: ["micro step {0}", "微步 {0}"],
   unfold_found: ["Found first", "首个发现"],
   fold_all: ["Fold all", "全部收起"],
@@ -137,10 +138,6 @@ const TEXTS = {
   made_by: ["Where its inputs come from", "输入来自"],
   used_by: ["What uses its outputs", "输出用于"],
   no_links: ["No recorded call made its inputs or uses its outputs.", "没有已记录的调用产生其输入或使用其输出。"],
-  links_of_target: [
-    "Only the golden makes this call; the dataflow shown is the target's.",
-    "仅标杆有此调用；此处展示的是待测的数据流。",
-  ],
   stack: ["Stack", "调用栈"],
   golden_stack: ["Stack of the golden", "标杆调用栈"],
   everywhere: ["This call in all steps and on all ranks", "该调用在各步各卡"],
