@@ -178,7 +178,6 @@ export function App({ report }: { report: Report }) {
                     {data.unit.line && data.unit.line !== report.head.answer.line ? (
                       <p class="unit-line">{shown(data.unit.line)}</p>
                     ) : null}
-                    <p class="on-paper">{t("tree", shown(data.unit.label))}</p>
                     <Course
                       data={data}
                       chosen={call}
@@ -196,6 +195,7 @@ export function App({ report }: { report: Report }) {
                       step={step}
                       foldTo={foldTo}
                     />
+                    <p class="on-paper">{t("tree", shown(data.unit.label))}</p>
                     <div class="panes">
                       <Tree
                         key={data.calls.size ? "tree" : "none"}
