@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
+from msprobe.base.phrase import phrase
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
@@ -17,6 +18,9 @@ from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, summary_rows
 from .wording import by_importance, lines, sentence
 
 _LISTED = 50
+
+_LETTERS = "ewu.p"
+"""In the order of the rows of a table."""
 
 
 def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compared]:
@@ -64,28 +68,36 @@ def _without_path(notes: list[str], compared: Compared) -> tuple[str, ...]:
 
 
 def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
-    return (Advice("start both runs alike in what differs here, and then compare their values"),) if named else ()
+    text = phrase("start both runs alike in what differs here, and then compare their values")
+    return (Advice(text),) if named else ()
 
 
 def _beginning(row: Row) -> Beginning:
-    sides = "left of the line is the trusted pack, right of it the one under suspicion"
+    sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
     return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row), evidence=(sides,))
 
 
 def _tables(
     compared: Compared, kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]], chunks: Chunks
 ) -> Iterator[TableSet]:
+    """What differs first, as the page opens on the first table; then the summary, and what agrees."""
+    judged = [outcome for outcome in compared.outcomes if outcome.one_sided is OneSided.NO]
+    named = list(dict.fromkeys(row.checker for row in by_importance(compared)))
+    differing = sorted((o for o in judged if o.checker in named), key=lambda outcome: named.index(outcome.checker))
+    for outcome in differing:
+        yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
     rows = (tuple(cells) for cells, _ in summary_rows(compared.outcomes))
     yield put_table(chunks, "summary", SUMMARY_COLUMNS, rows, "pass_check")
-    for outcome in compared.outcomes:
-        if outcome.one_sided is OneSided.NO:
+    for outcome in judged:
+        if outcome not in differing:
             yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
 
 
 def _table(
     outcome: Outcome, columns: tuple[Column, ...], rows: list[tuple[tuple[Cell, ...], str]], chunks: Chunks
 ) -> TableSet:
-    """The rows of one checker; of very many those that matter, and the first others."""
+    """The rows of one checker, what differs first; of very many those that matter, and the first others."""
+    rows = sorted(rows, key=lambda row: _LETTERS.index(row[1]))
     total, title = sum(outcome.counts.values()), outcome.checker.value
     if total > len(rows):
         title = f"{title} ({len(rows)} of {total} rows)"

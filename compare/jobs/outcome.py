@@ -248,7 +248,7 @@ def compare_job(task: Task) -> Outcome:
 
 @without_collector()
 def compare_single(task: Task) -> Outcome:
-    """Read both dumps, compare them, find where differences begin, and write the table.
+    """Read both dumps, compare them, find where differences begin, and write the table where one is wanted.
 
     DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
     """
@@ -258,8 +258,9 @@ def compare_single(task: Task) -> Outcome:
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
     refuse_other_frameworks(request.limits, target, golden)
-    with writing(task.table):
-        make_folder(task.table.parent)
+    if request.tables:
+        with writing(task.table):
+            make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
     by_user = user_pairs(request.mapping, target, golden)
     label = f"{job.label}: " if job.label else ""
@@ -272,10 +273,11 @@ def compare_single(task: Task) -> Outcome:
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
-    with writing(task.table):
-        _write_report(comparison, located, task, workers)
-        if request.mapping.layers is not None:
-            write_data_mapping(_neighbour(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
+    if request.tables:
+        with writing(task.table):
+            _write_report(comparison, located, task, workers)
+            if request.mapping.layers is not None:
+                write_data_mapping(_neighbour(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
@@ -292,7 +294,7 @@ def compare_single(task: Task) -> Outcome:
         target.step if place.step is None else place.step,
         target.rank if place.rank is None else place.rank,
         place.what,
-        str(task.table),
+        str(task.table) if request.tables else "",
         socket.gethostname(),
         f"target: {described(target)}; golden: {described(golden)}",
         rank_summary,

@@ -6,6 +6,7 @@ from shlex import join, quote
 
 from msprobe.base.log import visible
 from msprobe.base.names import parse
+from msprobe.base.phrase import phrase
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
@@ -134,14 +135,17 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
     is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
-    yield Advice(f"look {_LOOK_AT_EXCHANGE if is_exchange else where_to_look(finding)}")
+    where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
+    yield Advice(phrase("look {where}", where=where))
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
-        "what to collect next, as a configuration for both runs",
+        phrase("what to collect next, as a configuration for both runs"),
         f"msprobe diagnose {target} {golden} --write-config next.json",
     )
     is_call = finding.kind is FindingKind.COMPUTES and parse(finding.name).kind == "api"
     if is_call and outcome is not None and outcome.unit is not None and outcome.mode == "tensor":
-        where = quote(outcome.unit.target.path)
-        text = "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
-        yield Advice(text, f"msprobe repro {quote(finding.name)} -api_info {where}")
+        path = quote(outcome.unit.target.path)
+        text = phrase(
+            "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
+        )
+        yield Advice(text, f"msprobe repro {quote(finding.name)} -api_info {path}")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import Unseen
 from msprobe.compare.core.reason import Reason, TensorLook, Why
@@ -22,11 +22,22 @@ def sentences(reasons: Iterable[Reason]) -> str:
 
 def sentence(reason: Reason) -> str:
     """One reason, without the full stop."""
+    return str(said(reason))
+
+
+def said(reason: Reason) -> Phrase:
+    """One reason as a phrase, without the full stop."""
     words = _WORDS[reason.why]
     if not isinstance(words, str):
         return words(reason)
-    by = f" ({reason.names[0]} limit)" if reason.names else ""  # whose limit decided, where that is not built in
-    return words.format(r=reason, there=_OTHER.get(reason.side, ""), by=by)
+    # Whose limit decided, where that is not built in.
+    by = phrase(" ({whose} limit)", whose=reason.names[0]) if reason.names else ""
+    return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
+
+
+def all_said(reasons: Iterable[Reason]) -> Words:
+    """All reasons as one phrase, the last without its full stop; empty without any."""
+    return joined([said(reason) for reason in reasons], "{before}. {after}")
 
 
 def say_limits(limits: Limits) -> str:
@@ -41,10 +52,10 @@ def say_limits(limits: Limits) -> str:
     return f"{text}; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
 
 
-def say_value(value: object) -> str:
+def say_value(value: object) -> Words:
     """A value of a record."""
     if isinstance(value, TensorLook):
-        return f"a tensor {value.dtype}{say_shape(value.shape)}"
+        return phrase("a tensor {dtype}{shape}", dtype=value.dtype, shape=say_shape(value.shape))
     text = repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
@@ -56,14 +67,25 @@ def say_shape(shape: object) -> str:
 
 def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
     """How one statistic differs beyond its standard."""
+    return f"{_differing(excess, which, target, golden, standard)}."
+
+
+def _differing(excess: float, which: str, target: object, golden: object, standard: Standard) -> Phrase:
+    values = {"which": which, "target": target, "golden": golden}
     if isinstance(target, NonFinite) and isinstance(golden, NonFinite):
-        return f"{_counts(target, golden)}."
+        return _counts(target, golden)
     if any(isinstance(value, float) and not math.isfinite(value) for value in (target, golden)):
-        return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
+        return Phrase("NaN or infinity differs: the {which} is {target}, golden {golden}", values)
     if not (isinstance(target, float) and isinstance(golden, float)):
-        return f"The {which} differs: {target}, golden {golden}."
-    amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
-    return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
+        return Phrase("The {which} differs: {target}, golden {golden}", values)
+    if standard == EXACT:
+        return Phrase("The {which} differs: {target:.9g}, golden {golden:.9g}", values)
+    return phrase(
+        "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}",
+        **values,
+        standard=standard,
+        times=_times(excess),
+    )
 
 
 def say_unseen(unseen: Unseen) -> str:
@@ -75,57 +97,97 @@ def say_unseen(unseen: Unseen) -> str:
     return f"{text}, and of {outputs} what is less than {unseen.share:.2g} of the norm (median)"
 
 
-def _statistic(r: Reason) -> str:
+def _statistic(r: Reason) -> Phrase:
     standard = r.allowed if isinstance(r.allowed, Standard) else EXACT
-    return say_statistic(r.excess, r.name, r.target, r.golden, standard)[:-1]
+    return _differing(r.excess, r.name, r.target, r.golden, standard)
 
 
-def _counts(target: Any, golden: Any) -> str:
+def _counts(target: Any, golden: Any) -> Phrase:
     """`3 elements are NaN, golden 2`, and so on for each count that differs."""
-    return ". ".join(
-        f"{t} {'element is' if t == 1 else 'elements are'} {kind}, golden {g}"
+    found = [
+        phrase(
+            "{number} element is {kind}, golden {golden}" if t == 1 else "{number} elements are {kind}, golden {golden}",
+            number=t,
+            kind=kind,
+            golden=g,
+        )
         for t, g, kind in zip(target, golden, ("NaN", "inf", "-inf"), strict=True)
         if t != g
+    ]
+    return phrase("{counts}", counts=joined(found, "{before}. {after}"))
+
+
+def _where(r: Reason) -> Phrase:
+    return phrase("at {index}", index=list(r.at)) if r.at else phrase("in its one element")
+
+
+def _shapes(r: Reason) -> Phrase:
+    return phrase("Shapes differ: {target}, golden {golden}", target=say_shape(r.target), golden=say_shape(r.golden))
+
+
+def _integers(r: Reason) -> Phrase:
+    return phrase(
+        "Integers and booleans must be equal: {r.number} of {r.size} elements differs, the largest difference is "
+        "{r.amount:.15g}{where}"
+        if r.number == 1
+        else "Integers and booleans must be equal: {r.number} of {r.size} elements differ, the largest difference is "
+        "{r.amount:.15g}{where}",
+        r=r,
+        where=phrase(", at {index}", index=list(r.at)) if r.at else "",
     )
 
 
-def _where(r: Reason) -> str:
-    return f"at {list(r.at)}" if r.at else "in its one element"
+def _residual(r: Reason) -> Phrase:
+    if r.names:
+        return phrase(
+            "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})", r=r
+        )
+    return phrase("Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})", r=r)
 
 
-def _shapes(r: Reason) -> str:
-    return f"Shapes differ: {say_shape(r.target)}, golden {say_shape(r.golden)}"
-
-
-_WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
-    Why.VALUES: lambda r: f"{r.name} is {say_value(r.target)}, golden {say_value(r.golden)}",
+_WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
+    Why.VALUES: lambda r: phrase(
+        "{place} is {target}, golden {golden}", place=r.name, target=say_value(r.target), golden=say_value(r.golden)
+    ),
     Why.SHAPES: _shapes,
-    Why.SHAPES_TURNED: lambda r: f"{_shapes(r)}; within the standard after {r.name}, which a data mapping may declare",
-    Why.SHAPES_CUT: lambda r: f"{_shapes(r)}; compared in {say_shape(r.at)}",
-    Why.SHAPES_FLATTENED: lambda r: f"{_shapes(r)}; compared in {say_shape(r.at)} of the flattened two",
-    Why.SHAPES_OF_FILES: lambda r: f"Shapes of the files differ: {say_shape(r.target)}, golden {say_shape(r.golden)}",
+    Why.SHAPES_TURNED: lambda r: phrase(
+        "{shapes}; within the standard after {r.name}, which a data mapping may declare", shapes=_shapes(r), r=r
+    ),
+    Why.SHAPES_CUT: lambda r: phrase("{shapes}; compared in {part}", shapes=_shapes(r), part=say_shape(r.at)),
+    Why.SHAPES_FLATTENED: lambda r: phrase(
+        "{shapes}; compared in {part} of the flattened two", shapes=_shapes(r), part=say_shape(r.at)
+    ),
+    Why.SHAPES_OF_FILES: lambda r: phrase(
+        "Shapes of the files differ: {target}, golden {golden}", target=say_shape(r.target), golden=say_shape(r.golden)
+    ),
     Why.NO_COMMON_ELEMENT: "No element is in both",
-    Why.DTYPES: lambda r: f"Dtypes differ: {r.target or 'none'}, golden {r.golden or 'none'}",
+    Why.DTYPES: lambda r: phrase(
+        "Dtypes differ: {target}, golden {golden}", target=r.target or "none", golden=r.golden or "none"
+    ),
     Why.DIGESTS: "Digests differ: {r.target}, golden {r.golden}",
     Why.COUNTS: lambda r: _counts(r.target, r.golden),
     Why.STATISTIC: _statistic,
     Why.STATISTIC_NON_FINITE: "NaN or infinity differs: the {r.name} is {r.target}, golden {r.golden}",
-    Why.NON_FINITE: lambda r: f"NaN or infinity differs in {r.number} of {r.size} elements, first {_where(r)}",
-    Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
-    Why.INTEGERS: lambda r: (
-        f"Integers and booleans must be equal: {r.number} of {r.size} elements "
-        f"{'differs' if r.number == 1 else 'differ'}, the largest difference is {r.amount:.15g}"
-        f"{f', at {list(r.at)}' if r.at else ''}"
+    Why.NON_FINITE: lambda r: phrase(
+        "NaN or infinity differs in {r.number} of {r.size} elements, first {where}", r=r, where=_where(r)
     ),
-    Why.ELEMENTS: lambda r: (
-        f"{r.number} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
-        f"greatest absolute difference {r.amount:.3g}"
+    Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
+    Why.INTEGERS: _integers,
+    Why.ELEMENTS: lambda r: phrase(
+        "{r.number} of {r.size} elements beyond {r.allowed}, worst {where} by {times}; greatest absolute difference "
+        "{r.amount:.3g}",
+        r=r,
+        where=_where(r),
+        times=_times(r.excess),
     ),
     Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",
     Why.ALL_PARTS: "Judged together with the other parts of the fused record",
     Why.ONE_SIDE: "On the {r.side} side only",
-    Why.ONE_SIDE_FILE: lambda r: (
-        f"Only on the {r.side} ({'first' if r.side == 'target' else 'second'} folder) side: {r.name}"
+    Why.ONE_SIDE_FILE: lambda r: phrase(
+        "Only on the {r.side} (first folder) side: {r.name}"
+        if r.side == "target"
+        else "Only on the {r.side} (second folder) side: {r.name}",
+        r=r,
     ),
     Why.KIND_NOT_COLLECTED: ("On the {r.side} side only: nothing of this kind was collected on the {there} side"),
     Why.GRADIENT_LOST: "A gradient flowed here on the {r.side} side but could not be collected",
@@ -154,10 +216,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
     Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
     Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
-    Why.RESIDUAL: lambda r: (
-        f"Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}"
-        f"{f': {r.allowed:.2g}' if r.names else ''})"
-    ),
+    Why.RESIDUAL: _residual,
     Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
@@ -201,10 +260,10 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.LAST_GRADIENTS: (
         "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
     ),
-    Why.CANDIDATES: lambda r: f"Could be {few(r.names)}; say which with a mapping",
+    Why.CANDIDATES: lambda r: phrase("Could be {calls}; say which with a mapping", calls=some(r.names)),
     Why.TEXT: "{r.name}",
 }
 
 
-def _times(excess: float) -> str:
-    return "any amount" if math.isinf(excess) else f"{excess:.3g} times"
+def _times(excess: float) -> Phrase:
+    return phrase("any amount") if math.isinf(excess) else phrase("{excess:.3g} times", excess=excess)

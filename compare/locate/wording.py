@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import singledispatch
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.wording import sentences
+from msprobe.compare.judge.wording import all_said
 
 from .finding import (
     Argument,
@@ -30,60 +30,85 @@ from .finding import (
     UpdateJudgement,
 )
 
-_LEFT_OUT = "frozen, or not in the optimizer"
-
-_UNEXPLAINED = (
-    "two runs drift (look at the optimizer, the learning rate and earlier gradients); the step before, collected too, "
-    "would show why"
-)
-
 _BLIND = "statistics name a learning rate and parameters that are not updated, no other setting"
 
 
-def updates(judgement: UpdateJudgement) -> str:
+def updates(judgement: UpdateJudgement) -> Words:
     """What differs in the updates, for which parameters; empty where nothing does."""
     differing = judgement.differing
     if not differing:
         return ""
-    parts = [_update_difference(one) for one in judgement.differences]
+    parts: list[Words] = [_update_difference(one) for one in judgement.differences]
     named = {name for one in judgement.differences for name in one.parameters}
     if left := [name for name in differing if name not in named]:
         has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
         parts.append(
-            f"{_count(left, 0)} further apart than {'their gradients explain' if has_before else _UNEXPLAINED}"
+            phrase("{who} further apart than their gradients explain", who=_count(left, 0))
+            if has_before
+            else phrase(
+                "{who} further apart than two runs drift (look at the optimizer, the learning rate and earlier "
+                "gradients); the step before, collected too, would show why",
+                who=_count(left, 0),
+            )
         )
     if any(v.basis is Basis.STATISTICS for v in judgement.verdicts):
-        parts.append(_BLIND)
+        parts.append(phrase(_BLIND))
     if judgement.agreeing:
-        parts.append(f"{len(judgement.agreeing)} more differ as noise explains")
-    return "; ".join(parts)
+        parts.append(phrase("{number} more differ as noise explains", number=len(judgement.agreeing)))
+    return joined(parts, "{before}; {after}")
 
 
-def _update_difference(one: UpdateDifference) -> str:
+def _update_difference(one: UpdateDifference) -> Phrase:
+    text = _setting(one)
+    if not one.possible:
+        return text
+    others = joined([phrase(_POSSIBLE[cause]) for cause in one.possible], "{before} or {after}")
+    return phrase("{text} (or {others}, which these steps cannot tell apart)", text=text, others=others)
+
+
+def _setting(one: UpdateDifference) -> Phrase:
+    """The setting that differs, and for whom."""
     who = _count(one.parameters, one.agreeing)
-    verb, them = ("is", "it") if len(one.parameters) == 1 else ("are", "them")
-    values = ""
+    is_one = len(one.parameters) == 1
+    values: Words = ""
     if one.target is not None and one.golden is not None:
-        values = f" ({_number(one.target)}, golden {_number(one.golden)})"
+        values = phrase(" ({target}, golden {golden})", target=_number(one.target), golden=_number(one.golden))
     if one.cause is UpdateCause.LEARNING_RATE:
-        factor = f"{_number(one.factor)} times the golden's" if one.factor is not None else "not the golden's"
-        text = f"the learning rate is {factor}{values} for {who}"
-    elif one.cause is UpdateCause.BIAS_CORRECTION:
+        if one.factor is None:
+            return phrase("the learning rate is not the golden's{values} for {who}", values=values, who=who)
+        return phrase(
+            "the learning rate is {factor} times the golden's{values} for {who}",
+            factor=_number(one.factor),
+            values=values,
+            who=who,
+        )
+    if one.cause is UpdateCause.BIAS_CORRECTION:
         here, there = ("target", "golden") if (one.factor or 0) > 1 else ("golden", "target")
-        text = f"the {here}'s Adam does not correct its bias, the {there}'s does, for {who}"
-    elif one.cause is UpdateCause.CLIPPING:
-        target, golden = ("not" if norm is None else f"norm {_number(norm)}" for norm in (one.target, one.golden))
-        limits = "" if one.target is None and one.golden is None else f" ({target}, golden {golden})"
-        text = f"gradients are clipped differently{limits}, for {who}"
-    else:
-        text = {
-            UpdateCause.NOT_UPDATED: f"{who} {verb} not updated ({_LEFT_OUT}), the golden updates {them}",
-            UpdateCause.UPDATED_HERE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
-            UpdateCause.UNKNOWN: f"updates of {who} are further apart than noise explains, by no setting that is known",
-        }.get(one.cause, f"the {one.cause.value} differs{values} for {who}")
-    if one.possible:
-        text += f" (or {' or '.join(_POSSIBLE[cause] for cause in one.possible)}, which these steps cannot tell apart)"
-    return text
+        return phrase(
+            "the {here}'s Adam does not correct its bias, the {there}'s does, for {who}", here=here, there=there, who=who
+        )
+    if one.cause is UpdateCause.CLIPPING:
+        norms = [phrase("not") if n is None else phrase("norm {n}", n=_number(n)) for n in (one.target, one.golden)]
+        if one.target is not None or one.golden is not None:
+            values = phrase(" ({target}, golden {golden})", target=norms[0], golden=norms[1])
+        return phrase("gradients are clipped differently{limits}, for {who}", limits=values, who=who)
+    if one.cause is UpdateCause.NOT_UPDATED:
+        return phrase(
+            "{who} is not updated (frozen, or not in the optimizer), the golden updates it"
+            if is_one
+            else "{who} are not updated (frozen, or not in the optimizer), the golden updates them",
+            who=who,
+        )
+    if one.cause is UpdateCause.UPDATED_HERE:
+        return phrase(
+            "{who} is updated, and not in the golden (frozen, or not in the optimizer)"
+            if is_one
+            else "{who} are updated, and not in the golden (frozen, or not in the optimizer)",
+            who=who,
+        )
+    if one.cause is UpdateCause.UNKNOWN:
+        return phrase("updates of {who} are further apart than noise explains, by no setting that is known", who=who)
+    return phrase("the {cause} differs{values} for {who}", cause=phrase(one.cause.value), values=values, who=who)
 
 
 _POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
@@ -93,13 +118,15 @@ _POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
 }
 
 
-def _count(parameters: Sequence[str], agreeing: int) -> str:
+def _count(parameters: Sequence[str], agreeing: int) -> Phrase:
     """`12 of 12 parameters`; with names where not all are concerned."""
     number, total = len(parameters), len(parameters) + agreeing
-    text = f"{number} of {total} parameter{'s' * (total != 1)}"
+    text = phrase(
+        "{number} of {total} parameter" if total == 1 else "{number} of {total} parameters", number=number, total=total
+    )
     if not agreeing and number > 1:
         return text
-    return f"{text} ({few(parameters)})"
+    return phrase("{text} ({names})", text=text, names=some(parameters))
 
 
 def _number(value: float | Rule) -> str:
@@ -110,15 +137,24 @@ RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_
 """What a normalisation keeps of the batches it has seen, as both frameworks call it; no optimizer touches it."""
 
 
-_FROM_OUTSIDE = "no recorded call produced it"
-_NOT_KNOWN = "whether it began here cannot be said, because"
 _MISSING = {
-    Missing.UNJUDGED_INPUTS: f"{_NOT_KNOWN} these inputs could not be judged: {{names}}",
-    Missing.INPUTS: f"{_NOT_KNOWN} the inputs of calls were not collected on the {{side}} side",
-    Missing.INCOMING_GRADIENTS: f"{_NOT_KNOWN} the incoming gradients of calls were not collected on the {{side}} side",
-    Missing.FAILED_INPUTS: f"{_NOT_KNOWN} these inputs could not be collected: {{names}}",
-    Missing.FORWARD: f"{_NOT_KNOWN} its forward call was not collected",
-    Missing.SAVED_BY_NAME: f"{_NOT_KNOWN} it was saved by name, and what it was made of was not",
+    Missing.UNJUDGED_INPUTS: (
+        "whether it began here cannot be said, because these inputs could not be judged: {names}"
+    ),
+    Missing.INPUTS: (
+        "whether it began here cannot be said, because the inputs of calls were not collected on the {side} side"
+    ),
+    Missing.INCOMING_GRADIENTS: (
+        "whether it began here cannot be said, because the incoming gradients of calls were not collected on the "
+        "{side} side"
+    ),
+    Missing.FAILED_INPUTS: (
+        "whether it began here cannot be said, because these inputs could not be collected: {names}"
+    ),
+    Missing.FORWARD: "whether it began here cannot be said, because its forward call was not collected",
+    Missing.SAVED_BY_NAME: (
+        "whether it began here cannot be said, because it was saved by name, and what it was made of was not"
+    ),
     Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
     Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
@@ -126,9 +162,21 @@ _MISSING = {
 
 def kind(finding: Finding) -> str:
     """`computes differently`; of code between two calls which, and in which cell."""
-    if isinstance(finding.evidence, Between):
-        return f"{finding.kind.value} {finding.evidence.after or 'the start'} and {finding.name} in {finding.cell}"
-    return finding.kind.value
+    return str(kind_said(finding))
+
+
+def kind_said(finding: Finding) -> Phrase:
+    """The kind as a phrase."""
+    if not isinstance(finding.evidence, Between):
+        return phrase(finding.kind.value)
+    if finding.evidence.after:
+        return phrase(
+            "code between {before} and {name} in {cell}",
+            before=finding.evidence.after,
+            name=finding.name,
+            cell=finding.cell,
+        )
+    return phrase("code between the start and {name} in {cell}", name=finding.name, cell=finding.cell)
 
 
 _LOOK = {
@@ -142,11 +190,11 @@ _LOOK = {
 }
 
 
-def where_to_look(found: Finding) -> str:
+def where_to_look(found: Finding) -> Phrase:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
-        return _LOOK_AT_GRADIENT
-    return _LOOK[found.kind]
+        return phrase(_LOOK_AT_GRADIENT)
+    return phrase(_LOOK[found.kind])
 
 
 _LOOK_AT_GRADIENT = (
@@ -168,124 +216,194 @@ def full(finding: Finding) -> str:
 
 def reason(finding: Finding) -> str:
     """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
+    return str(reason_said(finding))
+
+
+def reason_said(finding: Finding) -> Phrase:
+    """The reason as a phrase."""
     text = describe(finding.evidence)
     if hidden := finding.hidden:
-        text += f"; {len(hidden)} call{'s' * (len(hidden) != 1)} before it could not be judged in full: {few(hidden)}"
+        text = phrase(
+            "{text}; {number} call before it could not be judged in full: {names}"
+            if len(hidden) == 1
+            else "{text}; {number} calls before it could not be judged in full: {names}",
+            text=text,
+            number=len(hidden),
+            names=some(hidden),
+        )
     if finding.grade != "pass":
         return text
     if finding.beyond is None:
-        return f"{text}; within tolerance here, and nothing after it is beyond"
-    return f"{text}; within tolerance here, {finding.beyond.grade} at {finding.beyond.name}"
+        return phrase("{text}; within tolerance here, and nothing after it is beyond", text=text)
+    return phrase(
+        "{text}; within tolerance here, {grade} at {name}",
+        text=text,
+        grade=finding.beyond.grade,
+        name=finding.beyond.name,
+    )
 
 
 @singledispatch
-def describe(evidence: Evidence) -> str:
+def describe(evidence: Evidence) -> Phrase:
     """What supports a finding."""
     raise TypeError(evidence)
 
 
 @describe.register
-def _(found: Computed) -> str:
+def _(found: Computed) -> Phrase:
+    difference = _difference(found.difference)
     if found.is_beyond_inputs:
-        return f"its inputs differ and do not explain this: {_difference(found.difference)}"
+        return phrase("its inputs differ and do not explain this: {difference}", difference=difference)
     if found.is_of_parameters:
-        return f"all inputs agree, but the gradients of its parameters do not: {_difference(found.difference)}"
-    text = f"{'all inputs agree' if found.has_inputs else 'it has no inputs'}, but {_difference(found.difference)}"
+        return phrase(
+            "all inputs agree, but the gradients of its parameters do not: {difference}", difference=difference
+        )
+    text = phrase(
+        "all inputs agree, but {difference}" if found.has_inputs else "it has no inputs, but {difference}",
+        difference=difference,
+    )
     if found.without_gradient:
-        text += f"; the {found.without_gradient} asks for no gradient there"
+        return phrase("{text}; the {side} asks for no gradient there", text=text, side=found.without_gradient)
     return text
 
 
 @describe.register
-def _(found: Argument) -> str:
+def _(found: Argument) -> Phrase:
     place = found.difference.place
     if found.kind is ArgumentKind.EXCHANGED:
-        return f"{place} is the parameter {found.parameters[0]}, golden {found.parameters[1]}"
+        target, golden = found.parameters
+        return phrase("{place} is the parameter {target}, golden {golden}", place=place, target=target, golden=golden)
     if found.kind is ArgumentKind.TENSOR:
-        return f"{_difference(found.difference)}; {_FROM_OUTSIDE}"
+        return phrase("{difference}; no recorded call produced it", difference=_difference(found.difference))
     if found.kind is ArgumentKind.VALUE:
-        return _sentence(found.difference)
+        return phrase("{reasons}", reasons=all_said(found.difference.reasons))
     if found.difference.grade == "error":
-        return f"{place}: {_sentence(found.difference)}"
-    return f"{place} is passed on the {found.side} side only"
+        return phrase("{place}: {reasons}", place=place, reasons=all_said(found.difference.reasons))
+    return phrase("{place} is passed on the {side} side only", place=place, side=found.side)
 
 
 @describe.register
-def _(found: RunInput) -> str:
-    text = f"{_difference(found.difference)}; it is among the first inputs of the run, and {_FROM_OUTSIDE}"
-    return f"{text} (operations that were not recorded did)" if found.is_made_unrecorded else text
-
-
-@describe.register
-def _(found: Between) -> str:
-    agree = "every recorded call before agrees"
-    if found.dataflow is Dataflow.SWAPPED:
-        return f"the arguments {' and '.join(found.names)} are swapped, while {agree}"
-    what = f"{'the incoming gradient ' * found.is_gradient}{_difference(found.difference)}"
-    if found.dataflow is Dataflow.REWIRED:
-        target, golden = (name or "no recorded call" for name in found.names)
-        return f"{what}; it comes from {target}, golden from {golden}, while {agree}"
-    if found.dataflow is Dataflow.UNRECORDED:
-        return f"{what}; it comes from operations that were not recorded, and {agree}"
-    if found.dataflow is Dataflow.PRODUCER:
-        return f"{what}, although {found.names[0]}, which it comes from, agrees"
-    return f"{what}, although {agree}"
-
-
-@describe.register
-def _(found: Parameters) -> str:
-    several = len(found.names) != 1
-    text = f"{len(found.names)} parameter{'s' * several} differ{'' if several else 's'}: {few(found.names)}"
-    if found.total > len(found.names):
-        text += f" ({found.total} in the whole step)"
-    if not found.step:
-        return text
-    if all(name.rpartition(".")[2] in RUNNING for name in found.names):
-        return (
-            f"{text}; {'these are' if several else 'this is one of the'} running statistics, look at the layer's "
-            "momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before"
-        )
-    return (
-        f"{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
-        "or weights were not handed over to this model"
+def _(found: RunInput) -> Phrase:
+    return phrase(
+        "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were "
+        "not recorded did)"
+        if found.is_made_unrecorded
+        else "{difference}; it is among the first inputs of the run, and no recorded call produced it",
+        difference=_difference(found.difference),
     )
 
 
 @describe.register
-def _(found: Updated) -> str:
+def _(found: Between) -> Phrase:
+    if found.dataflow is Dataflow.SWAPPED:
+        first, second = found.names
+        return phrase(
+            "the arguments {first} and {second} are swapped, while every recorded call before agrees",
+            first=first,
+            second=second,
+        )
+    what = _difference(found.difference)
+    if found.is_gradient:
+        what = phrase("the incoming gradient {difference}", difference=what)
+    if found.dataflow is Dataflow.REWIRED:
+        target, golden = (name or phrase("no recorded call") for name in found.names)
+        return phrase(
+            "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees",
+            what=what,
+            target=target,
+            golden=golden,
+        )
+    if found.dataflow is Dataflow.UNRECORDED:
+        return phrase(
+            "{what}; it comes from operations that were not recorded, and every recorded call before agrees", what=what
+        )
+    if found.dataflow is Dataflow.PRODUCER:
+        return phrase("{what}, although {producer}, which it comes from, agrees", what=what, producer=found.names[0])
+    return phrase("{what}, although every recorded call before agrees", what=what)
+
+
+@describe.register
+def _(found: Parameters) -> Phrase:
+    is_one = len(found.names) == 1
+    text = phrase(
+        "{number} parameter differs: {names}" if is_one else "{number} parameters differ: {names}",
+        number=len(found.names),
+        names=some(found.names),
+    )
+    if found.total > len(found.names):
+        text = phrase("{text} ({total} in the whole step)", text=text, total=found.total)
+    if not found.step:
+        return text
+    if all(name.rpartition(".")[2] in RUNNING for name in found.names):
+        return phrase(
+            "{text}; this is one of the running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's "
+            "0.1) and at the batches before"
+            if is_one
+            else "{text}; these are running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) "
+            "and at the batches before",
+            text=text,
+        )
+    return phrase(
+        "{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
+        "or weights were not handed over to this model",
+        text=text,
+    )
+
+
+@describe.register
+def _(found: Updated) -> Phrase:
     if found.is_drift:
-        who = _count(found.judgement.agreeing, 0)
-        return f"{who} have drifted as far as the noise of two runs explains; no update differs by more"
-    return f"{updates(found.judgement)}; by the update after step {found.judgement.step - 1}"
+        return phrase(
+            "{who} have drifted as far as the noise of two runs explains; no update differs by more",
+            who=_count(found.judgement.agreeing, 0),
+        )
+    return phrase(
+        "{updates}; by the update after step {step}", updates=updates(found.judgement), step=found.judgement.step - 1
+    )
 
 
 @describe.register
-def _(found: OtherCall) -> str:
+def _(found: OtherCall) -> Phrase:
     here, there = ("target", "golden") if found.side == "target" else ("golden", "target")
+    sides = {"here": here, "there": there}
     if found.is_frozen:
-        frozen = f"in the {there} they are frozen, or its output is detached"
-        return f"only the {here} has gradients of its parameters, {frozen}"
-    text = f"only the {here} makes this call"
+        return phrase(
+            "only the {here} has gradients of its parameters, in the {there} they are frozen, or its output is detached",
+            **sides,
+        )
     if found.others:
-        return f"{text}, the {there} calls {few(found.others)} in its place"
+        return phrase(
+            "only the {here} makes this call, the {there} calls {others} in its place",
+            **sides,
+            others=some(found.others),
+        )
+    if found.goes_on and found.known_as:
+        return phrase(
+            "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})",
+            **sides,
+            name=found.goes_on,
+            known_as=found.known_as,
+        )
     if found.goes_on:
-        also = f" (the {here}'s {found.known_as})" if found.known_as else ""
-        return f"{text}, the {there} goes on with {found.goes_on}{also}"
-    return f"{text}, the {there} ends" + (f" after {found.before}" if found.before else "")
+        return phrase(
+            "only the {here} makes this call, the {there} goes on with {name}", **sides, name=found.goes_on
+        )
+    if found.before:
+        return phrase("only the {here} makes this call, the {there} ends after {name}", **sides, name=found.before)
+    return phrase("only the {here} makes this call, the {there} ends", **sides)
 
 
 @describe.register
-def _(found: Unclear) -> str:
+def _(found: Unclear) -> Phrase:
+    missing = phrase(_MISSING[found.missing], names=some(found.names), side=found.side)
     what = _difference(found.difference) if found.difference else ""
-    return f"{what}; {_MISSING[found.missing].format(names=few(found.names), side=found.side)}"
+    return phrase("{what}; {missing}", what=what, missing=missing)
 
 
-def _difference(found: Difference) -> str:
+def _difference(found: Difference) -> Phrase:
     if not found.reasons:
-        return f"{found.place} differs within tolerance"
-    text = _sentence(found)  # of two values it begins with their place
-    return text if found.reasons[0].why is Why.VALUES else f"{found.place} differs ({text})"
-
-
-def _sentence(found: Difference) -> str:
-    return sentences(found.reasons).rstrip(".")
+        return phrase("{place} differs within tolerance", place=found.place)
+    reasons = all_said(found.reasons)
+    if found.reasons[0].why is Why.VALUES:  # begins with their place
+        return phrase("{reasons}", reasons=reasons)
+    return phrase("{place} differs ({reasons})", place=found.place, reasons=reasons)

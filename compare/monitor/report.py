@@ -9,7 +9,7 @@ from shlex import quote
 
 import numpy as np
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Words, phrase, some
 from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, Side, Table, TableSet
 from msprobe.report.document import Curve as PageCurve
 from msprobe.report.file import Chunks, Report, against, now, tool
@@ -51,13 +51,19 @@ def report_of(result: Result, command: str) -> Report:
 
 
 def _beginning(finding: Finding, result: Result) -> Beginning:
-    evidence = [f"in {finding.kind} {finding.left} of {finding.targets} leave the band at this step"]
+    evidence: list[Words] = [
+        phrase(
+            "in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding
+        )
+    ]
     if len(finding.ranks) > 1:
-        evidence.append(f"on ranks {few(finding.ranks, 8)}")
+        evidence.append(phrase("on ranks {ranks}", ranks=some(finding.ranks, 8)))
     if finding.agreeing:
-        evidence.append(f"behind it in the backward pass {finding.agreeing} agrees")
+        evidence.append(phrase("behind it in the backward pass {name} agrees", name=finding.agreeing))
     if finding.is_of_digits:
-        evidence.append("all of it is in the last digits of the files: it may have begun unseen in the update before")
+        evidence.append(
+            phrase("all of it is in the last digits of the files: it may have begun unseen in the update before")
+        )
     return Beginning(
         finding.target,
         finding.stage.value,
@@ -72,8 +78,9 @@ def _advice(finding: Finding | None, result: Result) -> Iterator[Advice]:
     if finding is None:
         return
     configuration = json.dumps(next_dump(finding, result.ranks), ensure_ascii=False, indent=1)
-    yield Advice("what to dump next, on both sides: a configuration for PrecisionDebugger", config=configuration)
-    yield Advice("then compare the two dumps", "msprobe compare A_DUMP B_DUMP")
+    text = phrase("what to dump next, on both sides: a configuration for PrecisionDebugger")
+    yield Advice(text, config=configuration)
+    yield Advice(phrase("then compare the two dumps"), "msprobe compare A_DUMP B_DUMP")
 
 
 def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, Words, phrase
 
 from .band import Basis
 from .deviations import OF_UPDATES
@@ -64,11 +65,11 @@ def _of_stage(stage: OfStage) -> str:
     return f"{stage.kind} ({stage.targets}{later})"
 
 
-def meaning(finding: Finding) -> str:
+def meaning(finding: Finding) -> Phrase:
     """What the place of the first divergence means."""
-    text = finding.cause.value
+    text = phrase(finding.cause.value)
     if finding.cause in (Cause.LOSS_SCALE, Cause.LOCAL_REDUCTION, Cause.REDUCTION) and finding.has_common_factor:
-        return f"{text}; all by a factor of {finding.factor:.5g}"
+        return phrase("{text}; all by a factor of {factor:.5g}", text=text, factor=finding.factor)
     return text
 
 
@@ -88,15 +89,30 @@ def answer(result: Result) -> str:
     return f"first divergence: {finding.stage.value} of {finding.target}{others} {where}: {how_far(finding)}"
 
 
-def how_far(finding: Finding) -> str:
+def how_far(finding: Finding) -> Phrase:
     """By how much, and how wide the band is."""
-    change = "change of the " if finding.kind in OF_UPDATES else ""
+    band: Words
     if finding.basis is Basis.EQUAL:
-        band = "equal before"
+        band = phrase("equal before")
     elif finding.statistic == "norm" and finding.kind != "update":
-        band = f"band 1 +- {finding.limit:.2g}"
+        band = phrase("band 1 +- {limit:.2g}", limit=finding.limit)
     else:
-        band = f"{finding.deviation:.2g} of its scale, band 0 +- {finding.limit:.2g}"
+        band = phrase(
+            "{deviation:.2g} of its scale, band 0 +- {limit:.2g}", deviation=finding.deviation, limit=finding.limit
+        )
+    is_of_updates = finding.kind in OF_UPDATES
     if finding.factor is not None and finding.statistic == "norm":
-        return f"{change}norm x{finding.factor:.5g} ({band})"
-    return f"{change}{finding.statistic} {finding.a:.6g} for {finding.b:.6g} ({band})"
+        return phrase(
+            "change of the norm x{factor:.5g} ({band})" if is_of_updates else "norm x{factor:.5g} ({band})",
+            factor=finding.factor,
+            band=band,
+        )
+    return phrase(
+        "change of the {statistic} {a:.6g} for {b:.6g} ({band})"
+        if is_of_updates
+        else "{statistic} {a:.6g} for {b:.6g} ({band})",
+        statistic=finding.statistic,
+        a=finding.a,
+        b=finding.b,
+        band=band,
+    )

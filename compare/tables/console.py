@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.base.log import visible
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, SEVERITY, Cause, count
@@ -90,9 +91,14 @@ def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode |
             yield f"{mode} cannot see {BLIND[mode]}"
 
 
-def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
+def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, Words]]:
     """How many pairs have no verdict for which cause, in words; none where all have one."""
-    return [(n, f"{c.value}{' (exempt)' * c.is_exempt}") for c in CAUSES if (n := unjudged.get(c))]
+    return [(n, _cause(cause)) for cause in CAUSES if (n := unjudged.get(cause))]
+
+
+def _cause(cause: Cause) -> Words:
+    words = phrase(cause.value)
+    return phrase("{cause} (exempt)", cause=words) if cause.is_exempt else words
 
 
 def answer(comparison: Comparison, located: Located) -> tuple[str, str]:

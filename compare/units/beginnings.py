@@ -7,16 +7,16 @@ from itertools import islice
 import numpy as np
 
 from msprobe.base.files import open_text
-from msprobe.base.log import few
+from msprobe.base.phrase import Words, phrase, some
 from msprobe.compare.core.reason import Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
-from msprobe.compare.judge.wording import sentences
+from msprobe.compare.judge.wording import all_said
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding, OtherCall
-from msprobe.compare.locate.wording import kind, reason
+from msprobe.compare.locate.finding import Between, Finding, OtherCall
+from msprobe.compare.locate.wording import kind_said, reason_said
 from msprobe.compare.tables.console import beginnings as in_order_of_console
 from msprobe.report.document import Beginning, Source, State
 from msprobe.store.record import OUTPUT
@@ -57,7 +57,8 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
     found = []
     for row in rows[:MOST]:
         place = int(comparison.pairs.call_of[row])
-        name, text = comparison.pairs.pair(row).record.name, sentences(comparison.reasons_at(row))
+        name = comparison.pairs.pair(row).record.name
+        text = phrase("{reasons}.", reasons=all_said(comparison.reasons_at(row)))
         found.append(
             Beginning(name, "harmless", text, call=place, step=comparison.target.step, rank=comparison.target.rank)
         )
@@ -78,7 +79,7 @@ def _beginning(
     return Beginning(
         finding.name,
         finding.kind.value,
-        reason(finding),
+        reason_said(finding),
         finding.cell,
         call=place,
         step=comparison.target.step,
@@ -90,10 +91,10 @@ def _beginning(
     )
 
 
-def _evidence(finding: Finding, comparison: Comparison, located: Located, place: int | None) -> Iterator[str]:
+def _evidence(finding: Finding, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
     """The records of the call that differ and why, and what could not be judged before it."""
-    if kind(finding) != finding.kind.value:
-        yield kind(finding)
+    if isinstance(finding.evidence, Between):
+        yield kind_said(finding)
     rows = () if place is None else comparison.pairs.rows(place)
     if isinstance(finding.evidence, OtherCall):
         marked = list(rows)
@@ -102,30 +103,33 @@ def _evidence(finding: Finding, comparison: Comparison, located: Located, place:
         marked = [row for row in rows if row in located.roles or comparison.grades[row] in _WRONG]
         yield from _two_sided(comparison, marked[:_SHOWN])
     if len(marked) > _SHOWN:
-        yield f"and {len(marked) - _SHOWN} more records of the call"
+        yield phrase("and {number} more records of the call", number=len(marked) - _SHOWN)
     if finding.hidden:
-        yield f"before it these calls could not be judged in full: {few(finding.hidden, _SHOWN)}"
+        hidden = some(finding.hidden, _SHOWN)
+        yield phrase("before it these calls could not be judged in full: {names}", names=hidden)
 
 
-def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[str]:
+def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[Words]:
     """Why records differ."""
     for row in rows:
         reasons = comparison.reasons_at(row)
-        text = sentences(reasons) or "differs within tolerance."
-        says_place = any(reason.why is Why.VALUES for reason in reasons[:1])
-        yield text if says_place else f"{path_of(comparison.pairs.pair(row).record)}: {text}"
+        text = all_said(reasons) or phrase("differs within tolerance")
+        if any(reason.why is Why.VALUES for reason in reasons[:1]):  # says the place
+            yield phrase("{reasons}.", reasons=text)
+        else:
+            yield phrase("{place}: {reasons}.", place=path_of(comparison.pairs.pair(row).record), reasons=text)
 
 
-def _one_sided(comparison: Comparison, rows: Iterable[int], side: str) -> Iterator[str]:
+def _one_sided(comparison: Comparison, rows: Iterable[int], side: str) -> Iterator[Words]:
     """What a call that one side alone makes gets and gives there."""
     dump, _, rows_of_side = comparison.sides[side]
     for at in (int(rows_of_side[row]) for row in rows):
         if at >= 0:
             held = tensor_of(dump.columns, at)
             shape = "" if held.shape is None else f" {list(held.shape)}"
-            norm = f", norm {held.norm:.5g}" if isinstance(held.norm, int | float) else ""
-            value = held.value or f"{held.dtype}{shape}{norm}"
-            yield f"{place_of(dump.columns, at)} of the {side}: {value}"
+            norm = phrase(", norm {norm:.5g}", norm=held.norm) if isinstance(held.norm, int | float) else ""
+            value = held.value or phrase("{dtype}{shape}{norm}", dtype=held.dtype, shape=shape, norm=norm)
+            yield phrase("{place} of the {side}: {value}", place=place_of(dump.columns, at), side=side, value=value)
 
 
 _WRONG = GRADES.index("warning"), GRADES.index("error")

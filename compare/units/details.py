@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msprobe.base.phrase import phrase
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.wording import sentence
+from msprobe.compare.judge.wording import said
 from msprobe.compare.locate.find import Located
 from msprobe.compare.tables.cells import Cell, is_number
 from msprobe.compare.tables.columns import columns_of
@@ -152,7 +153,7 @@ class OfComparison:
             SEVERITY[self._letters[row]],
             {title: _cell(cells[at]) for at, title in self._measured if cells[at] != ""},
             limits_of(reasons),
-            tuple(f"{sentence(reason)}." for reason in reasons),
+            tuple(phrase("{reasons}.", reasons=said(reason)) for reason in reasons),
         )
 
     def _stacks(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

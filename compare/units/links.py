@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import PARTS, Columns
 
-from .calls import Side
+from .calls import Side, UnitCalls
 
 Link = tuple[int, str, int, str]
 """Call and place of an input, call and place of the output."""
@@ -25,6 +25,16 @@ def links_of(side: Side) -> tuple[Link, ...]:
                 if maker >= 0 and maker != at:
                     found.append((at, names.of(row), maker, names.of(made)))
     return tuple(sorted(found))
+
+
+def links_of_both(calls: UnitCalls) -> tuple[Link, ...]:
+    """The target's links, and the golden's of the calls that it alone makes."""
+    found = links_of(calls.target)
+    alone = calls.target.calls < 0
+    if calls.golden is None or not alone.any():
+        return found
+    theirs = (link for link in links_of(calls.golden) if alone[link[0]] or alone[link[2]])
+    return tuple(sorted((*found, *theirs)))
 
 
 def _made_of(graph: Graph, call: int, row: int) -> Iterator[int]:

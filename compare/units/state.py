@@ -13,8 +13,8 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.report.document import State as UnitState
 from msprobe.store.record import TENSOR
 
-from .calls import UnitCalls
-from .links import links_of
+from .calls import Side, UnitCalls
+from .links import links_of, links_of_both
 from .overflow import levels
 
 Floats = NDArray[np.float64]
@@ -33,22 +33,23 @@ def state_of(comparison: Comparison, calls: UnitCalls) -> UnitState:
         _column(_by_call(comparison, numbers.excess)),
         _column(_by_call(comparison, np.where(comparison.is_input, math.nan, numbers.error))),
         _column(_by_call(comparison, np.where(comparison.is_input, math.nan, numbers.noise))),
-        overflow_of(calls),
-        links_of(calls.target),
+        overflow_of(calls.target),
+        links_of_both(calls),
+        "" if calls.golden is None else overflow_of(calls.golden),
     )
 
 
 def state_of_dump(calls: UnitCalls) -> UnitState:
     """The state of a dump alone, of which nothing was judged."""
-    return UnitState("." * len(calls), overflow=overflow_of(calls), links=links_of(calls.target))
+    return UnitState("." * len(calls), overflow=overflow_of(calls.target), links=links_of(calls.target))
 
 
-def overflow_of(calls: UnitCalls) -> str:
-    """The letters of the target's calls by number; empty where there are none."""
-    found = levels(calls.target.dump)
+def overflow_of(side: Side) -> str:
+    """The letters of one side's calls by number; empty where there are none."""
+    found = levels(side.dump)
     if not found:
         return ""
-    return "".join(found[at] if at >= 0 else "." for at in calls.target.calls.tolist())
+    return "".join(found[at] if at >= 0 else "." for at in side.calls.tolist())
 
 
 def letters(comparison: Comparison) -> NDArray[np.uint8]:

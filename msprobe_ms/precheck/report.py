@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.names import parse
+from msprobe.base.phrase import phrase
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
@@ -18,7 +19,7 @@ from msprobe.store.stacks_and_construct import user_line
 from .check import Checked, Output
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
-from .wording import answer, message, wrong_outputs
+from .wording import answer, message_said, wrong_outputs
 
 _MOST = 200
 """Wrong outputs that are listed; the table has all."""
@@ -65,12 +66,15 @@ def _beginning(output: Output, dump: Dump) -> Beginning:
     stack = () if at < 0 else dump.calls.stack(at) or dump.calls.stack(dump.forward(at))
     line = user_line(stack)
     parent = None if at < 0 else dump.parent(at)
-    evidence = [f"golden: {output.golden}", f"judged by: {judgement.criterion.value}"]
-    evidence += [f"assumed: {output.label}"] if output.label else []
+    evidence = [
+        phrase("golden: {what}", what=output.golden),
+        phrase("judged by: {what}", what=phrase(judgement.criterion.value)),
+    ]
+    evidence += [phrase("assumed: {what}", what=output.label)] if output.label else []
     return Beginning(
         output.name,
         "wrong output",
-        message(output),
+        message_said(output),
         "" if parent is None else parse(parent).path or parent,
         step=dump.step,
         rank=dump.rank,
@@ -88,7 +92,7 @@ def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Advice]:
         return
     name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     if name and dump.task == "tensor":
-        text = "a script that runs this call alone"
+        text = phrase("a script that runs this call alone")
         yield Advice(text, f"msprobe repro {quote(name)} -api_info {quote(path)}")
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msprobe.base.phrase import Phrase, phrase
+
 from .check import Checked, Output, Skipped
 from .judge import Reason, Status
 from .standards import Criterion
@@ -27,15 +29,25 @@ _COMPARED = {
 
 def message(output: Output) -> str:
     """What is said of one output."""
+    return str(message_said(output))
+
+
+def message_said(output: Output) -> Phrase:
+    """What is said of one output, as a phrase."""
     judgement = output.judgement
+    reason = phrase(judgement.reason.value)
     if judgement.criterion is Criterion.SHAPE:
-        return f"{judgement.reason.value}: {list(output.shape)}"
+        return phrase("{reason}: {shape}", reason=reason, shape=list(output.shape))
     if judgement.criterion is Criterion.DTYPE:
-        return f"{judgement.reason.value}: {output.dtype}, recorded was {output.golden}"
-    numbers = _COMPARED.get(judgement.reason, "").format(value=judgement.value, limit=judgement.limit)
+        return phrase(
+            "{reason}: {output.dtype}, recorded was {output.golden}", reason=reason, output=output
+        )
+    text = reason
+    if template := _COMPARED.get(judgement.reason):
+        numbers = phrase(template, value=judgement.value, limit=judgement.limit)
+        text = phrase("{reason}: {numbers}", reason=reason, numbers=numbers)
     largest = output.measures.max_absolute
-    error = f"; max abs error {largest:.3g}" if largest == largest else ""
-    return f"{judgement.reason.value}{': ' if numbers else ''}{numbers}{error}"
+    return text if largest != largest else phrase("{text}; max abs error {largest:.3g}", text=text, largest=largest)
 
 
 def wrong_outputs(found: Iterable[Checked]) -> list[Output]:

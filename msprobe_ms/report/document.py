@@ -15,10 +15,13 @@ numbers of chunks in it.
 
 A *unit* is one step of one rank. A *call* is known by its unit and its number in the unit's layout, in execution order.
 Columns stand for lists of calls: position i is call i. Numbers that are not finite are the texts "NaN", "Infinity" and
-"-Infinity". `None` is null; members that hold their default are left out.
+"-Infinity". `None` is null; members that hold their default are left out. `Words` are a text, or a phrase: the list of
+its template and the values of its placeholders, which the page says in the reader's language.
 """
 
 from dataclasses import dataclass, field
+
+from msprobe.base.phrase import Words
 
 VERSION = 1
 
@@ -51,20 +54,20 @@ class Source:
 class Beginning:
     """A finding, as the page shows it.
 
-    `kind` is the value of the finding's kind, which the page translates; `reason` and `evidence` are sentences.
+    `kind` is the value of the finding's kind, which the page translates.
     `unit` and `call` are where it stands, None where it is no call of a unit. `reaches` is how many later calls receive
     the difference, `to_loss` whether the loss does.
     """
 
     name: str
     kind: str
-    reason: str = ""
+    reason: Words = ""
     cell: str = ""
     unit: int | None = None
     call: int | None = None
     step: int | None = None
     rank: int | None = None
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Words, ...] = ()
     source: Source | None = None
     reaches: int | None = None
     to_loss: bool | None = None
@@ -74,7 +77,7 @@ class Beginning:
 class Advice:
     """What to do next: a sentence, with a command line or a configuration to copy."""
 
-    text: str
+    text: Words
     command: str = ""
     config: str = ""
 
@@ -90,7 +93,7 @@ class Answer:
     next: tuple[Beginning, ...] = ()
     harmless: tuple[Beginning, ...] = ()
     advice: tuple[Advice, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ class Head:
     golden: Side | None
     answer: Answer
     counts: dict[str, int] = field(default_factory=dict)
-    causes: tuple[tuple[int, str], ...] = ()
+    causes: tuple[tuple[int, Words], ...] = ()
     units: tuple[Unit, ...] = ()
     meetings: tuple[Meeting, ...] = ()
     curves: tuple[CurveSet, ...] = ()
@@ -195,8 +198,9 @@ class State:
 
     `excess` is, by call, the worst distance from the tolerance: 1 is at the tolerance, more is outside; null where
     nothing was measured. `errors` is the worst relative error of the outputs, `noise` what of it noise explains.
-    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none. `links` are (call, place,
-    producing call, place): which recorded output an input is. Lists are empty where no call has a value.
+    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none; `golden_overflow` are those
+    of the golden. `links` are (call, place, producing call, place): which recorded output an input is. Lists are empty
+    where no call has a value.
     """
 
     verdicts: str
@@ -205,6 +209,7 @@ class State:
     noise: tuple[float | str | None, ...] = ()
     overflow: str = ""
     links: tuple[tuple[int, str, int, str], ...] = ()
+    golden_overflow: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ class Record:
     verdict: str = "."
     measures: dict[str, float | str | None] = field(default_factory=dict)
     limits: str = ""
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any
 
+from msprobe.base.phrase import Phrase
+
 MARK = "<!-- msprobe report data -->"
 """Stands once in the built page, inside its body, before the scripts."""
 
@@ -23,6 +25,8 @@ def plain(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
+    if isinstance(value, Phrase):
+        return value.plain()
     if is_dataclass(value):
         kind: Any = type(value)
         held = ((name, getattr(value, name), default) for name, default in _members(kind))

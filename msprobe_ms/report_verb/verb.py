@@ -111,11 +111,12 @@ def _compared(args: argparse.Namespace) -> _Made:
             limits=limits,
             calibrate=Path(args.calibrate) if args.calibrate else None,
             html=True,
+            tables=False,
             ranks=_numbers(args, "rank"),
             steps=_numbers(args, "step"),
             layouts=layouts_of(args, has_golden=True),
         )
-        result = compare_paths(request, logging.DEBUG)  # its tables go with the folder
+        result = compare_paths(request, logging.DEBUG)  # what a flow writes goes with the folder
         return report_of(result, request), list(result.lines()), result.is_clean
 
 

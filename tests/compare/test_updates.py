@@ -229,7 +229,7 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
     ],
 )
 def test_what_is_found_is_said_in_a_sentence(fault, golden, at, text):
-    assert updates(faulty(fault, at, **golden)) == text
+    assert str(updates(faulty(fault, at, **golden))) == text
 
 
 def test_any_rate_is_beyond_measure_from_a_golden_rate_of_0():

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 
+from phrase_templates import every
 from synthetic_networks import page
 from synthetic_reports import HOSTILE, compared, hostile
 
@@ -82,3 +83,20 @@ def test_every_kind_of_finding_has_a_name_in_both_languages():
         if not re.search(rf'(?:"{re.escape(kind)}"|\b{re.escape(kind)}):\["[^"]+","[^"]*[\u4e00-\u9fff]', TEXT)
     ]
     assert not missing, f"name them in report/page/src/language.ts: {missing}"
+
+
+def test_every_sentence_is_there_in_both_languages():
+    """Reasons, evidence and advice: each template that a command can write, with the same placeholders in Chinese."""
+    templates, unknown = every()
+    assert not unknown, f"say in phrase_templates.py which templates these can be: {unknown}"
+    said = {key or word: text for key, word, text in re.findall(r'(?:"((?:[^"\\]|\\.)+)"|\b(\w+)):"([^"]*)"', TEXT)}
+    with_words = [template for template in templates if re.search("[A-Za-z]", PLACEHOLDER.sub("", template))]
+    missing = [template for template in with_words if template not in said]
+    assert not missing, f"say them in report/page/src/sentences.ts or sentences_of_checks.ts: {missing}"
+    others = [each for each in with_words if set(PLACEHOLDER.findall(each)) != set(PLACEHOLDER.findall(said[each]))]
+    assert not others, f"these have other placeholders in Chinese: {others}"
+    english = [each for each in with_words if not re.search("[\u4e00-\u9fff]", said[each])]
+    assert set(english) <= {"beta1", "beta2", "eps", "dtype", "ulp", "dropout"}
+
+
+PLACEHOLDER = re.compile(r"\{[^{}]*\}")

@@ -162,7 +162,7 @@ def test_of_a_call_of_the_golden_alone_nothing_was_measured(opened):
         page.wait_for_selector(".records")
         assert page.locator(".records tbody.verdict-n").count() >= 2
         assert page.locator(".records .measures").count() == 0
-        assert "Only the golden makes this call" in page.locator(".dataflow").inner_text()
+        assert "No recorded call" in page.locator(".dataflow").inner_text()
 
 
 def test_ranks_and_collectives(opened):
@@ -257,6 +257,17 @@ def test_chinese_and_english(opened):
         ]
         page.get_by_role("button", name="English").click()
         expect(page.locator(".answer h1 > span").last).to_have_text("First wrong call")
+
+
+def test_few_judged_values_are_no_green_answer(opened):
+    with opened("hardly_judged") as page:
+        assert page.locator(".answer h1 > span").last.inner_text() == "Nothing differs in the few values that were judged"
+        assert page.locator(".answer .judged").inner_text() == "12 of 100 values were judged"
+        assert page.locator(".answer.unjudged").count() == 1
+        assert page.locator(".answer.clean").count() == 0
+    with opened("clean") as page:
+        assert page.locator(".answer.clean h1 > span").last.inner_text() == "Nothing differs"
+        assert re.fullmatch(r"(\d+) of \1 values were judged", page.locator(".answer .judged").inner_text())
 
 
 def test_dark_as_the_system_or_by_the_switch(opened):
@@ -363,6 +374,7 @@ def test_paper_has_the_answer_and_the_call(opened):
         page.wait_for_selector(".records")
         page.emulate_media(media="print")
         assert page.locator(".headline").is_visible()
+        assert page.locator(".on-paper").inner_text() == "Calls of step0 rank0", "which step and rank the tree is of"
         assert page.locator(".records").is_visible()
         assert not page.locator(".tools").first.is_visible()
         assert page.locator(".records").evaluate("one => getComputedStyle(one).overflow") == "visible"

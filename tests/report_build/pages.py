@@ -8,6 +8,34 @@ import zlib
 ELEMENT = re.compile(rb'<script type="text/plain" id="chunk-(\d+)">([A-Za-z0-9+/=]*)</script>')
 
 
+def said(words):
+    """A text, or a phrase in English: its template with the values of its placeholders, in their order."""
+    if isinstance(words, str):
+        return words
+    template, *values = words
+    names = list(dict.fromkeys(PLACEHOLDER.findall(template)))
+    assert len(names) == len(values)
+    return PLACEHOLDER.sub(lambda found: said(values[names.index(found[1])]), template)
+
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+_OF_WORDS = ("reason", "text", "evidence", "reasons", "notes")
+
+
+def _in_english(value):
+    """What a chunk holds, with texts for phrases."""
+    if isinstance(value, list):
+        return [_in_english(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _in_english(one) for key, one in value.items() if key not in _OF_WORDS}
+    for key in _OF_WORDS:
+        if key in value:
+            found[key] = said(value[key]) if key in ("reason", "text") else [said(one) for one in value[key]]
+    return found
+
+
 class Page:
     """A written page: its head, and its chunks by number."""
 
@@ -17,7 +45,7 @@ class Page:
         self.head = self.chunk(0)
 
     def chunk(self, number):
-        return json.loads(zlib.decompress(base64.b64decode(self.packed[number])))
+        return _in_english(json.loads(zlib.decompress(base64.b64decode(self.packed[number]))))
 
     def unit(self, number=0):
         """The head's entry of a unit, its layout, its state, and its calls in detail by number."""

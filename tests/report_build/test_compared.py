@@ -8,6 +8,7 @@ from pages import Page
 from small_net import NAMES, SOURCE, forward, tensor, write_net
 
 from msprobe.cli import main
+from msprobe.compare.jobs import outcome
 from msprobe.compare.units.beginnings import Reach
 from msprobe.compare.units.calls import UnitCalls
 from msprobe.report.file import against
@@ -153,6 +154,29 @@ def test_a_call_of_one_side_says_what_it_holds(tmp_path):
         "input.1 of the golden: 0.25",
         "output.0 of the golden: Float32 [4], norm 0.75",
     ]
+
+
+def test_a_call_of_the_golden_alone_has_its_dataflow_and_marks(tmp_path):
+    """The golden's last relu takes what its division gives, which is infinite."""
+    infinite = tensor(7.0, low=1.0) | {"Max": float("inf"), "Mean": float("inf"), "Norm": float("inf")}
+    divided = forward([tensor(2.0)], [infinite])
+    taken = forward([infinite | {"from": "call Mint.div.0.forward.output.0"}], [tensor(6.0)])
+    target = write_net(tmp_path / "t")
+    golden = write_net(tmp_path / "g", extra={"Mint.div.0.forward": divided, "Mint.relu.1.forward": taken})
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
+    _, layout, state, _ = Page(tmp_path / "page.html").unit()
+    maker, user = map(layout["names"].index, ("Mint.div.0.forward", "Mint.relu.1.forward"))
+    assert [user, "input.0", maker, "output.0"] in state["links"]
+    assert "overflow" not in state
+    assert {at: letter for at, letter in enumerate(state["golden_overflow"]) if letter != "."} == {maker: "c", user: "m"}
+
+
+def test_a_report_writes_nothing_but_its_page(tmp_path, monkeypatch):
+    """The tables that `compare` writes are not even made."""
+    monkeypatch.setattr(outcome, "_write_report", None)
+    target, golden = write_net(tmp_path / "t", relu=3.75), write_net(tmp_path / "g")
+    assert main(["report", str(target), str(golden), "-o", str(tmp_path / "out" / "page.html")]) == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["page.html"]
 
 
 def test_a_call_that_is_counted_otherwise_is_named_by_both_sides(tmp_path):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Words, phrase, some
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
@@ -55,16 +55,16 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Begi
         )
 
 
-def _evidence(row: Invariant, one: Judgement) -> Iterator[str]:
+def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
     if len(one.ranks) > 1:
-        yield f"on ranks {few(one.ranks, 8)}"
-    yield f"every correct training: {row.says}"
-    yield f"because: {row.source}"
+        yield phrase("on ranks {ranks}", ranks=some(one.ranks, 8))
+    yield phrase("every correct training: {what}", what=phrase(row.says))
+    yield phrase("because: {what}", what=phrase(row.source))
 
 
 def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Advice, ...]:
     """Where to look, by the first violation."""
-    return tuple(Advice(f"look {where_to_look(row.name)}") for row, _ in violated[:1])
+    return tuple(Advice(phrase("look {where}", where=where_to_look(row.name))) for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, phrase
 
 from .judgement import Judgement
 
@@ -29,17 +30,18 @@ def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> str:
     return f"first violation: {row.name}: {sentence(one)}"
 
 
-def what(one: Judgement) -> str:
+def what(one: Judgement) -> Phrase:
     """What is wrong, with what was measured; the place stands in other fields."""
-    text = _TEXTS.get(one.what, one.what).format(place=one.place)
+    template = _TEXTS.get(one.what)
+    text = phrase("{what}", what=one.what) if template is None else phrase(template, place=one.place)
     if one.value is not None and one.limit is not None:
-        return f"{text} ({one.value:.3g}, allowed {one.limit:.3g})"
+        return phrase("{text} ({value:.3g}, allowed {limit:.3g})", text=text, value=one.value, limit=one.limit)
     return text
 
 
-def where_to_look(name: str) -> str:
+def where_to_look(name: str) -> Phrase:
     """Where a person looks next, by the name of the invariant that is violated."""
-    return _LOOK[name]
+    return phrase(_LOOK[name])
 
 
 _LOOK = {

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.units.beginnings import source
 from msprobe.report.document import Advice, Beginning
 
 from .finding import Answer, Origin
+from .values import Amount
 from .wording import amounts, reason, where_to_look
 
 Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
@@ -34,9 +36,13 @@ def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
 def advice(answers: Sequence[Answer]) -> tuple[Advice, ...]:
     """Where to look, by the first call that is found."""
     found = answers[-1].first if answers else ()
-    return tuple(Advice(f"look {where_to_look(origin.kind)}") for origin in found[:1])
+    return tuple(Advice(phrase("look {where}", where=where_to_look(origin.kind))) for origin in found[:1])
 
 
-def _evidence(origin: Origin) -> Iterator[str]:
-    for what, found in (("inputs", origin.inputs), ("outputs", origin.outputs)):
-        yield f"{what}: {amounts(found)}" if found else f"{what}: finite, or not recorded"
+def _evidence(origin: Origin) -> Iterator[Words]:
+    yield _of(origin.inputs, "inputs: {values}", "inputs: finite, or not recorded")
+    yield _of(origin.outputs, "outputs: {values}", "outputs: finite, or not recorded")
+
+
+def _of(found: Sequence[Amount], held: str, none: str) -> Words:
+    return phrase(held, values=amounts(found)) if found else phrase(none)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 
 from .finding import Answer, Kind, Origin
 from .values import Amount
@@ -16,11 +16,11 @@ def full(origin: Origin) -> str:
     return f"{origin.name} in {origin.cell} on rank {origin.rank}: {reason(origin)}{place}"
 
 
-def reason(origin: Origin) -> str:
+def reason(origin: Origin) -> Phrase:
     """What of the call is not finite, and what that rests on."""
     text = _REASONS[origin.kind](origin)
     if origin.is_absorbed:
-        text += "; every call that takes it gives finite values"
+        return phrase("{text}; every call that takes it gives finite values", text=text)
     return text
 
 
@@ -44,23 +44,28 @@ def last_line(answer: Answer | None) -> str:
     return f"first non-finite: {full(answer.first[0])}"
 
 
-def amounts(found: Sequence[Amount]) -> str:
+def amounts(found: Sequence[Amount]) -> Words:
     """`output.0 has 3 inf, output.1 has 2 nan`, the first two with what is in them."""
-    parts = [f"{one.place} has {_what(one)}" for one in found[:2]]
-    more = len(found) - len(parts)
-    return ", ".join(parts) + (f" and {more} more" if more > 0 else "")
+    parts = [phrase("{place} has {values}", place=one.place, values=_what(one)) for one in found[:2]]
+    return _and_more(parts, len(found))
 
 
-def _what(one: Amount) -> str:
+def _and_more(parts: Sequence[Words], total: int) -> Words:
+    """Parts, and how many more there are."""
+    listed = joined(parts, "{before}, {after}")
+    more = total - len(parts)
+    return phrase("{listed} and {number} more", listed=listed, number=more) if more > 0 else listed
+
+
+def _what(one: Amount) -> Words:
     numbers = ((one.nan, "nan"), (one.inf, "inf"), (one.minus_inf, "-inf"))
-    if one.is_counted:
-        return " and ".join(f"{number} {word}" for number, word in numbers if number)
-    return " and ".join(word for number, word in numbers if number)
+    words = [f"{number} {word}" if one.is_counted else word for number, word in numbers if number]
+    return joined(words, "{before} and {after}")
 
 
-def where_to_look(kind: Kind) -> str:
+def where_to_look(kind: Kind) -> Phrase:
     """Where a person looks next, by how the value came into the run."""
-    return _LOOK[kind]
+    return phrase(_LOOK[kind])
 
 
 _LOOK = {
@@ -79,54 +84,72 @@ _LOOK = {
 }
 
 
-def _made(origin: Origin) -> str:
-    return f"inputs finite, {amounts(origin.outputs)}"
+def _made(origin: Origin) -> Phrase:
+    return phrase("inputs finite, {outputs}", outputs=amounts(origin.outputs))
 
 
-def _of_infinities(origin: Origin) -> str:
-    return f"{amounts(origin.inputs)} and no nan, {amounts(origin.outputs)}"
+def _of_infinities(origin: Origin) -> Phrase:
+    return phrase("{inputs} and no nan, {outputs}", inputs=amounts(origin.inputs), outputs=amounts(origin.outputs))
 
 
-def _argument(origin: Origin) -> str:
-    words = few([f"{one.place} is {_literal(one)}" for one in origin.inputs])
-    return f"{words}, {amounts(origin.outputs)}"
+def _argument(origin: Origin) -> Phrase:
+    parts = [phrase("{place} is {value}", place=one.place, value=_literal(one)) for one in origin.inputs[:3]]
+    arguments = _and_more(parts, len(origin.inputs))
+    return phrase("{arguments}, {outputs}", arguments=arguments, outputs=amounts(origin.outputs))
 
 
 def _literal(one: Amount) -> str:
     return "nan" if one.nan else "inf" if one.inf else "-inf"
 
 
-def _parameter(origin: Origin) -> str:
-    text = f"the parameter {origin.source} is not finite ({amounts(origin.inputs)})"
+def _parameter(origin: Origin) -> Phrase:
+    text = phrase("the parameter {name} is not finite ({inputs})", name=origin.source, inputs=amounts(origin.inputs))
     if origin.previous is not None:
-        return f"{text}; it was in step {origin.previous}, the update after it made it so"
-    return f"{text} before any recorded call: by an earlier update, or as it was loaded"
+        return phrase("{text}; it was in step {step}, the update after it made it so", text=text, step=origin.previous)
+    return phrase("{text} before any recorded call: by an earlier update, or as it was loaded", text=text)
 
 
-def _leaf(origin: Origin) -> str:
-    return f"{amounts(origin.inputs)}, and no operation made it: the batch, a buffer or a constant"
+def _leaf(origin: Origin) -> Phrase:
+    return phrase(
+        "{inputs}, and no operation made it: the batch, a buffer or a constant", inputs=amounts(origin.inputs)
+    )
 
 
-def _uninitialised(origin: Origin) -> str:
-    return f"{amounts(origin.inputs)}, memory of {origin.source} that was never written"
+def _uninitialised(origin: Origin) -> Phrase:
+    return phrase(
+        "{inputs}, memory of {call} that was never written", inputs=amounts(origin.inputs), call=origin.source
+    )
 
 
-def _unrecorded(origin: Origin) -> str:
-    text = f"{amounts(origin.inputs)}, and no recorded call made it: the batch, or operations that were not recorded"
-    return f"{text}; the result of {origin.source} was not recorded" if origin.source else text
+def _unrecorded(origin: Origin) -> Phrase:
+    text = phrase(
+        "{inputs}, and no recorded call made it: the batch, or operations that were not recorded",
+        inputs=amounts(origin.inputs),
+    )
+    if origin.source:
+        return phrase("{text}; the result of {call} was not recorded", text=text, call=origin.source)
+    return text
 
 
-def _exchange(origin: Origin) -> str:
-    return f"what the ranks put in is finite, {amounts(origin.outputs)}"
+def _exchange(origin: Origin) -> Phrase:
+    return phrase("what the ranks put in is finite, {outputs}", outputs=amounts(origin.outputs))
 
 
-def _missing_rank(origin: Origin) -> str:
-    who = f"rank{'s' * (len(origin.ranks) != 1)} {few([str(rank) for rank in origin.ranks])}"
-    return f"{amounts(origin.outputs)}, from {who if origin.ranks else 'a rank'} that the dump does not hold"
+def _missing_rank(origin: Origin) -> Phrase:
+    outputs = amounts(origin.outputs)
+    if not origin.ranks:
+        return phrase("{outputs}, from a rank that the dump does not hold", outputs=outputs)
+    return phrase(
+        "{outputs}, from rank {ranks} that the dump does not hold"
+        if len(origin.ranks) == 1
+        else "{outputs}, from ranks {ranks} that the dump does not hold",
+        outputs=outputs,
+        ranks=some(origin.ranks),
+    )
 
 
-def _inputs_unknown(origin: Origin) -> str:
-    return f"inputs not recorded, {amounts(origin.outputs)}"
+def _inputs_unknown(origin: Origin) -> Phrase:
+    return phrase("inputs not recorded, {outputs}", outputs=amounts(origin.outputs))
 
 
 _REASONS = {

@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Advice, Beginning, Head, Side, Source } from "./document.ts";
+import type { Advice, Beginning, Head, Side, Source, Words } from "./document.ts";
 import { count, shown, sourceLine } from "./format.ts";
-import { kindName, t } from "./language.ts";
+import { kindName, say, t } from "./language.ts";
 import { Copy, Mark, Part, verdictName } from "./marks.tsx";
 import { LETTERS, LOOKS } from "./verdicts.ts";
 
@@ -20,12 +20,18 @@ function isState(state: string): state is keyof typeof STATES {
 
 export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   const { answer } = head;
-  const state = isState(answer.state) ? answer.state : "shown";
+  const judged = judgedOf(head.counts);
+  const isThin = answer.state === "clean" && head.kind === "compare" && 2 * judged.judged < judged.total;
+  const state = isThin ? "unjudged" : isState(answer.state) ? answer.state : "shown";
   const { first } = answer;
   const hasSource = Boolean(first?.source?.lines?.length);
   // "First wrong call" is what two runs have; a run alone has what was found first.
   const title =
-    state === "differs" && (head.kind !== "compare" || !first) ? "state_found" : (`state_${state}` as const);
+    state === "differs" && (head.kind !== "compare" || !first)
+      ? "state_found"
+      : isThin
+        ? "state_thin"
+        : (`state_${state}` as const);
   return (
     <section class={`answer ${state}`} aria-labelledby="answer-title">
       <div class="columns">
@@ -35,6 +41,9 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
             <span>{t(title)}</span>
           </h1>
           {first ? <First first={first} go={go} /> : <p class="line">{shown(answer.line)}</p>}
+          {!first && head.kind === "compare" && judged.total ? (
+            <p class="line judged">{t("judged", count(judged.judged), count(judged.total))}</p>
+          ) : null}
           {hasSource ? null : <Texts class="notes" label={t("notes")} list={answer.notes} />}
         </div>
         {hasSource && first?.source ? (
@@ -55,7 +64,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
               <ul class="causes">
                 {head.causes?.map(([number, cause]) => (
                   <li>
-                    <b>{count(number)}</b> {shown(cause)}
+                    <b>{count(number)}</b> {say(cause)}
                   </li>
                 ))}
               </ul>
@@ -77,14 +86,14 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   );
 }
 
-function Texts({ class: kind, label, list }: { class: string; label: string; list: string[] | undefined }) {
+function Texts({ class: kind, label, list }: { class: string; label: string; list: Words[] | undefined }) {
   const [limit, setLimit] = useState(SHOWN);
   if (!list?.length) return null;
   return (
     <>
       <ul class={kind} aria-label={label}>
         {list.slice(0, limit).map((text) => (
-          <li>{shown(text)}</li>
+          <li>{say(text)}</li>
         ))}
       </ul>
       {list.length > limit ? (
@@ -145,7 +154,7 @@ function First({ first, go }: { first: Beginning; go: Go }) {
       </p>
       <p class="reason">
         <strong>{kindName(first.kind)}</strong>
-        {first.reason ? <span class="because">: {shown(first.reason)}</span> : null}
+        {first.reason ? <span class="because">: {say(first.reason)}</span> : null}
       </p>
       <p class="facts">
         <Where one={first} />
@@ -196,7 +205,7 @@ function ToDo({ advice }: { advice: Advice[] }) {
       <ol tabIndex={0}>
         {advice.map(({ text, command, config }) => (
           <li>
-            <p>{shown(text)}</p>
+            <p>{say(text)}</p>
             {command ? <Line text={command} /> : null}
             {config ? <Line text={config} /> : null}
           </li>
@@ -226,7 +235,7 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
               <Name one={one} go={go} /> <Where one={one} />
               <div class="because">
                 {kindName(one.kind)}
-                {one.reason ? `: ${shown(one.reason)}` : ""}
+                {one.reason ? `: ${say(one.reason)}` : ""}
                 {one.source ? (
                   <span class="file">
                     {" "}
@@ -240,6 +249,12 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
       )}
     </Part>
   );
+}
+
+/** Of how many values it was judged whether they agree. */
+function judgedOf(counts: Record<string, number> | undefined) {
+  const total = Object.values(counts ?? {}).reduce((sum, number) => sum + number, 0);
+  return { judged: total - (counts?.unjudged ?? 0), total };
 }
 
 /** How many values have which verdict, as a bar with a legend. */

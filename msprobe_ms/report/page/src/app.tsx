@@ -195,6 +195,7 @@ export function App({ report }: { report: Report }) {
                       step={step}
                       foldTo={foldTo}
                     />
+                    <p class="on-paper">{t("tree", shown(data.unit.label))}</p>
                     <div class="panes">
                       <Tree
                         key={data.calls.size ? "tree" : "none"}

@@ -5,7 +5,7 @@ import { configurationOf } from "./collection.ts";
 import type { CallDetails, CallRecord, Measured, Tensor } from "./document.ts";
 import { Everywhere } from "./everywhere.tsx";
 import { count, measured, shape, shown, told } from "./format.ts";
-import { isKey, t } from "./language.ts";
+import { isKey, say, t } from "./language.ts";
 import { Bar, Copy, Failure, Mark, Overflow, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { Link, UnitData } from "./unit.ts";
@@ -34,7 +34,7 @@ export function DetailsPart({ report, data, call, go }: Props) {
       <header>
         <h2>
           {data.isJudged ? <Mark letter={data.verdict(call)} /> : null} <code>{shown(name)}</code>{" "}
-          <Overflow letter={data.overflow(call)} />
+          <Overflow letter={data.overflow(call)} golden={data.goldenOverflow(call)} />
         </h2>
         <p class="facts">
           {data.isJudged ? <span>{verdictName(data.verdict(call))}</span> : null}
@@ -59,7 +59,7 @@ export function DetailsPart({ report, data, call, go }: Props) {
       ) : (
         <p class="empty">{failure ? "" : t("loading")}</p>
       )}
-      <Dataflow data={data} call={call} go={go} isOfGolden={isOfGolden(value?.details ?? null)} />
+      <Dataflow data={data} call={call} go={go} />
       <Everywhere report={report} data={data} call={call} go={go} />
       {value?.details?.stack?.length ? <Stack title={t("stack")} lines={value.details.stack} /> : null}
       {value?.details?.golden_stack?.length ? (
@@ -71,12 +71,6 @@ export function DetailsPart({ report, data, call, go }: Props) {
 
 /** Whether a distance says why a call has its verdict: what differs in kind or number may measure nothing. */
 const saysHowFar = (letter: string, excess: number) => !"enu".includes(letter) || excess > 1;
-
-/** Whether the golden alone makes a call. */
-function isOfGolden(details: CallDetails | null): boolean {
-  const records = details?.records ?? [];
-  return records.length > 0 && records.every(({ target, golden }) => !target && golden);
-}
 
 function Around({ data, call, go }: { data: UnitData; call: number; go: Props["go"] }) {
   const { calls } = data;
@@ -172,7 +166,7 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
         <tr class="judged">
           <td colSpan={7}>
             {record.reasons?.map((reason) => (
-              <p class="because">{shown(reason)}</p>
+              <p class="because">{say(reason)}</p>
             ))}
             {measures.length ? (
               <p class="measures">
@@ -247,8 +241,8 @@ function Figure(props: { value: Measured | undefined; other: Measured | undefine
   );
 }
 
-function Dataflow(props: { data: UnitData; call: number; go: Props["go"]; isOfGolden: boolean }) {
-  const { data, call, go, isOfGolden } = props;
+function Dataflow(props: { data: UnitData; call: number; go: Props["go"] }) {
+  const { data, call, go } = props;
   const made = data.madeBy(call);
   const used = data.usedBy(call);
   if (!data.links.size) return null;
@@ -261,7 +255,7 @@ function Dataflow(props: { data: UnitData; call: number; go: Props["go"]; isOfGo
             <Links title={t("used_by")} list={used} data={data} go={go} isMade={false} />
           </div>
         ) : (
-          <p class="empty">{t(isOfGolden ? "links_of_target" : "no_links")}</p>
+          <p class="empty">{t("no_links")}</p>
         )
       }
     </Part>
@@ -284,7 +278,7 @@ function Links(props: { title: string; list: Link[]; data: UnitData; go: Props["
             </span>
             <button type="button" class="link" onClick={() => go(data.number, call)}>
               {data.isJudged ? <Mark letter={data.verdict(call)} small /> : null}{" "}
-              <Overflow letter={data.overflow(call)} />
+              <Overflow letter={data.overflow(call)} golden={data.goldenOverflow(call)} />
               <code>{shown(data.calls.name(call))}</code>
             </button>
             <span class="quiet"> {shown(other)}</span>

@@ -20,20 +20,20 @@ export interface Source {
 export interface Beginning {
   name: string;
   kind: string;
-  reason?: string;
+  reason?: Words;
   cell?: string;
   unit?: number;
   call?: number;
   step?: number;
   rank?: number;
-  evidence?: string[];
+  evidence?: Words[];
   source?: Source;
   reaches?: number;
   to_loss?: boolean;
 }
 
 export interface Advice {
-  text: string;
+  text: Words;
   command?: string;
   config?: string;
 }
@@ -45,7 +45,7 @@ export interface Answer {
   next?: Beginning[];
   harmless?: Beginning[];
   advice?: Advice[];
-  notes?: string[];
+  notes?: Words[];
 }
 
 export interface Unit {
@@ -91,7 +91,7 @@ export interface Head {
   golden: Side | null;
   answer: Answer;
   counts?: Record<string, number>;
-  causes?: [number, string][];
+  causes?: [number, Words][];
   units?: Unit[];
   meetings?: Meeting[];
   curves?: CurveSet[];
@@ -119,6 +119,7 @@ export interface State {
   noise?: Measured[];
   overflow?: string;
   links?: [number, string, number, string][];
+  golden_overflow?: string;
 }
 
 export interface Tensor {
@@ -140,7 +141,7 @@ export interface CallRecord {
   verdict?: string;
   measures?: Record<string, Measured>;
   limits?: string;
-  reasons?: string[];
+  reasons?: Words[];
 }
 
 export interface CallDetails {
@@ -170,6 +171,9 @@ export interface Table {
   rows: Measured[][];
   verdicts?: string;
 }
+
+/** What a command says: a text, or a phrase as its template and the values of its placeholders. */
+export type Words = string | [string, ...Words[]];
 
 export const VERSION = 1;
 

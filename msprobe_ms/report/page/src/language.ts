@@ -1,6 +1,10 @@
-// Every text of the page, in English and Chinese. What the commands wrote (reasons, advice) stays as it is.
+// Every text of the page, in English and Chinese; those of the sentences that commands write are in `sentences.ts` and
+// `sentences_of_checks.ts`.
 
+import type { Words } from "./document.ts";
 import { shown } from "./format.ts";
+import { OF_COMPARISONS } from "./sentences.ts";
+import { OF_CHECKS } from "./sentences_of_checks.ts";
 
 export type Language = "en" | "zh";
 
@@ -28,6 +32,8 @@ const TEXTS = {
   answer: ["Answer", "结论"],
   state_differs: ["First wrong call", "首个出错的调用"],
   state_clean: ["Nothing differs", "未发现差异"],
+  state_thin: ["Nothing differs in the few values that were judged", "在少数已判定的值中未发现差异"],
+  judged: ["{0} of {1} values were judged", "{1} 个值中判定了 {0} 个"],
   state_unjudged: ["Could not be judged", "无法判定"],
   state_shown: ["Shown as collected", "仅展示采集结果"],
   state_found: ["What was found first", "首个发现"],
@@ -84,6 +90,7 @@ const TEXTS = {
     "输入输出均含非有限值，或输出增大百倍以上",
   ],
   overflow_c: ["inputs are finite, outputs are not", "输入正常，输出含非有限值"],
+  of_golden: ["golden: {0}", "标杆：{0}"],
   micro_step: ["micro step {0}", "微步 {0}"],
   unfold_found: ["Found first", "首个发现"],
   fold_all: ["Fold all", "全部收起"],
@@ -131,10 +138,6 @@ const TEXTS = {
   made_by: ["Where its inputs come from", "输入来自"],
   used_by: ["What uses its outputs", "输出用于"],
   no_links: ["No recorded call made its inputs or uses its outputs.", "没有已记录的调用产生其输入或使用其输出。"],
-  links_of_target: [
-    "Only the golden makes this call; the dataflow shown is the target's.",
-    "仅标杆有此调用；此处展示的是待测的数据流。",
-  ],
   stack: ["Stack", "调用栈"],
   golden_stack: ["Stack of the golden", "标杆调用栈"],
   everywhere: ["This call in all steps and on all ranks", "该调用在各步各卡"],
@@ -278,4 +281,30 @@ const KINDS: Record<string, readonly [string, string]> = {
 /** What a kind of finding is called; one that is not in the table is shown as it is. */
 export function kindName(kind: string): string {
   return Object.hasOwn(KINDS, kind) ? KINDS[kind][current === "zh" ? 1 : 0] : shown(kind);
+}
+
+const PLACEHOLDER = /\{([^{}]*)\}/g;
+
+/** Placeholders for sides and verdicts, whose values are words of the page. */
+const OF_PAGE = /^(?:r\.side|side|here|there|grade)$/;
+
+const DEEPEST = 20;
+
+function chinese(template: string): string {
+  const table = Object.hasOwn(OF_COMPARISONS, template) ? OF_COMPARISONS : OF_CHECKS;
+  return Object.hasOwn(table, template) ? table[template] : template;
+}
+
+/** What a command says: a text as it is, a phrase in the language that is spoken. */
+export function say(words: Words, depth = 0): string {
+  if (typeof words === "string") return shown(words);
+  const [template, ...values] = words;
+  if (typeof template !== "string" || depth > DEEPEST) return "";
+  const names = [...new Set(Array.from(template.matchAll(PLACEHOLDER), (found) => found[1]))];
+  return shown(current === "zh" ? chinese(template) : template).replace(PLACEHOLDER, (whole, name) => {
+    const value = values[names.indexOf(name)];
+    if (value === undefined) return whole;
+    if (typeof value === "string" && OF_PAGE.test(name) && isKey(value)) return t(value).toLowerCase();
+    return say(value, depth + 1);
+  });
 }

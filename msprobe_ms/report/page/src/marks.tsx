@@ -45,12 +45,22 @@ export function Bar({ excess, letter }: { excess: number | null; letter: string 
   );
 }
 
-export function Overflow({ letter }: { letter: string }) {
-  if (letter === ".") return null;
-  const said = t(letter === "c" ? "overflow_c" : letter === "h" ? "overflow_h" : "overflow_m");
+export function Overflow({ letter, golden = "." }: { letter: string; golden?: string }) {
   return (
-    <span class={`overflow ${letter}`} title={said} role="img" aria-label={said}>
-      ∞
+    <>
+      <OfSide letter={letter} />
+      <OfSide letter={golden} isOfGolden />
+    </>
+  );
+}
+
+function OfSide({ letter, isOfGolden = false }: { letter: string; isOfGolden?: boolean }) {
+  if (letter === ".") return null;
+  const what = t(letter === "c" ? "overflow_c" : letter === "h" ? "overflow_h" : "overflow_m");
+  const said = isOfGolden ? t("of_golden", what) : what;
+  return (
+    <span class={`overflow ${letter} ${isOfGolden ? "golden" : ""}`} title={said} role="img" aria-label={said}>
+      {isOfGolden ? "∞′" : "∞"}
     </span>
   );
 }

@@ -12,22 +12,13 @@ export class Report {
   private readonly layouts = new Map<number, Promise<Calls>>();
   private readonly held = new Map<number, UnitData>();
   private readonly dtypes = new Map<number, Promise<Map<string, Uint8Array>>>();
-  private readonly meetings = new Map<string, number[]>();
+  private meetings: Map<number, number[]> | null = null;
 
   constructor(
     readonly head: Head,
     private readonly chunks: Chunks,
   ) {
     this.units = head.units ?? [];
-    head.meetings?.forEach((meeting, number) => {
-      for (const [unit, call] of meeting.calls) {
-        if (!(unit in this.units)) continue;
-        const key = `${unit}.${call}`;
-        const held = this.meetings.get(key);
-        if (held) held.push(number);
-        else this.meetings.set(key, [number]);
-      }
-    });
   }
 
   /** The unit that is shown first: the one of the answer, or the first that differs. */
@@ -98,7 +89,8 @@ export class Report {
   }
 
   meetingsOf(unit: number, call: number): number[] {
-    return this.meetings.get(`${unit}.${call}`) ?? [];
+    this.meetings ??= meetingsByCall(this.head);
+    return this.meetings.get(placeOf(unit, call)) ?? [];
   }
 
   curves(chunk: number): Promise<Curve[]> {
@@ -108,6 +100,25 @@ export class Report {
   table(chunk: number): Promise<Table> {
     return this.chunks.get<Table>(chunk);
   }
+}
+
+/** One number for a unit and a call. */
+function placeOf(unit: number, call: number): number {
+  return unit * 2 ** 26 + call;
+}
+
+/** The numbers of meetings by the place of each of their calls: made when a call is looked at first, for a large report
+ * has a hundred thousand of them. */
+function meetingsByCall(head: Head): Map<number, number[]> {
+  const found = new Map<number, number[]>();
+  head.meetings?.forEach((meeting, number) => {
+    for (const [unit, call] of meeting.calls) {
+      const held = found.get(placeOf(unit, call));
+      if (held) held.push(number);
+      else found.set(placeOf(unit, call), [number]);
+    }
+  });
+  return found;
 }
 
 function note(found: Map<string, Uint8Array>, record: CallRecord, call: number, size: number): void {

@@ -31,7 +31,7 @@ function isWanted(data: UnitData, call: number, filter: Filter, query: string): 
   if (filter.verdicts.size && !filter.verdicts.has(data.verdict(call))) return false;
   if (filter.direction && calls.direction(call) !== filter.direction) return false;
   if (filter.ofDtype && !filter.ofDtype[call]) return false;
-  if (filter.overflow && data.overflow(call) === ".") return false;
+  if (filter.overflow && data.overflow(call) === "." && data.goldenOverflow(call) === ".") return false;
   if (!query) return true;
   return calls.name(call).toLowerCase().includes(query) || calls.golden(call).toLowerCase().includes(query);
 }

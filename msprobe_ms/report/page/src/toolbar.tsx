@@ -23,7 +23,7 @@ interface Props {
 export function Toolbar(props: Props) {
   const { report, data, filter, found, first, setFilter, step, foldTo } = props;
   const held = LETTERS.filter((letter) => data.verdicts.includes(letter));
-  const worst = ["c", "h", "m"].find((letter) => data.overflows.includes(letter));
+  const worst = ["c", "h", "m"].find((letter) => (data.overflows + data.goldenOverflows).includes(letter));
   const toggle = (letter: string) => {
     const verdicts = new Set(filter.verdicts);
     if (!verdicts.delete(letter)) verdicts.add(letter);

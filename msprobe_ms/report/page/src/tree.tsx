@@ -233,7 +233,7 @@ function CallRow({
         {of ? <span class="of"> {shown(of)}</span> : null}
       </span>
       {flag ? <span class="flag">{flag}</span> : null}
-      <Overflow letter={data.overflow(call)} />
+      <Overflow letter={data.overflow(call)} golden={data.goldenOverflow(call)} />
       {hasInside && !isOpen && differing ? <Differing number={differing} worst={worst} /> : null}
       {data.excess ? <Bar excess={data.distance(call)} letter={letter} /> : null}
     </>

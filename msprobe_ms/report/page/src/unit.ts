@@ -37,6 +37,7 @@ export class UnitData {
   private readonly differing: Int32Array;
   readonly verdicts: string;
   readonly overflows: string;
+  readonly goldenOverflows: string;
   readonly links: Links;
 
   constructor(
@@ -51,6 +52,7 @@ export class UnitData {
     this.noise = column(state.noise, size);
     this.verdicts = state.verdicts;
     this.overflows = state.overflow ?? "";
+    this.goldenOverflows = state.golden_overflow ?? "";
     this.links = new Links(state.links ?? [], size);
     this.severity = new Uint8Array(size);
     for (let call = 0; call < size; call++) this.severity[call] = lookOf(state.verdicts[call]).severity;
@@ -76,6 +78,10 @@ export class UnitData {
 
   overflow(call: number): string {
     return this.overflows[call] ?? ".";
+  }
+
+  goldenOverflow(call: number): string {
+    return this.goldenOverflows[call] ?? ".";
   }
 
   inside(call: number): Inside {

@@ -1,0 +1,285 @@
+// Sentences of comparisons in Chinese, by the English template that a command writes (`base/phrase.py`).
+
+export const OF_COMPARISONS: Record<string, string> = {
+  // Reasons of a pair of records.
+  "No element is in both": "两侧没有共同的元素",
+  "Digests differ: {r.target}, golden {r.golden}": "摘要不同：{r.target}，标杆 {r.golden}",
+  "NaN or infinity differs: the {r.name} is {r.target}, golden {r.golden}":
+    "NaN 或无穷不一致：{r.name} 为 {r.target}，标杆 {r.golden}",
+  "NaN or infinity differs: the {which} is {target}, golden {golden}":
+    "NaN 或无穷不一致：{which} 为 {target}，标杆 {golden}",
+  "NaN or infinity differs in {r.number} of {r.size} elements": "{r.size} 个元素中有 {r.number} 个的 NaN 或无穷不一致",
+  "NaN or infinity differs in {r.number} of {r.size} elements, first {where}":
+    "{r.size} 个元素中有 {r.number} 个的 NaN 或无穷不一致，首个{where}",
+  "{number} element is {kind}, golden {golden}": "{number} 个元素为 {kind}，标杆 {golden} 个",
+  "{number} elements are {kind}, golden {golden}": "{number} 个元素为 {kind}，标杆 {golden} 个",
+  "The {which} differs: {target}, golden {golden}": "{which} 不同：{target}，标杆 {golden}",
+  "The {which} differs: {target:.9g}, golden {golden:.9g}": "{which} 不同：{target:.9g}，标杆 {golden:.9g}",
+  "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}":
+    "{which} 超出 {standard}，为其 {times}：{target:.9g}，标杆 {golden:.9g}",
+  "any amount": "任意倍",
+  "{excess:.3g} times": "{excess:.3g} 倍",
+  "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ":
+    "差异为其量级的 {r.amount:.3g}，超出两个框架间允许的 {r.allowed:g}",
+  "Judged together with the other parts of the fused record": "与融合记录的其他部分一并判定",
+  "On the {r.side} side only": "仅{r.side}侧有",
+  "On the {r.side} side only: nothing of this kind was collected on the {there} side":
+    "仅{r.side}侧有：{there}侧未采集此类数据",
+  "Only on the {r.side} (first folder) side: {r.name}": "仅{r.side}侧（第一个目录）有：{r.name}",
+  "Only on the {r.side} (second folder) side: {r.name}": "仅{r.side}侧（第二个目录）有：{r.name}",
+  "A gradient flowed here on the {r.side} side but could not be collected": "{r.side}侧此处有梯度流过，但未能采集",
+  "The gradient is this call's own on one side and the sum over all users of the tensor on the other (target {r.target}, golden {r.golden})":
+    "一侧为该调用自身的梯度，另一侧为该张量所有使用者梯度之和（待测 {r.target}，标杆 {r.golden}）",
+  "Not readable: {r.name}": "无法读取：{r.name}",
+  "Not compared: {r.name}; {r.names[0]}, {r.names[1]}": "未比较：{r.name}；{r.names[0]}，{r.names[1]}",
+  "Not compared: the process died over it; {r.names[0]}, {r.names[1]}. {r.name}":
+    "未比较：进程因此退出；{r.names[0]}，{r.names[1]}。{r.name}",
+  "No tensor was saved on the {r.side} side": "{r.side}侧未保存张量",
+  "By statistics": "按统计量判定",
+  "One is a part of the other, which statistics alone cannot compare": "一个是另一个的一部分，仅凭统计量无法比较",
+  "No statistics on the {r.side} side": "{r.side}侧没有统计量",
+  "No statistics on the {r.side} side, which has digests only": "{r.side}侧只有摘要，没有统计量",
+  "Digests differ, which says nothing of how far two frameworks are apart": "摘要不同，但这不能说明两个框架的差距大小",
+  "On both sides a statistic is no number": "两侧都有统计量不是数",
+  "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged":
+    "{r.name} 为自身的反向保留该值，可能未写入；以其第一个输出为准",
+  "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged":
+    "{r.name} 返回未初始化的内存，每次都不相同；以之后写入的内容为准",
+  "{r.name} receives tensors to be filled; what they held before says nothing":
+    "{r.name} 的输入是待填充的张量，其原有内容没有意义",
+  "{r.name} writes every element of this tensor; what it held before says nothing":
+    "{r.name} 会写入该张量的每个元素，其原有内容没有意义",
+  "Parameters are fused on one side: there this is the sum of the gradients of its parts":
+    "参数在一侧被融合：该侧此值为各部分梯度之和",
+  "{r.target!r} on one side is {r.golden!r} on the other": "一侧为 {r.target!r}，另一侧为 {r.golden!r}",
+  "{r.target!r} on one side is {r.golden!r} on the other, which means the same":
+    "一侧为 {r.target!r}，另一侧为 {r.golden!r}，含义相同",
+  "{r.side} says None here, and {there} nothing": "此处 {r.side} 为 None，{there} 没有记录",
+  "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause":
+    "{r.side}侧未能采集，原因见其 dump.json 的 `missing`",
+  "Could not be collected on either side: `missing` in each dump.json has the cause":
+    "两侧均未能采集，原因见各自 dump.json 的 `missing`",
+  "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}":
+    "噪声：算子残差为 {r.amount:.2g}，标杆 {r.excess:.2g}，噪声上限 {r.allowed:.2g}{by}",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}）",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}：{r.allowed:.2g}）",
+  "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
+    "噪声：差异为其范数的 {r.amount:.2g}，输入可解释 {r.allowed:.2g}{by}",
+  "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
+    "差异为其范数的 {r.amount:.2g}，输入只能解释 {r.allowed:.2g}{by}",
+  "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}":
+    "噪声：统计量差异为 {r.amount:.2g}，输入可解释 {r.allowed:.2g}",
+  "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}":
+    "统计量差异为 {r.amount:.2g}，输入只能解释 {r.allowed:.2g}",
+  "Noise: {r.name}, as on the golden side": "噪声：{r.name}，与标杆侧相同",
+  "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}":
+    "其 {r.side} 与由输入推得的值相差 {r.amount:.2g}，标杆 {r.excess:.2g}，而按理 {r.name}",
+  " ({whose} limit)": "（{whose} 的限值）",
+  "Noise of the calls that made it": "产生该值的调用带来的噪声",
+  "The difference dies out: nothing that counts differs because of it": "差异自行消失，未影响任何重要的值",
+  "The update before is that of the golden's settings; the weights have drifted apart":
+    "此前的更新与标杆的设置一致，权重只是逐渐偏离",
+  "The updates before differ as the gradients explain; the weights have drifted apart{by}":
+    "此前更新的差异可由梯度解释，权重只是逐渐偏离{by}",
+  "The updates before agree; the weights have drifted apart{by}": "此前的更新一致，权重只是逐渐偏离{by}",
+  "The means moved alike; the weights have drifted apart": "均值变化一致，权重只是逐渐偏离",
+  "The weights are no further apart than two runs drift{by}": "权重的差异未超出两次运行的正常偏离{by}",
+  "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of the arguments":
+    "msprobe 的 PyTorch 转储在此记录的是自动微分内部节点的梯度，未必是各参数的梯度",
+  "{there} has no such result here": "{there} 此处没有该结果",
+  "{there} gives no such result here": "{there} 此处不返回该结果",
+  "PyTorch keeps this in a buffer, which is not collected with the parameters":
+    "PyTorch 将其存放在 buffer 中，不随参数采集",
+  "{there} gives no result whose gradient this is": "{there} 不返回与该梯度对应的结果",
+  "{there} does the same by default": "{there} 默认行为相同",
+  "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}":
+    "{r.name} 为 {r.target!r}，而 {there} 按 {r.golden!r} 计算",
+  "The other side computes its result in another way; its inputs are not compared":
+    "另一侧以其他方式计算结果，不比较其输入",
+  "{there} has no such argument, or its result tells it": "{there} 没有该参数，或可由结果看出",
+  "Only {r.side}'s call has this argument; the default of {there} is not known":
+    "仅 {r.side} 的调用有该参数；{there} 的默认值未知",
+  "Only one side's cell receives this; the other has or computes it itself":
+    "仅一侧的 cell 接收该值，另一侧自有或自行计算",
+  "No counterpart: {r.name}": "没有对应项：{r.name}",
+  "msprobe keeps the gradients of the last micro-batch only": "msprobe 只保留最后一个 micro-batch 的梯度",
+  "Passes its input on unchanged": "原样传递输入",
+  "Written differently: what is computed from it is compared": "写法不同：比较由其算出的值",
+  "Its forward call is written differently": "其前向调用写法不同",
+  "No recorded call uses what it returns": "没有已记录的调用使用其返回值",
+  "Its forward call begins or ends at another step than on the other side": "其前向调用的起止位置与另一侧不同",
+  "None on one side and zeros on the {r.side} side: both are no gradient":
+    "一侧为 None，{r.side}侧为全零：两者都表示没有梯度",
+  "Only the {r.side} side has this gradient: nothing uses it, as no parameter leads there":
+    "仅{r.side}侧有该梯度：它不通向任何参数，无人使用",
+  "its parameters are those of several layers on the other side, concatenated": "其参数由另一侧若干层的参数拼接而成",
+  "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients":
+    "参数所属的模块已配对，且 msprobe 保留最后一个 micro-batch 的梯度",
+  "Could be {calls}; say which with a mapping": "可能对应 {calls}；请用映射文件指明",
+  "Shapes differ: {target}, golden {golden}": "形状不同：{target}，标杆 {golden}",
+  "Shapes of the files differ: {target}, golden {golden}": "文件的形状不同：{target}，标杆 {golden}",
+  "Dtypes differ: {target}, golden {golden}": "dtype 不同：{target}，标杆 {golden}",
+  "{shapes}; within the standard after {r.name}, which a data mapping may declare":
+    "{shapes}；经 {r.name} 后符合标准，可在数据映射中声明",
+  "{shapes}; compared in {part}": "{shapes}；在 {part} 范围内比较",
+  "{shapes}; compared in {part} of the flattened two": "{shapes}；展平后在 {part} 范围内比较",
+  "{place} is {target}, golden {golden}": "{place} 为 {target}，标杆 {golden}",
+  "a tensor {dtype}{shape}": "张量 {dtype}{shape}",
+  "at {index}": "位于 {index}",
+  ", at {index}": "，位于 {index}",
+  "in its one element": "即其唯一的元素",
+  "Integers and booleans must be equal: {r.number} of {r.size} elements differs, the largest difference is {r.amount:.15g}{where}":
+    "整数与布尔值必须相等：{r.size} 个元素中有 {r.number} 个不同，最大差值 {r.amount:.15g}{where}",
+  "Integers and booleans must be equal: {r.number} of {r.size} elements differ, the largest difference is {r.amount:.15g}{where}":
+    "整数与布尔值必须相等：{r.size} 个元素中有 {r.number} 个不同，最大差值 {r.amount:.15g}{where}",
+  "{r.number} of {r.size} elements beyond {r.allowed}, worst {where} by {times}; greatest absolute difference {r.amount:.3g}":
+    "{r.size} 个元素中有 {r.number} 个超出 {r.allowed}，最差处{where}，为其 {times}；最大绝对差 {r.amount:.3g}",
+  // Why pairs have no verdict.
+  "{cause} (exempt)": "{cause}（可豁免）",
+  "without a partner": "没有对应项",
+  "not collected on one side": "一侧未采集",
+  "that could not be collected on either side": "两侧均未能采集",
+  "in files that are missing or cannot be read": "文件缺失或无法读取",
+  "without statistics, whose tensors one side did not save": "没有统计量且一侧未保存张量",
+  "without statistics on one side": "一侧没有统计量",
+  "with digests on one side and statistics on the other": "一侧为摘要，另一侧为统计量",
+  "with digests of two frameworks and no statistics": "两个框架的摘要，且没有统计量",
+  "of which one is a part of the other, which statistics do not show": "一个是另一个的一部分，统计量无法体现",
+  "with a call's own gradient on one side and an accumulated one on the other":
+    "一侧为调用自身的梯度，另一侧为累加的梯度",
+  "with the gradient of an inner node of autograd on one side": "一侧为自动微分内部节点的梯度",
+  "whose comparison failed": "比较失败",
+  "of values that nobody uses": "值无人使用",
+  "of gradients that nobody needs": "梯度无人需要",
+  "without a counterpart in the other framework": "另一框架中没有对应项",
+  "whose difference dies out": "差异自行消失",
+  // Updates of parameters.
+  "statistics name a learning rate and parameters that are not updated, no other setting":
+    "统计量只能看出学习率与未更新的参数，看不出其他设置",
+  "learning rate": "学习率",
+  "weight decay": "权重衰减",
+  momentum: "动量",
+  beta1: "beta1",
+  beta2: "beta2",
+  eps: "eps",
+  "Adam without bias correction": "Adam 未做偏差修正",
+  "gradient clipping": "梯度裁剪",
+  "Nesterov momentum on one side": "一侧使用 Nesterov 动量",
+  "not updated": "未更新",
+  "updated alone": "仅单侧更新",
+  unknown: "未知",
+  "bias correction": "偏差修正",
+  "update rule": "更新规则",
+  "{text} (or {others}, which these steps cannot tell apart)": "{text}（也可能是{others}，这些步无法区分）",
+  "the {cause} differs{values} for {who}": "{who}的{cause}不同{values}",
+  "{number} of {total} parameter": "{total} 个参数中的 {number} 个",
+  "{number} of {total} parameters": "{total} 个参数中的 {number} 个",
+  "{text} ({names})": "{text}（{names}）",
+  " ({target}, golden {golden})": "（{target}，标杆 {golden}）",
+  "the learning rate is {factor} times the golden's{values} for {who}": "{who}的学习率是标杆的 {factor} 倍{values}",
+  "the learning rate is not the golden's{values} for {who}": "{who}的学习率与标杆不同{values}",
+  "the {here}'s Adam does not correct its bias, the {there}'s does, for {who}":
+    "{who}：{here}的 Adam 未做偏差修正，{there}做了",
+  "gradients are clipped differently{limits}, for {who}": "{who}的梯度裁剪不同{limits}",
+  not: "无",
+  "norm {n}": "范数 {n}",
+  "{who} is not updated (frozen, or not in the optimizer), the golden updates it":
+    "{who}未更新（被冻结或不在优化器中），标杆则有更新",
+  "{who} are not updated (frozen, or not in the optimizer), the golden updates them":
+    "{who}未更新（被冻结或不在优化器中），标杆则有更新",
+  "{who} is updated, and not in the golden (frozen, or not in the optimizer)":
+    "{who}有更新，标杆中则没有（被冻结或不在优化器中）",
+  "{who} are updated, and not in the golden (frozen, or not in the optimizer)":
+    "{who}有更新，标杆中则没有（被冻结或不在优化器中）",
+  "updates of {who} are further apart than noise explains, by no setting that is known":
+    "{who}的更新差异超出噪声，且不能归于任何已知设置",
+  "{number} more differ as noise explains": "另有 {number} 个的差异可由噪声解释",
+  "{who} further apart than their gradients explain": "{who}的差异超出其梯度所能解释",
+  "{who} further apart than two runs drift (look at the optimizer, the learning rate and earlier gradients); the step before, collected too, would show why":
+    "{who}的差异超出两次运行的正常偏离（请检查优化器、学习率和更早的梯度）；若同时采集前一步即可看出原因",
+  "{updates}; by the update after step {step}": "{updates}；发生在第 {step} 步之后的更新",
+  "{who} have drifted as far as the noise of two runs explains; no update differs by more":
+    "{who}的偏离可由两次运行的噪声解释，没有更新的差异超出此范围",
+  // What supports a finding.
+  "whether it began here cannot be said, because these inputs could not be judged: {names}":
+    "无法确定是否始于此处，因为这些输入无法判定：{names}",
+  "whether it began here cannot be said, because the inputs of calls were not collected on the {side} side":
+    "无法确定是否始于此处，因为{side}侧未采集调用的输入",
+  "whether it began here cannot be said, because the incoming gradients of calls were not collected on the {side} side":
+    "无法确定是否始于此处，因为{side}侧未采集调用的传入梯度",
+  "whether it began here cannot be said, because these inputs could not be collected: {names}":
+    "无法确定是否始于此处，因为这些输入未能采集：{names}",
+  "whether it began here cannot be said, because its forward call was not collected":
+    "无法确定是否始于此处，因为未采集其前向调用",
+  "whether it began here cannot be said, because it was saved by name, and what it was made of was not":
+    "无法确定是否始于此处，因为该值是按名称保存的，而产生它的值未保存",
+  "whether it began before cannot be said, because {names} could not be judged":
+    "无法确定是否始于更早，因为 {names} 无法判定",
+  "no recorded call begins it, records in between are missing": "没有已记录的调用是其起点，中间缺少记录",
+  "computes differently": "计算结果不同",
+  "argument differs": "参数取值不同",
+  "different call": "调用不同",
+  "parameters differ": "权重不同",
+  "run inputs differ": "运行输入不同",
+  "code between": "已记录调用之间的代码不同",
+  "cannot tell": "无法确定",
+  "code between the start and {name} in {cell}": "从起点到 {name} 之间的代码不同（位于 {cell}）",
+  "code between {before} and {name} in {cell}": "{before} 与 {name} 之间的代码不同（位于 {cell}）",
+  "{text}; {number} call before it could not be judged in full: {names}":
+    "{text}；此前有 {number} 个调用未能完整判定：{names}",
+  "{text}; {number} calls before it could not be judged in full: {names}":
+    "{text}；此前有 {number} 个调用未能完整判定：{names}",
+  "{text}; within tolerance here, {grade} at {name}": "{text}；此处在容差内，到 {name} 为{grade}",
+  "{text}; within tolerance here, and nothing after it is beyond": "{text}；此处在容差内，之后也没有超出",
+  "all inputs agree, but {difference}": "所有输入一致，但{difference}",
+  "it has no inputs, but {difference}": "没有输入，但{difference}",
+  "its inputs differ and do not explain this: {difference}": "输入有差异，但不足以解释：{difference}",
+  "all inputs agree, but the gradients of its parameters do not: {difference}":
+    "所有输入一致，但参数的梯度不一致：{difference}",
+  "{text}; the {side} asks for no gradient there": "{text}；{side}在此不求梯度",
+  "{place} is the parameter {target}, golden {golden}": "{place} 是参数 {target}，标杆为 {golden}",
+  "{place} is passed on the {side} side only": "仅{side}侧传入 {place}",
+  "{difference}; no recorded call produced it": "{difference}；没有已记录的调用产生它",
+  "{difference}; it is among the first inputs of the run, and no recorded call produced it":
+    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它",
+  "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were not recorded did)":
+    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它（由未记录的操作产生）",
+  "the arguments {first} and {second} are swapped, while every recorded call before agrees":
+    "参数 {first} 与 {second} 互换了位置，而此前所有已记录的调用都一致",
+  "the incoming gradient {difference}": "传入梯度 {difference}",
+  "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees":
+    "{what}；它来自 {target}，标杆来自 {golden}，而此前所有已记录的调用都一致",
+  "no recorded call": "未记录的调用",
+  "{what}; it comes from operations that were not recorded, and every recorded call before agrees":
+    "{what}；它来自未记录的操作，而此前所有已记录的调用都一致",
+  "{what}, although {producer}, which it comes from, agrees": "{what}，而产生它的 {producer} 一致",
+  "{what}, although every recorded call before agrees": "{what}，而此前所有已记录的调用都一致",
+  "{number} parameter differs: {names}": "{number} 个参数不同：{names}",
+  "{number} parameters differ: {names}": "{number} 个参数不同：{names}",
+  "{text} ({total} in the whole step)": "{text}（整步共 {total} 个）",
+  "{text}; this is one of the running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before":
+    "{text}；它是归一化层的滑动统计量，请检查该层的 momentum（MindSpore 的 0.9 即 PyTorch 的 0.1）和此前的 batch",
+  "{text}; these are running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before":
+    "{text}；它们是归一化层的滑动统计量，请检查该层的 momentum（MindSpore 的 0.9 即 PyTorch 的 0.1）和此前的 batch",
+  "{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), or weights were not handed over to this model":
+    "{text}；更早的更新已有差异（请检查优化器、学习率和更早的梯度），或权重未加载到该模型",
+  "only the {here} has gradients of its parameters, in the {there} they are frozen, or its output is detached":
+    "仅{here}有其参数的梯度；{there}中参数被冻结，或其输出被 detach",
+  "only the {here} makes this call, the {there} calls {others} in its place":
+    "仅{here}有此调用，{there}在此处调用 {others}",
+  "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})":
+    "仅{here}有此调用，{there}接着执行 {name}（即{here}的 {known_as}）",
+  "only the {here} makes this call, the {there} goes on with {name}": "仅{here}有此调用，{there}接着执行 {name}",
+  "only the {here} makes this call, the {there} ends after {name}": "仅{here}有此调用，{there}在 {name} 之后结束",
+  "only the {here} makes this call, the {there} ends": "仅{here}有此调用，{there}已结束",
+  "{what}; {missing}": "{what}；{missing}",
+  "{place} differs ({reasons})": "{place} 有差异（{reasons}）",
+  "{place} differs within tolerance": "{place} 的差异在容差内",
+  "differs within tolerance": "差异在容差内",
+  "and {number} more records of the call": "该调用另有 {number} 条记录",
+  "before it these calls could not be judged in full: {names}": "此前这些调用未能完整判定：{names}",
+  "{place} of the {side}: {value}": "{side}的 {place}：{value}",
+  ", norm {norm:.5g}": "，范数 {norm:.5g}",
+};

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Words } from "../src/document.ts";
+import { say, speak } from "../src/language.ts";
+
+const NAMED: Words = [
+  "{place} differs ({reasons})",
+  "output.0",
+  ["Digests differ: {r.target}, golden {r.golden}", "a", "b"],
+];
+const OF_SIDE: Words = ["only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})"];
+
+function in_(language: "en" | "zh", words: Words): string {
+  speak(language);
+  const said = say(words);
+  speak("en");
+  return said;
+}
+
+test("a text is the same in both languages", () => {
+  assert.equal(in_("zh", "{place} differs"), "{place} differs");
+});
+
+test("a phrase is said in the language that is spoken, and so are those inside", () => {
+  assert.equal(in_("en", NAMED), "output.0 differs (Digests differ: a, golden b)");
+  assert.equal(in_("zh", NAMED), "output.0 有差异（摘要不同：a，标杆 b）");
+});
+
+test("a placeholder that stands twice has one value, and sides are words of the page", () => {
+  const words: Words = [OF_SIDE[0], "target", "golden", "target", "other"];
+  assert.equal(
+    in_("en", words),
+    "only the target makes this call, the golden goes on with target (the target's other)",
+  );
+  assert.equal(in_("zh", words), "仅待测有此调用，标杆接着执行 target（即待测的 other）");
+});
+
+test("an unknown template is said as it is, and what is damaged does no harm", () => {
+  assert.equal(in_("zh", ["new: {a}", "x"]), "new: x");
+  assert.equal(in_("en", ["a\u202e{a}{b}", "$&{a}"]), "a\\u202e$&{a}{b}");
+  assert.equal(in_("en", ["toString"]), "toString");
+  assert.equal(in_("en", [1] as unknown as Words), "");
+  let deep: Words = "x";
+  for (let i = 0; i < 10_000; i++) deep = ["{a}", deep];
+  assert.equal(in_("en", deep), "");
+});
