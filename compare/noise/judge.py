@@ -103,8 +103,7 @@ class _Judging:
         self._has_other_arguments = cache(self._has_diverging_arguments)  # as it is when it is asked first
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
-        self._upstream = Upstream(aligned, self._states)
-        self._upstream.know_leaves(self._leaf_state)
+        self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
@@ -230,7 +229,7 @@ class _Judging:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
         for graph, at in zip(self._aligned.graphs, sides, strict=True):
             back = graph.gradient(at)
-            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.columns.call_of(back)):
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
                 return True
         return False
 
@@ -296,10 +295,10 @@ class _Judging:
         if mine == other and -1 not in mine and whole_t and whole_g:
             return self._wired(row, mine)
         ends = {
-            (side, graph.columns.call_of(user))
+            (side, graph.call_of[user])
             for side, (graph, at) in enumerate(zip(self._aligned.graphs, sides, strict=True))
             for user in graph.takers(at)
-            if graph.gradient(user) < 0 and graph.is_floating(graph.columns.call_of(user))
+            if graph.gradient(user) < 0 and graph.is_floating(graph.call_of[user])
         }
         return self._through(row, made, ends=ends)
 
@@ -474,7 +473,7 @@ class _Judging:
     def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
         """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
         for side, (graph, at) in enumerate(zip(self._aligned.graphs, self._aligned.makers(row), strict=True)):
-            call = graph.columns.call_of(at)
+            call = graph.call_of[at]
             if next(graph.around(call), -1) != self._aligned.calls[side][event.place]:
                 yield side, call
 

@@ -174,7 +174,7 @@ class AlignedGraphs(ABC):
     def made_by(self, side: int, row: int) -> list[int]:
         """The outputs that an input of one side's call is, or is the sum of."""
         graph = self.graphs[side]
-        if graph.names[graph.columns.call_of(row)].direction == "backward":
+        if graph.names[graph.call_of[row]].direction == "backward":
             return graph.contributions(row)[0]
         kind, made = graph.origin(row)
         return [made] if kind == "call" else []
@@ -215,7 +215,7 @@ class AlignedGraphs(ABC):
             if pair < 0 or pair == row:
                 continue
             graph, cell = self.graphs[1 - side], self.calls[1 - side][event.place]
-            call = graph.columns.call_of(self.rows[1 - side][pair])
+            call = graph.call_of[self.rows[1 - side][pair]]
             if call != cell and cell not in graph.around(call):
                 return True
         return False
