@@ -18,7 +18,7 @@ class Event:
     of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and `owners` are the
     calls whose incoming gradients they come from. `key` is the name, told apart from a target's call of the same name
     where only the golden makes the call; `keys` are those of the cells around it, innermost first, and `parents` their
-    names. `rows` are the pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call.
+    names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call.
     `forwards` are the places of the forward calls of a backward call; `forward` is the first of those as an
     event.
     """
@@ -26,6 +26,7 @@ class Event:
     at: int
     place: int
     name: str
+    called: str
     key: str
     direction: names.Direction
     kind: names.Kind
@@ -42,11 +43,6 @@ class Event:
     def call(self) -> JudgedCall:
         """The pair of calls, made anew each time."""
         return self.comparison.calls[self.place]
-
-    @property
-    def called(self) -> str:
-        """The name of the call itself: that of the gradients where `name` is their owner's."""
-        return self.comparison.pairs.name(self.place)
 
     def owns(self, row: int) -> bool:
         """Whether an input is its own, and not that of the forward call."""
@@ -87,6 +83,7 @@ def events(comparison: Comparison) -> list[Event]:
             at=len(found),
             place=place,
             name=owner or called[place],
+            called=called[place],
             key=sides.key(place, owner or called[place]),
             direction=name.direction,
             kind=name.kind,

@@ -75,7 +75,6 @@ class AlignedGraphs(ABC):
         )
         self.events = events(comparison)
         self.event_at = {event.place: event for event in self.events}
-        self._distances: dict[int, float] = {}
         self._name_inner_outputs()
         self.innermost = {event for event in self.events if event.is_matched and self._is_innermost(event)}
 
@@ -129,7 +128,7 @@ class AlignedGraphs(ABC):
 
     def name(self, row: int) -> names.Name:
         """The name of the pair of calls that a pair of records belongs to."""
-        return names.parse(self.pairs.name(int(self.pairs.call_of[row])))
+        return names.parse(self.pairs.name(self.pairs.call_of.item(row)))
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
         """Dtype and shape of one side's record of a pair."""
@@ -239,14 +238,8 @@ class AlignedGraphs(ABC):
         """Whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's own."""
 
     @abstractmethod
-    def _distance(self, row: int) -> float: ...
-
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
-        if (known := self._distances.get(row)) is None:
-            is_apart = self.equal[row] != EQUAL and self.are_tensors[row] and self.grades[row] != UNJUDGED
-            known = self._distances[row] = self._distance(row) if is_apart else 0.0
-        return known
 
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
@@ -259,6 +252,7 @@ class AlignedTensors(AlignedGraphs):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
+        self._distances: dict[int, float] = {}
         self._in_other_layout = cache(self._difference_in_other_layout)
 
     def difference(self, row: int) -> float:
@@ -285,6 +279,12 @@ class AlignedTensors(AlignedGraphs):
         if len(made) > 1 or self.is_across:  # the sum of gradients rounds, too, and so do calls of one side
             most += rounding * self.size(row)
         return self.difference(row) <= most
+
+    def distance(self, row: int) -> float:
+        if (known := self._distances.get(row)) is None:
+            is_apart = self.equal[row] != EQUAL and self.are_tensors[row] and self.grades[row] != UNJUDGED
+            known = self._distances[row] = self._distance(row) if is_apart else 0.0
+        return known
 
     def _distance(self, row: int) -> float:
         found = self.comparison.measures.get(row)
