@@ -19,10 +19,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, exact_numbers, source_of, tensor_of
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
+
+Ints = NDArray[np.int64]
 
 _DIRECTIONS = ("forward", "backward", "")
 
@@ -104,12 +107,13 @@ class Graph:
         declared = source_of(columns.source[row])
         if declared.origin != "unknown" or (mark := self.numbers[row]) < 0:
             return declared
-        call = self.call_of[row] if call < 0 else call
+        is_own, call = call in (-1, self.call_of[row]), self.call_of[row] if call < 0 else call
         parameters = self._parameters.get(mark, [])
         around = set(self.around(call)) if parameters else ()
         if (own := next((at for at in parameters if self.call_of[at] in around), -1)) >= 0:
             return self._parameter(own)
-        if (made := self._made_before(mark, call)) >= 0:
+        made = self._made[row] if is_own else int(self._made_before(np.array([row]), np.array([call]))[0])
+        if made >= 0:
             return Source("call", columns.names[self.call_of[made]], "output", columns.path_of(made))
         return self._parameter(parameters[0]) if parameters else UNKNOWN
 
@@ -124,28 +128,38 @@ class Graph:
             found[self.numbers[row]].append(row)
         return found
 
-    def _made_before(self, mark: int, call: int) -> int:
-        """The last output of that mark, of a call of the same direction before a call; -1 for none."""
-        key = self._key(mark, call)
-        at = bisect_left(self._results, key * len(self.columns) + self.columns.starts[call]) - 1
-        made, row = divmod(self._results[at], len(self.columns)) if at >= 0 else (-1, -1)
-        return row if made == key else -1
-
-    def _key(self, mark: int, call: int) -> int:
-        return mark * len(_DIRECTIONS) + self._directions[call]
+    def _made_before(self, rows: Ints, calls: Ints) -> Ints:
+        """For each row with a mark the last output of that mark, of a call of the same direction before a call; -1 for
+        none."""
+        if not len(self._results):
+            return np.full(len(rows), -1)
+        size, keys = len(self.columns), self._keys(rows, calls)
+        bounds = keys * size + np.asarray(self.columns.starts)[calls]
+        at = np.searchsorted(self._results, bounds) - 1
+        made, found = np.divmod(self._results[at], size)
+        return np.where((at >= 0) & (made == keys), found, -1)
 
     @cached_property
-    def _directions(self) -> "memoryview[int]":
+    def _made(self) -> "memoryview[int]":
+        """By row: the last output before its call that has its mark; -1 for none."""
+        found, rows = np.full(len(self.columns), -1), np.flatnonzero(np.asarray(self.numbers) >= 0)
+        found[rows] = self._made_before(rows, np.asarray(self.call_of)[rows])
+        return found.data
+
+    def _keys(self, rows: Ints, calls: Ints) -> Ints:
+        """Marks of rows with directions of calls."""
+        return np.asarray(self.numbers)[rows] * len(_DIRECTIONS) + self._directions[calls]
+
+    @cached_property
+    def _directions(self) -> Ints:
         """By call: the place of its direction in `_DIRECTIONS`."""
-        return np.array([_DIRECTIONS.index(name.direction) for name in self.names], np.int64).data
+        return np.array([_DIRECTIONS.index(name.direction) for name in self.names], np.int64)
 
     @cached_property
-    def _results(self) -> "memoryview[int]":
-        """Of every output that has a mark: this, the direction of its call, and its row, as one number, rising."""
+    def _results(self) -> Ints:
+        """Of every output that has a mark: its key, and its row, as one number, rising."""
         rows = np.flatnonzero((np.frombuffer(self.columns.part, np.uint8) == OUTPUT) & (np.asarray(self.numbers) >= 0))
-        directions = np.asarray(self._directions)[np.asarray(self.call_of)[rows]]
-        keys = np.asarray(self.numbers)[rows] * len(_DIRECTIONS) + directions
-        return np.sort(keys * len(self.columns) + rows).data
+        return np.sort(self._keys(rows, np.asarray(self.call_of)[rows]) * len(self.columns) + rows)
 
     def origin(self, row: int) -> tuple[Origin, int]:
         """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""
@@ -155,10 +169,10 @@ class Graph:
         return known
 
     def _found_origin(self, row: int) -> tuple[Origin, int]:
-        mark = self.numbers[row]
-        if not self.columns.source[row] and self.columns.part[row] != PARAMETERS and mark not in self._parameters:
+        is_told = bool(self.columns.source[row]) or self.columns.part[row] == PARAMETERS
+        if not is_told and self.numbers[row] not in self._parameters:
             # By content alone: the same as below, without a text on the way.
-            made = -1 if mark < 0 else self._made_before(mark, self.call_of[row])
+            made = self._made[row]
             return ("unknown", -1) if made < 0 else ("call", self.alias(made))
         source = self.source(row)
         if source.origin != "call":

@@ -5,6 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
 from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
@@ -134,11 +137,22 @@ class OutputEvidence(ABC):
         return {r for r in found if not self._is_never_reproducible(r)}
 
     def _has_equal_inputs(self, event: Event) -> bool:
+        received, returned = self._with_apart
+        return not received[event.place] and not any(received[at] or returned[at] for at in event.forwards)
+
+    @cached_property
+    def _with_apart(self) -> tuple[bytes, bytes]:
+        """By pair of calls: whether something is apart of what it received, and of what it returned."""
+        pairs, is_input, are_apart = self._aligned.pairs, np.asarray(self._aligned.is_input), self._are_apart()
+        counted = (np.bincount(pairs.call_of[are_apart & of], minlength=len(pairs)) for of in (is_input, ~is_input))
+        received, returned = ((number > 0).tobytes() for number in counted)
+        return received, returned
+
+    def _are_apart(self) -> NDArray[np.bool_]:
+        """Which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
         aligned = self._aligned
-        return all(
-            aligned.equal[r] == EQUAL or (aligned.grades[r] == PASS and not aligned.are_tensors[r])
-            for r in aligned.inputs_of(event)
-        )
+        passes = (np.asarray(aligned.grades) == PASS) & ~np.asarray(aligned.are_tensors)
+        return ~((np.asarray(aligned.equal) == EQUAL) | passes)
 
     def _likeness(self, event: Event) -> Hashable:
         """What two calls have in common that one kernel computes in the same way: operation and shapes."""

@@ -333,9 +333,9 @@ class StatisticsEvidence(OutputEvidence):
                     return True
         return False
 
-    def _has_equal_inputs(self, event: Event) -> bool:
-        aligned = self._aligned
-        return super()._has_equal_inputs(event) and not any(aligned.are_masked[r] for r in aligned.inputs_of(event))
+    def _are_apart(self) -> NDArray[np.bool_]:
+        """As those that are masked may be."""
+        return super()._are_apart() | np.asarray(self._aligned.are_masked)
 
     def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         law, one = self._laws.get(row), self._amplified.get(row)
