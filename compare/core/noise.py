@@ -14,6 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +102,7 @@ class Output:
         return self.target.count
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualJudgement:
+class ResidualJudgement(NamedTuple):
     """The judgement of a pair of outputs by its residuals: wrong by a `sign`, or noise of a class.
 
     `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
@@ -270,8 +270,7 @@ class State(IntEnum):
     ELSEWHERE = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What decided about an output, by its pair of records.
 
     `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not

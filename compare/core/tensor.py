@@ -15,7 +15,6 @@ All but the first are None for a tensor whose values do not tell it from others.
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -132,8 +131,7 @@ def _is_float(number: float) -> bool:
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
 
     origin: Origin

@@ -143,10 +143,8 @@ class OutputEvidence(ABC):
     @cached_property
     def _with_apart(self) -> tuple[bytes, bytes]:
         """By pair of calls: whether something is apart of what it received, and of what it returned."""
-        pairs, is_input, are_apart = self._aligned.pairs, np.asarray(self._aligned.is_input), self._are_apart()
-        counted = (np.bincount(pairs.call_of[are_apart & of], minlength=len(pairs)) for of in (is_input, ~is_input))
-        received, returned = ((number > 0).tobytes() for number in counted)
-        return received, returned
+        is_input, are_apart = np.asarray(self._aligned.is_input), self._are_apart()
+        return self._aligned.calls_with(are_apart & is_input), self._aligned.calls_with(are_apart & ~is_input)
 
     def _are_apart(self) -> NDArray[np.bool_]:
         """Which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""

@@ -27,7 +27,7 @@ from msprobe.compare.core.noise import (
 )
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison, calls_with
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
@@ -97,7 +97,7 @@ class _Judging:
         self._states = states.data
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
-        self._is_apart = (calls_with(comparison, np.asarray(aligned.equal) != EQUAL) > 0).tobytes()
+        self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
         self._judged = set[int]()  # but for what is equal
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}

@@ -15,7 +15,7 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
@@ -101,20 +101,30 @@ class AlignedGraphs(ABC):
 
     # Records of calls.
 
+    def calls_with(self, rows: NDArray[np.bool_]) -> bytes:
+        """By pair of calls: whether it has some of these pairs of records."""
+        return (calls_with(self.comparison, rows) > 0).tobytes()
+
     def outputs(self, event: Event) -> list[int]:
-        return [row for row in event.rows if not self.is_input[row]]
+        is_input = self.is_input
+        return [row for row in event.rows if not is_input[row]]
 
     def inputs_of(self, event: Event) -> list[int]:
         """What a call's outputs are computed from: of a backward call also the records of its forward."""
-        places = (event.place, *event.forwards)
-        return [r for place in places for r in self.pairs.rows(place) if self.is_input[r] or place != event.place]
+        is_input = self.is_input
+        found = [row for row in event.rows if is_input[row]]
+        for place in event.forwards:
+            found += self.pairs.rows(place)
+        return found
+
+    @cached_property
+    def _with_other_values(self) -> bytes:
+        is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
+        return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
-        return any(
-            self.is_input[row] and not self.are_tensors[row] and self.grades[row] in (WARNING, ERROR)
-            for row in self.inputs_of(event)
-        )
+        return any(self._with_other_values[place] for place in (event.place, *event.forwards))
 
     def has_unmatched_inputs(self, event: Event) -> bool:
         """Whether one side's call, or its forward, receives a tensor that the other's does not."""

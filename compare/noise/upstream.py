@@ -5,8 +5,8 @@ what is computed from it is compared; and so is an argument that only one side's
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ _LEAST = 5e-324
 """For what differs although its distance is zero: another dtype."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """What a call received: `error` is the greatest relative error of it, `propagated` that of what differs by more
     than noise (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
 
