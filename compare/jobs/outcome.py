@@ -27,7 +27,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.console import lines, notes, watch, write_advice
-from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
+from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
@@ -318,13 +318,8 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
     if with_stack is None:
         with_stack = any(map(comparison.target.calls.stack, range(len(comparison.target.calls))))
     shown = columns_of(comparison, with_stack)
-    if (
-        request.format == "csv"
-        and not (advise or highlight)
-        and workers != 1
-        and len(comparison.grades) >= WORTH_SHARES
-    ):
-        write_csv_shares(path, shown, comparison, located, with_stack, workers)
+    if request.format == "csv" and not (advise or highlight):
+        write_csv_of(path, shown, comparison, located, with_stack, workers)
     else:
         table = rows(comparison, located, with_stack)
         overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
