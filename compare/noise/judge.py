@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -101,7 +100,7 @@ class _Judging:
         self._judged = set[int]()  # but for what is equal
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}
-        self._has_other_arguments = cache(self._has_diverging_arguments)  # as it is when it is asked first
+        self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
@@ -130,7 +129,9 @@ class _Judging:
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
         )
-        return _entered(aligned, noise, self._upstream.covered)
+        covered = self._upstream.covered
+        del self._upstream  # they know each other, and nobody looks for circles while a command runs
+        return _entered(aligned, noise, covered)
 
     def _visit(self, event: Event) -> None:
         aligned = self._aligned
@@ -409,10 +410,12 @@ class _Judging:
         """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
         return not self._aligned.is_across or row in self._outputs.crossed
 
-    def _has_diverging_arguments(self, event: Event) -> bool:
-        """Whether an argument diverges, of which nobody knows what it explains."""
-        inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
-        return any(self._states[row] == State.DIVERGENT for row in inputs)
+    def _has_other_arguments(self, event: Event) -> bool:
+        """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
+        if event.at not in self._with_other_arguments:
+            inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
+            self._with_other_arguments[event.at] = any(self._states[row] == State.DIVERGENT for row in inputs)
+        return self._with_other_arguments[event.at]
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `propagated`.

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -263,7 +263,7 @@ class AlignedTensors(AlignedGraphs):
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self._distances: dict[int, float] = {}
-        self._in_other_layout = cache(self._difference_in_other_layout)
+        self._in_other_layout: dict[int, float] = {}
 
     def difference(self, row: int) -> float:
         found = self.comparison.measures.get(row)
@@ -271,7 +271,9 @@ class AlignedTensors(AlignedGraphs):
             return 0.0
         if found is not None:
             return math.inf if found.mismatched else found.euclid
-        return self._in_other_layout(row)
+        if row not in self._in_other_layout:
+            self._in_other_layout[row] = self._difference_in_other_layout(row)
+        return self._in_other_layout[row]
 
     def _difference_in_other_layout(self, row: int) -> float:
         """Two frameworks may have the same elements in two shapes."""

@@ -5,7 +5,7 @@ No tensor is read and no call is executed again.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -57,7 +57,7 @@ class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
     differences of their statistics.
 
-    `summaries` are made once for each pair that is asked for. `moments` are those of the deviations, 0 without one,
+    `moments` are those of the deviations, 0 without one,
     `are_evidence` the floating tensors that were judged, `are_masked` the pairs whose golden has elements so great
     that its statistics say nothing of the others.
     """
@@ -65,7 +65,6 @@ class AlignedStatistics(AlignedGraphs):
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self.sides = Summaries(self.graphs[0].columns), Summaries(self.graphs[1].columns)
-        self.summaries = cache(self._summaries)
         self._compare_summaries()
         equal, views = comparison.equal.copy(), self.pairs.notes.views
         # Parts of a fused record, which were judged together.
@@ -135,7 +134,7 @@ class AlignedStatistics(AlignedGraphs):
         target, golden = ((c.max[at], c.min[at], c.mean[at], c.norm[at]) for c, at in places)
         return target == golden
 
-    def _summaries(self, row: int) -> tuple[Summary, Summary] | None:
+    def summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """The statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of the other
         layout has as many elements."""
         if not self._known[row]:

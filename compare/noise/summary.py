@@ -1,7 +1,7 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ class Summaries:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._looks = [_look(dtype, shape) for _, dtype, shape in columns.looks]
-        self.of = cache(self._of)
+        self._known: dict[int, Summary | None] = {}
 
     @property
     def are_known(self) -> NDArray[np.bool_]:
@@ -84,8 +84,13 @@ class Summaries:
         )
         return high, low, mean, np.abs(norm)
 
-    def _of(self, row: int) -> Summary | None:
+    def of(self, row: int) -> Summary | None:
         """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        if row not in self._known:
+            self._known[row] = self._of(row)
+        return self._known[row]
+
+    def _of(self, row: int) -> Summary | None:
         columns = self._columns
         if columns.kind[row] != TENSOR or row in columns.odd:
             return None

@@ -5,7 +5,7 @@ what is computed from it is compared; and so is an argument that only one side's
 """
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ class Upstream:
         self._aligned, self._states, self._leaf_state = aligned, states, leaf_state
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
-        self._step = cache(self._one_step)
+        self._steps: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
         self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
 
     @cached_property
@@ -139,9 +139,14 @@ class Upstream:
         pair = self._aligned.pair_of[side][row]
         return pair if pair >= 0 and self._aligned.are_tensors[pair] else -1
 
-    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
+    def _step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
         and have no partner."""
+        if (side, call) not in self._steps:
+            self._steps[side, call] = self._one_step(side, call)
+        return self._steps[side, call]
+
+    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         graph, pairs, calls = self._aligned.graphs[side], set[int](), set[int]()
         for row in graph.inputs(call):
             made_by = self._aligned.made_by(side, row)
