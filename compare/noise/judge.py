@@ -34,7 +34,6 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
-from .kernels import ReplayEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
@@ -65,6 +64,8 @@ def judge_under_noise(
     if not is_across and not _is_open(comparison, limits):
         return comparison
     if comparison.mode == "tensor":
+        from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
+
         tensors = AlignedTensors(comparison)
         replays = ReplayEvidence(tensors, workers, "replaying calls" if is_shown else "", limits)
         return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
