@@ -11,7 +11,7 @@ The thresholds are starting points of a prototype on seeded faults, re-derived o
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from statistics import median
 from typing import NamedTuple
@@ -174,7 +174,7 @@ class _Kin:
             )
         if eta > bound:
             return ResidualJudgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, LimitSource.CALIBRATED)
-        return replace(found, source=LimitSource.CALIBRATED) if eta > self._built_in else found
+        return found._replace(source=LimitSource.CALIBRATED) if eta > self._built_in else found
 
     def _judge(self, output: Output) -> ResidualJudgement:
         t, g = output.target, output.golden

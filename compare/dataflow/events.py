@@ -18,9 +18,9 @@ class Event:
     of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and `owners` are the
     calls whose incoming gradients they come from. `key` is the name, told apart from a target's call of the same name
     where only the golden makes the call; `keys` are those of the cells around it, innermost first, and `parents` their
-    names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call.
-    `forwards` are the places of the forward calls of a backward call; `forward` is the first of those as an
-    event.
+    names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the
+    pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call. `forwards` are the
+    places of the forward calls of a backward call; `forward` is the first of those as an event.
     """
 
     at: int

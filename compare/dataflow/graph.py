@@ -13,7 +13,6 @@ A cell inside which calls are recorded makes nothing itself: what uses its outpu
 and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property

@@ -63,7 +63,8 @@ class Summaries:
     @property
     def are_known(self) -> NDArray[np.bool_]:
         """By row: whether it has a summary."""
-        columns, found = self._columns, np.frombuffer(self._columns.kind, np.uint8) == TENSOR
+        columns = self._columns
+        found: NDArray[np.bool_] = np.frombuffer(columns.kind, np.uint8) == TENSOR
         found[list(columns.odd)] = False
         four = (np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm))
         high, low, mean, norm = four
@@ -74,7 +75,8 @@ class Summaries:
     def sizes(self, rows: Ints) -> Ints:
         """The numbers of elements of rows."""
         table = np.array([size for size, _, _ in self._looks] or [0], np.int64)
-        return table[np.frombuffer(self._columns.look, np.int32)[rows]]
+        found: Ints = table[np.frombuffer(self._columns.look, np.int32)[rows]]
+        return found
 
     def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         """Maximum, minimum, mean and norm of rows that have a summary."""

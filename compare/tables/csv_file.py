@@ -71,7 +71,7 @@ WORTH_SHARES = 30_000
 def write_csv_of(
     path: Path, columns: Sequence[Column], comparison: Comparison, located: Located, with_stack: bool, workers: int
 ) -> None:
-    """Write what `write_csv` would write of all `rows`, byte for byte; many by so many processes (0: as many as cores)."""
+    """Write what `write_csv` would write of all `rows`, byte for byte; many by `workers` (0: as many as cores)."""
     size = len(comparison.grades)
     count = (workers or cores()) if size >= WORTH_SHARES else 1
     cuts = [(size * n // count, size * (n + 1) // count) for n in range(count)]
