@@ -150,7 +150,8 @@ class OutputEvidence(ABC):
         """Which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
         aligned = self._aligned
         passes = (np.asarray(aligned.grades) == PASS) & ~np.asarray(aligned.are_tensors)
-        return ~((np.asarray(aligned.equal) == EQUAL) | passes)
+        found: NDArray[np.bool_] = ~((np.asarray(aligned.equal) == EQUAL) | passes)
+        return found
 
     def _likeness(self, event: Event) -> Hashable:
         """What two calls have in common that one kernel computes in the same way: operation and shapes."""

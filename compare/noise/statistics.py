@@ -110,7 +110,8 @@ class AlignedStatistics(AlignedGraphs):
             (dtypes.setdefault(canonical(dtype), len(dtypes)), shapes.setdefault(shape or (), len(shapes)))
             for _, dtype, shape in columns.looks
         ]
-        return np.array(numbers or [(0, 0)], np.int64)[np.frombuffer(columns.look, np.int32)[rows]].T
+        found: Ints = np.array(numbers or [(0, 0)], np.int64)[np.frombuffer(columns.look, np.int32)[rows]].T
+        return found
 
     def _are_floating(self) -> NDArray[np.bool_]:
         """`is_floating` of every pair that has a target."""
@@ -334,7 +335,8 @@ class StatisticsEvidence(OutputEvidence):
 
     def _are_apart(self) -> NDArray[np.bool_]:
         """As those that are masked may be."""
-        return super()._are_apart() | np.asarray(self._aligned.are_masked)
+        found: NDArray[np.bool_] = super()._are_apart() | np.asarray(self._aligned.are_masked)
+        return found
 
     def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         law, one = self._laws.get(row), self._amplified.get(row)
