@@ -9,22 +9,23 @@ from itertools import count
 from pathlib import Path
 from shlex import quote
 from time import strftime
+from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger
-from msprobe.report.file import Report
 from msprobe.store.detect import is_checkpoint, kind_of
 
 from .core.layouts import Layouts
-from .jobs.report import report_of as report_of_dumps
 from .jobs.run import run_request
 from .jobs.summary import RequestResult
 from .parallel.merge import merge_sides
 from .request import Request
 from .rl.compare import compare_flows, compare_steps, roots_by_step
-from .rl.report import report_of_flows
 from .rl.result import FlowResult, Stepwise
 from .rl.stages import ITSELF, is_root, root_of
+
+if TYPE_CHECKING:
+    from msprobe.report.file import Report
 
 
 def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult | FlowResult | Stepwise:
@@ -67,10 +68,15 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
     return replace(result, merging=merged.notes, copies_agree=merged.is_clean)
 
 
-def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -> Report:
+def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -> "Report":
     """The report of a result whose request asked for `html`."""
+    # Here: most comparisons are shown in no report, and what makes one takes a fifth of all that is imported.
     if isinstance(result, RequestResult):
+        from .jobs.report import report_of as report_of_dumps
+
         return report_of_dumps(result, request)
+    from .rl.report import report_of_flows
+
     return report_of_flows(result, request)
 
 

@@ -15,7 +15,6 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import OPTIONS, user_mapping
-from msprobe.report.file import check_page
 
 from .request import FORMATS, Format, Request, limits_named, sides_of
 
@@ -133,6 +132,8 @@ def _compare(
     from .dispatch import compare_paths, write_report
 
     if request.html:
+        from msprobe.report.file import check_page
+
         check_page()
     result = compare_paths(request)
     if request.html:

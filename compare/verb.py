@@ -17,7 +17,6 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
 from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
-from msprobe.report.file import check_page
 
 from .core.layouts import add_options, layouts_of
 from .request import FORMATS, Request, limits_named, read_compare_json
@@ -120,6 +119,8 @@ def run(args: argparse.Namespace) -> int:
     from .dispatch import compare_paths, write_report  # here: the help of the command is there before numpy is
 
     if request.html:
+        from msprobe.report.file import check_page
+
         check_page()
     result = compare_paths(request)
     if request.html:

@@ -11,9 +11,10 @@ The thresholds are starting points of a prototype on seeded faults, re-derived o
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +102,7 @@ class Output:
         return self.target.count
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualJudgement:
+class ResidualJudgement(NamedTuple):
     """The judgement of a pair of outputs by its residuals: wrong by a `sign`, or noise of a class.
 
     `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
@@ -174,7 +174,7 @@ class _Kin:
             )
         if eta > bound:
             return ResidualJudgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, LimitSource.CALIBRATED)
-        return replace(found, source=LimitSource.CALIBRATED) if eta > self._built_in else found
+        return found._replace(source=LimitSource.CALIBRATED) if eta > self._built_in else found
 
     def _judge(self, output: Output) -> ResidualJudgement:
         t, g = output.target, output.golden
@@ -270,8 +270,7 @@ class State(IntEnum):
     ELSEWHERE = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What decided about an output, by its pair of records.
 
     `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not

@@ -15,8 +15,10 @@ All but the first are None for a tensor whose values do not tell it from others.
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.store.record import TENSOR, Columns
 
@@ -88,11 +90,48 @@ def tensor_of(columns: Columns, row: int) -> Tensor | None:
     return Tensor(shape or (), dtype, columns.four(row), columns.digest[row], columns.source[row])
 
 
+def exact_numbers(columns: Columns) -> NDArray[np.int64]:
+    """By row: a number that rows have in common whose `exact` is equal; -1 for none, and where a NaN beside a maximum
+    makes it equal to nothing."""
+    found = np.full(len(columns), -1, np.int64)
+    forms: dict[tuple[Shape, str], int] = {}
+    of_look = [forms.setdefault((shape or (), canonical(dtype)), len(forms)) for _, dtype, shape in columns.looks]
+    form = np.array(of_look or [0], np.int64)[np.frombuffer(columns.look, np.int32)]
+    four = [np.array(column, np.float64) for column in (columns.max, columns.min, columns.mean, columns.norm)]
+    by_value = np.frombuffer(columns.kind, np.uint8) == TENSOR
+    by_value[[row for row, digest in enumerate(columns.digest) if digest] if any(columns.digest) else []] = False
+    for row in columns.odd:
+        statistics = columns.four(row)
+        if by_value[row] and all(map(_is_float, statistics)):
+            for column, number in zip(four, statistics, strict=True):
+                column[row] = number
+        else:
+            by_value[row] = False
+    others = (np.frombuffer(columns.kind, np.uint8) == TENSOR) & ~by_value
+    for column in four:
+        by_value &= column == column
+    rows = np.flatnonzero(by_value)
+    keys = [form[rows], *(column[rows] for column in four)]
+    order, is_new = np.lexsort(keys), np.zeros(len(rows), bool)
+    for key in keys:
+        is_new[1:] |= key[order[1:]] != key[order[:-1]]
+    found[rows[order]] = np.cumsum(is_new)
+    known: dict[Identity, int] = {}
+    for row in np.flatnonzero(others).tolist():  # digests, and statistics that are no floats
+        if (tensor := tensor_of(columns, row)) is not None and (exact := tensor.exact) is not None:
+            found[row] = known.setdefault(exact, len(rows) + len(known))
+    return found
+
+
+def _is_float(number: float) -> bool:
+    """Whether a number is one of a float's; a whole one may be greater."""
+    return float(number) == number
+
+
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
 
     origin: Origin

@@ -4,6 +4,8 @@ from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
 
@@ -16,17 +18,21 @@ class Event:
     of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and `owners` are the
     calls whose incoming gradients they come from. `key` is the name, told apart from a target's call of the same name
     where only the golden makes the call; `keys` are those of the cells around it, innermost first, and `parents` their
-    names. `forwards` are the places of the forward calls of a backward call; `forward` is the first of those as an
-    event.
+    names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the
+    pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call. `forwards` are the
+    places of the forward calls of a backward call; `forward` is the first of those as an event.
     """
 
     at: int
     place: int
     name: str
+    called: str
     key: str
     direction: names.Direction
     kind: names.Kind
     comparison: Comparison
+    rows: range
+    is_matched: bool
     owners: tuple[int, ...]
     forwards: tuple[int, ...]
     forward: int | None
@@ -37,16 +43,6 @@ class Event:
     def call(self) -> JudgedCall:
         """The pair of calls, made anew each time."""
         return self.comparison.calls[self.place]
-
-    @property
-    def called(self) -> str:
-        """The name of the call itself: that of the gradients where `name` is their owner's."""
-        return self.comparison.pairs.name(self.place)
-
-    @property
-    def rows(self) -> range:
-        """The pairs of its records, by their rows in the comparison."""
-        return self.comparison.pairs.rows(self.place)
 
     def owns(self, row: int) -> bool:
         """Whether an input is its own, and not that of the forward call."""
@@ -60,12 +56,6 @@ class Event:
         return tuple(j for place in places for j in self.comparison.calls[place].judged if is_input[j.row])
 
     @property
-    def is_matched(self) -> bool:
-        """Whether both sides made this call."""
-        pairs = self.comparison.pairs
-        return bool(pairs.target_calls[self.place] >= 0 and pairs.golden_calls[self.place] >= 0)
-
-    @property
     def side(self) -> str:
         """The side of an unmatched call."""
         return "target" if self.comparison.pairs.golden_calls[self.place] < 0 else "golden"
@@ -75,6 +65,7 @@ def events(comparison: Comparison) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
     pairs = comparison.pairs
     called = [pairs.name(place) for place in range(len(pairs))]
+    matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
     sides = _Sides(comparison)
     found: list[Event] = []
     forwards: dict[str, Event] = {}
@@ -92,10 +83,13 @@ def events(comparison: Comparison) -> list[Event]:
             at=len(found),
             place=place,
             name=owner or called[place],
+            called=called[place],
             key=sides.key(place, owner or called[place]),
             direction=name.direction,
             kind=name.kind,
             comparison=comparison,
+            rows=pairs.rows(place),
+            is_matched=matched[place],
             owners=tuple(owners[place]) if owner else (),
             forwards=tuple(f.place for f in before),
             forward=before[0].at if before else None,
@@ -112,8 +106,8 @@ class _Sides:
     """Keys of calls and the cells around them, on the side whose name a call of a comparison has."""
 
     def __init__(self, comparison: Comparison) -> None:
-        self._pairs, self._sides = comparison.pairs, comparison.sides
-        pairs = comparison.pairs
+        self._sides, pairs = comparison.sides, comparison.pairs
+        self._calls = pairs.target_calls.data, pairs.golden_calls.data
         self._around: dict[tuple[str, str], tuple[str, ...]] = {}
         self._of_golden: dict[str, str] = {}
         theirs, ours = comparison.golden.columns.names, comparison.target.columns.names
@@ -126,13 +120,14 @@ class _Sides:
 
         `name` is that of the side of the pair of calls at `place`.
         """
-        return name if self._pairs.target_calls[place] >= 0 else self._of_golden.get(name, f"golden {name}")
+        return name if self._calls[0][place] >= 0 else self._of_golden.get(name, f"golden {name}")
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
-        side = "target" if self._pairs.target_calls[place] >= 0 else "golden"
-        dump, calls, _ = self._sides[side]
-        parent = dump.construct.get(owner) if owner else dump.parent(int(calls[place]))
+        number = 0 if self._calls[0][place] >= 0 else 1
+        side = ("target", "golden")[number]
+        dump = self._sides[side].dump
+        parent = dump.construct.get(owner) if owner else dump.parent(self._calls[number][place])
         if not parent:
             return ()
         if (side, parent) not in self._around:

@@ -13,14 +13,20 @@ A cell inside which calls are recorded makes nothing itself: what uses its outpu
 and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.compare.core.standard import family
-from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, source_of, tensor_of
+from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, exact_numbers, source_of, tensor_of
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
+
+Ints = NDArray[np.int64]
+
+_DIRECTIONS = ("forward", "backward", "")
 
 
 class Graph:
@@ -29,6 +35,8 @@ class Graph:
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
         self.columns, self.names = dump.columns, dump.names
+        # One element of a memoryview is read faster than one of an array, and is a number of Python.
+        self.call_of = np.repeat(np.arange(len(dump.names)), np.diff(dump.columns.starts)).data
         self._origins: dict[int, tuple[Origin, int]] = {}
         self._places: dict[int, dict[tuple[str, tuple[str, ...]], int]] = {}
         self._aliases: dict[int, int] = {}
@@ -54,11 +62,16 @@ class Graph:
         tensor = tensor_of(self.columns, row)
         return None if tensor is None else tensor.exact
 
+    @cached_property
+    def numbers(self) -> "memoryview[int]":
+        """The marks of all rows as numbers; -1 for what is like nothing else."""
+        return exact_numbers(self.columns).data
+
     def passes_through(self, call: int) -> bool:
         """Whether the one output of a call is, to the bit and with its shape, a tensor that it received."""
         outputs = list(self.outputs(call))
-        mark = self.mark(outputs[0]) if len(outputs) == 1 else None
-        return mark is not None and any(self.mark(row) == mark for row in self.inputs(call))
+        mark = self.numbers[outputs[0]] if len(outputs) == 1 else -1
+        return mark >= 0 and any(self.numbers[row] == mark for row in self.inputs(call))
 
     def only_arranges(self, call: int) -> bool:
         """Whether the one output of a call has the elements of an input, by their extremes and their norm."""
@@ -91,31 +104,61 @@ class Graph:
         if columns.part[row] == PARAMETERS:
             return self._parameter(row)
         declared = source_of(columns.source[row])
-        if declared.origin != "unknown" or (mark := self.mark(row)) is None:
+        if declared.origin != "unknown" or (mark := self.numbers[row]) < 0:
             return declared
-        call = columns.call_of(row) if call < 0 else call
-        parameters = self._marked.get(("parameter", mark), [])
+        is_own, call = call in (-1, self.call_of[row]), self.call_of[row] if call < 0 else call
+        parameters = self._parameters.get(mark, [])
         around = set(self.around(call)) if parameters else ()
-        if (own := next((at for at in parameters if columns.call_of(at) in around), -1)) >= 0:
+        if (own := next((at for at in parameters if self.call_of[at] in around), -1)) >= 0:
             return self._parameter(own)
-        results = self._marked.get((self.names[call].direction, mark), [])
-        if before := bisect_left(results, columns.starts[call]):
-            made = results[before - 1]
-            return Source("call", columns.names[columns.call_of(made)], "output", columns.path_of(made))
+        made = self._made[row] if is_own else int(self._made_before(np.array([row]), np.array([call]))[0])
+        if made >= 0:
+            return Source("call", columns.names[self.call_of[made]], "output", columns.path_of(made))
         return self._parameter(parameters[0]) if parameters else UNKNOWN
 
     def _parameter(self, row: int) -> Source:
         return Source("parameter", text=self.dump.parameter_name(row))
 
     @cached_property
-    def _marked(self) -> dict[tuple[str, Identity], list[int]]:
-        """The rows that are one tensor, rising: parameters, and outputs by the direction of their calls."""
-        found: dict[tuple[str, Identity], list[int]] = defaultdict(list)
-        for row, part in enumerate(self.columns.part):
-            if part in (PARAMETERS, OUTPUT) and (mark := self.mark(row)) is not None:
-                of = "parameter" if part == PARAMETERS else self.names[self.columns.call_of(row)].direction
-                found[of, mark].append(row)
+    def _parameters(self) -> dict[int, list[int]]:
+        """By mark: the parameters that are one tensor, rising."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for row in np.flatnonzero(np.frombuffer(self.columns.part, np.uint8) == PARAMETERS).tolist():
+            found[self.numbers[row]].append(row)
         return found
+
+    def _made_before(self, rows: Ints, calls: Ints) -> Ints:
+        """For each row with a mark the last output of that mark, of a call of the same direction before a call; -1 for
+        none."""
+        if not len(self._results):
+            return np.full(len(rows), -1)
+        size, keys = len(self.columns), self._keys(rows, calls)
+        bounds = keys * size + np.asarray(self.columns.starts)[calls]
+        at = np.searchsorted(self._results, bounds) - 1
+        made, found = np.divmod(self._results[at], size)
+        return np.where((at >= 0) & (made == keys), found, -1)
+
+    @cached_property
+    def _made(self) -> "memoryview[int]":
+        """By row: the last output before its call that has its mark; -1 for none."""
+        found, rows = np.full(len(self.columns), -1), np.flatnonzero(np.asarray(self.numbers) >= 0)
+        found[rows] = self._made_before(rows, np.asarray(self.call_of)[rows])
+        return found.data
+
+    def _keys(self, rows: Ints, calls: Ints) -> Ints:
+        """Marks of rows with directions of calls."""
+        return np.asarray(self.numbers)[rows] * len(_DIRECTIONS) + self._directions[calls]
+
+    @cached_property
+    def _directions(self) -> Ints:
+        """By call: the place of its direction in `_DIRECTIONS`."""
+        return np.array([_DIRECTIONS.index(name.direction) for name in self.names], np.int64)
+
+    @cached_property
+    def _results(self) -> Ints:
+        """Of every output that has a mark: its key, and its row, as one number, rising."""
+        rows = np.flatnonzero((np.frombuffer(self.columns.part, np.uint8) == OUTPUT) & (np.asarray(self.numbers) >= 0))
+        return np.sort(self._keys(rows, np.asarray(self.call_of)[rows]) * len(self.columns) + rows)
 
     def origin(self, row: int) -> tuple[Origin, int]:
         """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""
@@ -125,6 +168,11 @@ class Graph:
         return known
 
     def _found_origin(self, row: int) -> tuple[Origin, int]:
+        is_told = bool(self.columns.source[row]) or self.columns.part[row] == PARAMETERS
+        if not is_told and self.numbers[row] not in self._parameters:
+            # By content alone: the same as below, without a text on the way.
+            made = self._made[row]
+            return ("unknown", -1) if made < 0 else ("call", self.alias(made))
         source = self.source(row)
         if source.origin != "call":
             return source.origin, -1
@@ -146,6 +194,8 @@ class Graph:
 
     def alias(self, row: int) -> int:
         """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
+        if self.names[self.call_of[row]].kind == "api":
+            return row
         known = self._aliases.get(row)
         if known is None:
             known, seen = row, {row}
@@ -157,14 +207,14 @@ class Graph:
 
     def _inner(self, row: int) -> int:
         """The output of a call inside a cell that an output of the cell is, by content."""
-        call = self.columns.call_of(row)
-        if self.names[call].kind == "api" or (mark := self.mark(row)) is None:
+        call = self.call_of[row]
+        if self.names[call].kind == "api" or (mark := self.numbers[row]) < 0:
             return -1
         direction = self.names[call].direction
         for at in reversed(list(self.below(call))):
             if self.names[at].direction == direction:
                 for made in self.outputs(at):
-                    if self.mark(made) == mark:
+                    if self.numbers[made] == mark:
                         return made
         return -1
 
@@ -212,15 +262,15 @@ class Graph:
         return found
 
     def _returns_itself(self, row: int, found: Mapping[int, list[int]]) -> bool:
-        mark, outputs = self.mark(row), list(self.outputs(self.columns.call_of(row)))
-        return mark is not None and len(outputs) == 1 and outputs[0] not in found and self.mark(outputs[0]) == mark
+        mark, outputs = self.numbers[row], list(self.outputs(self.call_of[row]))
+        return mark >= 0 and len(outputs) == 1 and outputs[0] not in found and self.numbers[outputs[0]] == mark
 
     def gradient(self, row: int) -> int:
         """The gradient with respect to an input of a forward call, as its backward call returned it; -1 without one.
 
         Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
         """
-        call = self.columns.call_of(row)
+        call = self.call_of[row]
         back = self.dump.counterpart(call, "backward")
         if back < 0:
             return -1
@@ -237,7 +287,7 @@ class Graph:
 
     def argument(self, row: int) -> int:
         """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
-        forward = self.dump.counterpart(self.columns.call_of(row), "forward")
+        forward = self.dump.counterpart(self.call_of[row], "forward")
         return -1 if forward < 0 else next((at for at in self.inputs(forward) if self.gradient(at) == row), -1)
 
     def values(self, call: int) -> Iterator[object]:
@@ -254,7 +304,7 @@ class Graph:
 
     def _owner_of_gradient(self, row: int) -> int:
         """The output of the forward call that an incoming gradient is with respect to; -1 for none."""
-        forward = self.dump.counterpart(self.columns.call_of(row), "forward")
+        forward = self.dump.counterpart(self.call_of[row], "forward")
         made = -1 if forward < 0 else self.row_of(self.columns.names[forward], "output", self.columns.path_of(row))
         return -1 if made < 0 else self.alias(made)
 

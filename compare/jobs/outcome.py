@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile, tee
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import make_folder, replacing, writing
@@ -27,12 +28,11 @@ from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.console import lines, notes, watch, write_advice
-from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
+from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
 from msprobe.compare.tables.sheet import described, summary, write_sheet
-from msprobe.compare.units.unit import PackedUnit, budget, unit_of
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
@@ -45,6 +45,9 @@ from msprobe.store.saves.single_saves import read_single
 
 from .plan import Job, SideSource
 from .survey import Survey, survey
+
+if TYPE_CHECKING:
+    from msprobe.compare.units.unit import PackedUnit
 
 _WORTH_WORKERS = 6 << 20
 """Bytes of a dump.json that are read before another process would have started."""
@@ -149,6 +152,14 @@ _KEPT = 10  # findings that travel; the table has all of them
 _LISTED = 10  # rules without a match that are said one by one
 
 
+_OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
+
+
+def budget(units: int) -> int:
+    """How many bytes of details a unit of so many may have."""
+    return max(_LEAST, min(_OF_A_UNIT, _OF_ALL // max(units, 1)))
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A job with everything that its worker needs; `table` is where the answer goes, with its suffix.
@@ -210,7 +221,7 @@ class Outcome:
     limits: str = ""
     survey: Survey | None = None
     notes: tuple[str, ...] = ()
-    unit: PackedUnit | None = field(default=None, repr=False)
+    unit: "PackedUnit | None" = field(default=None, repr=False)
 
     @property
     def judged(self) -> int:
@@ -303,8 +314,14 @@ def compare_single(task: Task) -> Outcome:
         limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
         survey=survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
-        unit=unit_of(comparison, located, rank_summary, job.target.family, task.in_report) if request.html else None,
+        unit=_unit(comparison, located, rank_summary, task) if request.html else None,
     )
+
+
+def _unit(comparison: Comparison, located: Located, summary: RankSummary | None, task: Task) -> "PackedUnit":
+    from msprobe.compare.units.unit import unit_of  # here: most comparisons are shown in no report
+
+    return unit_of(comparison, located, summary, task.job.target.family, task.in_report)
 
 
 def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
@@ -320,13 +337,8 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
     if with_stack is None:
         with_stack = any(map(comparison.target.calls.stack, range(len(comparison.target.calls))))
     shown = columns_of(comparison, with_stack)
-    if (
-        request.format == "csv"
-        and not (advise or highlight)
-        and workers != 1
-        and len(comparison.grades) >= WORTH_SHARES
-    ):
-        write_csv_shares(path, shown, comparison, located, with_stack, workers)
+    if request.format == "csv" and not (advise or highlight):
+        write_csv_of(path, shown, comparison, located, with_stack, workers)
     else:
         table = rows(comparison, located, with_stack)
         overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,10 @@ class Comparison:
     by_statistics: Collection[int] = ()
     explained: Mapping[int, Reason] = field(default_factory=dict)
     noise: Noise | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, as those of a dump."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
     def target(self) -> Dump:

@@ -8,7 +8,7 @@ there it is the verdict from the start.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -123,8 +123,7 @@ class _Rule:
         return kind_of(pair.record) in self._comparison.collected[there]
 
 
-@dataclass(frozen=True, slots=True)
-class InputCause:
+class InputCause(NamedTuple):
     """Why one input differs.
 
     | kind | meaning | `names` |

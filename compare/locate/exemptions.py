@@ -140,7 +140,7 @@ class _WaysBack:
             source = graph.source(row)
             if source.origin == "parameter":
                 return True
-            if source.origin in ("code", "unknown") and graph.columns.call_of(row) > self._first_trained:
+            if source.origin in ("code", "unknown") and graph.call_of[row] > self._first_trained:
                 return True
             if (maker := graph.dump.place.get(source.call)) is None:
                 continue

@@ -6,9 +6,9 @@ where somebody looks at them.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,6 +174,10 @@ class Pairs(Sequence[CallPair]):
     golden_rows: Ints
     notes: Notes = field(default_factory=Notes)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, as those of a dump."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
     def __len__(self) -> int:
         return len(self.target_calls)
 
@@ -202,7 +206,12 @@ class Pairs(Sequence[CallPair]):
 
     def rows(self, at: int) -> range:
         """The pairs of records of a pair of calls."""
-        return range(int(self.starts[at]), int(self.starts[at + 1]))
+        return range(self._bounds[at], self._bounds[at + 1])
+
+    @cached_property
+    def _bounds(self) -> "memoryview[int]":
+        """`starts`, of which single elements are read faster from this."""
+        return self.starts.data
 
     def pair(self, row: int) -> Pair:
         """One pair of records."""
@@ -215,8 +224,8 @@ class Pairs(Sequence[CallPair]):
 
     def name(self, at: int) -> str:
         """The name of a pair of calls, as `CallPair.name`, without making it."""
-        call = int(self.target_calls[at])
-        return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[int(self.golden_calls[at])]
+        call = self.target_calls.item(at)
+        return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[self.golden_calls.item(at)]
 
 
 Rows = Sequence[int]

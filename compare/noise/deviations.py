@@ -14,8 +14,8 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
+from typing import NamedTuple
 
 from msprobe.compare.core.noise import LOWEST
 
@@ -47,8 +47,7 @@ _CLASS = 4.0
 """So many times the median of these one of them may be off."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputIdentities:
+class OutputIdentities(NamedTuple):
     """The target's identities of one pair of outputs, each with the golden's.
 
     `kind` is the function and direction. `is_only_output`: what holds of all parts of the call's output holds of it.
@@ -69,8 +68,7 @@ class OutputIdentities:
         return 1.0 if one.statistic in ("max", "min") else math.sqrt(max(self.target.size, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class LawJudgement:
+class LawJudgement(NamedTuple):
     """The identity that decides about an output, and up to where it is kept."""
 
     target: Identity
@@ -158,8 +156,7 @@ ACROSS = _APPROXIMATED * 2.0**-23
 """The greatest own error of a kernel in float32 of another framework."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputChange:
+class OutputChange(NamedTuple):
     """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
     element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
     `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit."""
@@ -174,8 +171,7 @@ class OutputChange:
     is_exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Amplification:
+class Amplification(NamedTuple):
     """By how many times its `explained` difference an output differs, and up to how many that is noise.
 
     `deviation` and `explained` are of that statistic for which the ratio is greatest; `own` is the kernel's own error.
@@ -209,7 +205,7 @@ def amplifications(changes: Mapping[int, OutputChange], *, is_across: bool = Fal
         ratios = sorted(one.ratio for one in each)
         for row, one in zip(rows, each, strict=True):
             limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, one.ratio)), MOST)
-            found[row] = replace(one, limit=limit)
+            found[row] = one._replace(limit=limit)
     return found
 
 

@@ -5,6 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
 from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
@@ -134,11 +137,21 @@ class OutputEvidence(ABC):
         return {r for r in found if not self._is_never_reproducible(r)}
 
     def _has_equal_inputs(self, event: Event) -> bool:
+        received, returned = self._with_apart
+        return not received[event.place] and not any(received[at] or returned[at] for at in event.forwards)
+
+    @cached_property
+    def _with_apart(self) -> tuple[bytes, bytes]:
+        """By pair of calls: whether something is apart of what it received, and of what it returned."""
+        is_input, are_apart = np.asarray(self._aligned.is_input), self._are_apart()
+        return self._aligned.calls_with(are_apart & is_input), self._aligned.calls_with(are_apart & ~is_input)
+
+    def _are_apart(self) -> NDArray[np.bool_]:
+        """Which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
         aligned = self._aligned
-        return all(
-            aligned.equal[r] == EQUAL or (aligned.grades[r] == PASS and not aligned.are_tensors[r])
-            for r in aligned.inputs_of(event)
-        )
+        passes = (np.asarray(aligned.grades) == PASS) & ~np.asarray(aligned.are_tensors)
+        found: NDArray[np.bool_] = ~((np.asarray(aligned.equal) == EQUAL) | passes)
+        return found
 
     def _likeness(self, event: Event) -> Hashable:
         """What two calls have in common that one kernel computes in the same way: operation and shapes."""

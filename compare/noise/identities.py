@@ -22,8 +22,8 @@ Sources: the definitions of the operations; the gradients are their vector-Jacob
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from .summary import Summary, share
 
@@ -43,8 +43,7 @@ class Law(Enum):
     CENTRED = "the mean is taken out"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What a law says of one `statistic`; `off` is by how much it is not so, as a share of the scale of what it was
     computed from."""
 
@@ -53,8 +52,7 @@ class Identity:
     off: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallSummary:
+class CallSummary(NamedTuple):
     """One call of one side: the function's canonical name, its arguments in order (summaries and numbers), its outputs,
     and of a backward call the incoming gradients.
 

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -35,7 +34,6 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
-from .kernels import ReplayEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
@@ -66,6 +64,8 @@ def judge_under_noise(
     if not is_across and not _is_open(comparison, limits):
         return comparison
     if comparison.mode == "tensor":
+        from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
+
         tensors = AlignedTensors(comparison)
         replays = ReplayEvidence(tensors, workers, "replaying calls" if is_shown else "", limits)
         return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
@@ -97,14 +97,14 @@ class _Judging:
         self._states = states.data
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
-        self._judged = set[int]()
+        self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
+        self._judged = set[int]()  # but for what is equal
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}
-        self._has_other_arguments = cache(self._has_diverging_arguments)  # as it is when it is asked first
+        self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
-        self._upstream = Upstream(aligned, self._states)
-        self._upstream.know_leaves(self._leaf_state)
+        self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
@@ -130,10 +130,14 @@ class _Judging:
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
         )
-        return _entered(aligned, noise, self._upstream.covered)
+        covered = self._upstream.covered
+        del self._upstream  # they know each other, and nobody looks for circles while a command runs
+        return _entered(aligned, noise, covered)
 
     def _visit(self, event: Event) -> None:
         aligned = self._aligned
+        if not self._reordered and not any(self._is_apart[p] for p in (event.place, *event.owners, *event.forwards)):
+            return  # its states are those at the beginning
         inputs = [r for r in event.rows if aligned.is_input[r]]
         own = [r for p in event.owners for r in aligned.pairs.rows(p) if aligned.is_input[r]] or inputs
         for owner in event.owners:
@@ -230,7 +234,7 @@ class _Judging:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
         for graph, at in zip(self._aligned.graphs, sides, strict=True):
             back = graph.gradient(at)
-            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.columns.call_of(back)):
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
                 return True
         return False
 
@@ -296,10 +300,10 @@ class _Judging:
         if mine == other and -1 not in mine and whole_t and whole_g:
             return self._wired(row, mine)
         ends = {
-            (side, graph.columns.call_of(user))
+            (side, graph.call_of[user])
             for side, (graph, at) in enumerate(zip(self._aligned.graphs, sides, strict=True))
             for user in graph.takers(at)
-            if graph.gradient(user) < 0 and graph.is_floating(graph.columns.call_of(user))
+            if graph.gradient(user) < 0 and graph.is_floating(graph.call_of[user])
         }
         return self._through(row, made, ends=ends)
 
@@ -407,10 +411,12 @@ class _Judging:
         """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
         return not self._aligned.is_across or row in self._outputs.crossed
 
-    def _has_diverging_arguments(self, event: Event) -> bool:
-        """Whether an argument diverges, of which nobody knows what it explains."""
-        inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
-        return any(self._states[row] == State.DIVERGENT for row in inputs)
+    def _has_other_arguments(self, event: Event) -> bool:
+        """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
+        if event.at not in self._with_other_arguments:
+            inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
+            self._with_other_arguments[event.at] = any(self._states[row] == State.DIVERGENT for row in inputs)
+        return self._with_other_arguments[event.at]
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `propagated`.
@@ -474,7 +480,7 @@ class _Judging:
     def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
         """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
         for side, (graph, at) in enumerate(zip(self._aligned.graphs, self._aligned.makers(row), strict=True)):
-            call = graph.columns.call_of(at)
+            call = graph.call_of[at]
             if next(graph.around(call), -1) != self._aligned.calls[side][event.place]:
                 yield side, call
 

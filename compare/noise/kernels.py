@@ -201,7 +201,7 @@ class ReplayEvidence(OutputEvidence):
                 if aligned.is_across:
                     calls |= {(side, aligned.calls[side][event.place]) for side in (0, 1)}
                 makers = enumerate(aligned.makers(row))
-                calls |= {(side, aligned.graphs[side].columns.call_of(at)) for side, at in makers}
+                calls |= {(side, aligned.graphs[side].call_of[at]) for side, at in makers}
         ordered = sorted(calls)
         outcomes = self._outcomes([Request(side, call) for side, call in ordered])
         found: tuple[dict[int, ReplayOutcome], dict[int, ReplayOutcome]] = ({}, {})
@@ -229,7 +229,7 @@ class ReplayEvidence(OutputEvidence):
     def _residuals(self, row: int) -> Residuals | None:
         """Both sides' residuals against their own functions, of the calls that made an output."""
         makers = self._aligned.makers(row)
-        calls = [graph.columns.call_of(at) for graph, at in zip(self._aligned.graphs, makers, strict=True)]
+        calls = [graph.call_of[at] for graph, at in zip(self._aligned.graphs, makers, strict=True)]
         ours, theirs = (replays.get(call) for replays, call in zip(self.replays, calls, strict=True))
         return residuals(ours, theirs, *self._keys(*makers), self._aligned.graphs[1].values(calls[1]))
 

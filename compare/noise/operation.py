@@ -99,7 +99,7 @@ class CallSummaries:
     def __init__(self, aligned: AlignedGraphs, summaries: Sequence[Summaries], event: Event) -> None:
         self._aligned, self._summaries, self.place = aligned, summaries, event.place
         self.is_backward = event.direction == "backward"
-        name = names.parse(event.called)
+        name = aligned.graphs[0].names[aligned.calls[0][event.place]]
         self.operation = operation_of(name)
         self.function = self.operation.name if self.operation else name.stem
         self._is_reflected = name.stem.rpartition(".")[2].strip("_") in REFLECTED
@@ -142,8 +142,8 @@ class CallSummaries:
     def added_rms(self, row: int) -> float:
         """Of the gradient of a bias: the root mean square that the golden's sum would have, of what it adds up, if
         nothing cancelled out. That of the keys does, before a softmax, and what is left is rounding. Else 0."""
-        out = self._summaries[1].of(self._aligned.rows[1][row])
-        if not self.is_backward or out is None or len(out.shape) != 1:
+        out = self._summaries[1].of(self._aligned.rows[1][row]) if self.is_backward else None
+        if out is None or len(out.shape) != 1:
             return 0.0
         incoming = (one for one in self.sides[1].incoming if one.size > out.size)
         return max((one.rms * math.sqrt(one.size / out.size) for one in incoming), default=0.0)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -15,7 +15,7 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
@@ -75,7 +75,6 @@ class AlignedGraphs(ABC):
         )
         self.events = events(comparison)
         self.event_at = {event.place: event for event in self.events}
-        self._distances: dict[int, float] = {}
         self._name_inner_outputs()
         self.innermost = {event for event in self.events if event.is_matched and self._is_innermost(event)}
 
@@ -102,20 +101,30 @@ class AlignedGraphs(ABC):
 
     # Records of calls.
 
+    def calls_with(self, rows: NDArray[np.bool_]) -> bytes:
+        """By pair of calls: whether it has some of these pairs of records."""
+        return (calls_with(self.comparison, rows) > 0).tobytes()
+
     def outputs(self, event: Event) -> list[int]:
-        return [row for row in event.rows if not self.is_input[row]]
+        is_input = self.is_input
+        return [row for row in event.rows if not is_input[row]]
 
     def inputs_of(self, event: Event) -> list[int]:
         """What a call's outputs are computed from: of a backward call also the records of its forward."""
-        places = (event.place, *event.forwards)
-        return [r for place in places for r in self.pairs.rows(place) if self.is_input[r] or place != event.place]
+        is_input = self.is_input
+        found = [row for row in event.rows if is_input[row]]
+        for place in event.forwards:
+            found += self.pairs.rows(place)
+        return found
+
+    @cached_property
+    def _with_other_values(self) -> bytes:
+        is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
+        return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
-        return any(
-            self.is_input[row] and not self.are_tensors[row] and self.grades[row] in (WARNING, ERROR)
-            for row in self.inputs_of(event)
-        )
+        return any(self._with_other_values[place] for place in (event.place, *event.forwards))
 
     def has_unmatched_inputs(self, event: Event) -> bool:
         """Whether one side's call, or its forward, receives a tensor that the other's does not."""
@@ -129,7 +138,7 @@ class AlignedGraphs(ABC):
 
     def name(self, row: int) -> names.Name:
         """The name of the pair of calls that a pair of records belongs to."""
-        return names.parse(self.pairs.name(int(self.pairs.call_of[row])))
+        return names.parse(self.pairs.name(self.pairs.call_of.item(row)))
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
         """Dtype and shape of one side's record of a pair."""
@@ -174,7 +183,7 @@ class AlignedGraphs(ABC):
     def made_by(self, side: int, row: int) -> list[int]:
         """The outputs that an input of one side's call is, or is the sum of."""
         graph = self.graphs[side]
-        if graph.names[graph.columns.call_of(row)].direction == "backward":
+        if graph.names[graph.call_of[row]].direction == "backward":
             return graph.contributions(row)[0]
         kind, made = graph.origin(row)
         return [made] if kind == "call" else []
@@ -215,7 +224,7 @@ class AlignedGraphs(ABC):
             if pair < 0 or pair == row:
                 continue
             graph, cell = self.graphs[1 - side], self.calls[1 - side][event.place]
-            call = graph.columns.call_of(self.rows[1 - side][pair])
+            call = graph.call_of[self.rows[1 - side][pair]]
             if call != cell and cell not in graph.around(call):
                 return True
         return False
@@ -239,14 +248,8 @@ class AlignedGraphs(ABC):
         """Whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's own."""
 
     @abstractmethod
-    def _distance(self, row: int) -> float: ...
-
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
-        if (known := self._distances.get(row)) is None:
-            is_apart = self.equal[row] != EQUAL and self.are_tensors[row] and self.grades[row] != UNJUDGED
-            known = self._distances[row] = self._distance(row) if is_apart else 0.0
-        return known
 
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
@@ -259,7 +262,8 @@ class AlignedTensors(AlignedGraphs):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
-        self._in_other_layout = cache(self._difference_in_other_layout)
+        self._distances: dict[int, float] = {}
+        self._in_other_layout: dict[int, float] = {}
 
     def difference(self, row: int) -> float:
         found = self.comparison.measures.get(row)
@@ -267,7 +271,9 @@ class AlignedTensors(AlignedGraphs):
             return 0.0
         if found is not None:
             return math.inf if found.mismatched else found.euclid
-        return self._in_other_layout(row)
+        if row not in self._in_other_layout:
+            self._in_other_layout[row] = self._difference_in_other_layout(row)
+        return self._in_other_layout[row]
 
     def _difference_in_other_layout(self, row: int) -> float:
         """Two frameworks may have the same elements in two shapes."""
@@ -285,6 +291,12 @@ class AlignedTensors(AlignedGraphs):
         if len(made) > 1 or self.is_across:  # the sum of gradients rounds, too, and so do calls of one side
             most += rounding * self.size(row)
         return self.difference(row) <= most
+
+    def distance(self, row: int) -> float:
+        if (known := self._distances.get(row)) is None:
+            is_apart = self.equal[row] != EQUAL and self.are_tensors[row] and self.grades[row] != UNJUDGED
+            known = self._distances[row] = self._distance(row) if is_apart else 0.0
+        return known
 
     def _distance(self, row: int) -> float:
         found = self.comparison.measures.get(row)

@@ -70,14 +70,14 @@ class _Reach:
     def _onward(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
         graph = self._graph
-        call = graph.columns.call_of(row)
+        call = graph.call_of[row]
         if graph.names[call].direction == "backward":
             yield from self._onward_of_gradient(row)
             return
         for used in graph.users.get(graph.alias(row), ()):
             if self._agrees(used):
                 continue
-            yield from self._of_user(graph.columns.call_of(used))
+            yield from self._of_user(graph.call_of[used])
 
     def _of_user(self, call: int) -> list[int]:
         """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
@@ -98,12 +98,12 @@ class _Reach:
         argument = self._graph.argument(row)
         kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
         if kind == "call":
-            yield from (at for at in _gradients(self._graph, self._graph.columns.call_of(made)) if self.differs(at))
+            yield from (at for at in _gradients(self._graph, self._graph.call_of[made]) if self.differs(at))
 
     def _is_end(self, row: int) -> bool:
         """Whether a difference that nothing recorded receives counts where it ends."""
         graph = self._graph
-        call = graph.columns.call_of(row)
+        call = graph.call_of[row]
         name = graph.names[call]
         if name.kind in ("parameters_grad", "debug"):
             return True
@@ -188,7 +188,7 @@ def dying_out(
 def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
     """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
     graph, at = aligned.graphs[1], aligned.rows[1][row]
-    if at < 0 or aligned.are_tensors[row] or graph.names[graph.columns.call_of(at)].direction != "backward":
+    if at < 0 or aligned.are_tensors[row] or graph.names[graph.call_of[at]].direction != "backward":
         return
     target, waiting, seen = aligned.graphs[0], [at], set[int]()
     while waiting:
@@ -199,9 +199,9 @@ def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
         elif kind == "call" and made not in seen:
             seen.add(made)
             pair = aligned.pair_of[1][made]
-            ours = list(_gradients(target, target.columns.call_of(aligned.rows[0][pair]))) if pair >= 0 else []
+            ours = list(_gradients(target, target.call_of[aligned.rows[0][pair]])) if pair >= 0 else []
             yield from ours
-            waiting += [] if ours else _gradients(graph, graph.columns.call_of(made))
+            waiting += [] if ours else _gradients(graph, graph.call_of[made])
 
 
 def _gradients(graph: Graph, call: int) -> Iterable[int]:

@@ -5,16 +5,19 @@ No tensor is read and no call is executed again.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import median
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.noise import FULL, Evidence, KernelPrecision, ResidualJudgement, Sign, Unseen, class_of
-from msprobe.compare.core.standard import canonical
+from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
+from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import INPUT
 
 from .deviations import (
@@ -32,7 +35,7 @@ from .evidence import OutputEvidence
 from .identities import JOINS, has_law, identities, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
-from .summary import MASKED, Deviation, Summaries, Summary, deviation
+from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -52,12 +55,17 @@ _SPREAD = 5.0
 
 class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
-    differences of their statistics. `summaries` and `deviation` are computed once for each pair."""
+    differences of their statistics.
+
+    `moments` are those of the deviations, 0 without one,
+    `are_evidence` the floating tensors that were judged, `are_masked` the pairs whose golden has elements so great
+    that its statistics say nothing of the others.
+    """
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
-        self.sides = tuple(Summaries(graph.columns) for graph in self.graphs)
-        self.summaries, self.deviation = cache(self._summaries), cache(self._deviation)
+        self.sides = Summaries(self.graphs[0].columns), Summaries(self.graphs[1].columns)
+        self._compare_summaries()
         equal, views = comparison.equal.copy(), self.pairs.notes.views
         # Parts of a fused record, which were judged together.
         equal[[row for row, view in views.items() if view.is_part and self.grades[row] == PASS]] = EQUAL
@@ -66,6 +74,52 @@ class AlignedStatistics(AlignedGraphs):
         self.equal = equal.data
         if self.is_across:  # what statistics say of single elements is as coarse as the greatest of four
             self.kernel_error = _SPREAD * ACROSS
+        is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
+        self.are_evidence = (is_judged & self._are_floating()).data
+        # Distances, of whatever is apart.
+        self._apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0).data
+
+    def _compare_summaries(self) -> None:
+        """Work out by how much the statistics of all pairs differ that have them on both sides: of one dtype and shape;
+        a view of the other layout has as many elements."""
+        known = np.asarray(self.are_tensors).copy()
+        rows = self.pairs.target_rows[known], self.pairs.golden_rows[known]
+        is_viewed = np.isin(np.flatnonzero(known), list(self.pairs.notes.views))
+        forms: tuple[dict[object, int], dict[object, int]] = {}, {}  # dtypes and shapes
+        (ours, own), (theirs, other) = (self._forms(side, of, forms) for side, of in enumerate(rows))
+        sizes = [side.sizes(of) for side, of in zip(self.sides, rows, strict=True)]
+        are_alike = (ours == theirs) & np.where(is_viewed, sizes[0] == sizes[1], own == other)
+        for side, of in zip(self.sides, rows, strict=True):
+            are_alike &= side.are_known[of]
+        known[known] = are_alike
+        t, g = rows[0][are_alike], rows[1][are_alike]
+        found = deviations(*self.sides, t, g)
+        norm, mean, high, low = found
+        moments, size = np.maximum(norm, mean), np.maximum(sizes[1][are_alike], 1)
+        spread = np.maximum(moments * np.sqrt(size.astype(np.float64)), np.maximum(high, low))
+        top, bottom, _, _ = self.sides[1].statistics(g)
+        self._known, self._deviations = known.data, tuple(_entered(known, column, 0.0).data for column in found)
+        self._sizes, self._spread = _entered(known, size, 1).data, _entered(known, spread, math.inf)
+        self.moments = _entered(known, moments, 0.0).data
+        self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
+
+    def _forms(self, side: int, rows: Ints, known: tuple[dict[object, int], dict[object, int]]) -> Ints:
+        """Numbers of the dtypes and of the shapes of one side's rows, from those that are known."""
+        columns, (dtypes, shapes) = self.graphs[side].columns, known
+        numbers = [
+            (dtypes.setdefault(canonical(dtype), len(dtypes)), shapes.setdefault(shape or (), len(shapes)))
+            for _, dtype, shape in columns.looks
+        ]
+        found: Ints = np.array(numbers or [(0, 0)], np.int64)[np.frombuffer(columns.look, np.int32)[rows]].T
+        return found
+
+    def _are_floating(self) -> NDArray[np.bool_]:
+        """`is_floating` of every pair that has a target."""
+        columns, rows = self.graphs[0].columns, self.pairs.target_rows
+        table = np.array([family(dtype) in ("float", "complex") for _, dtype, _ in columns.looks] or [False])
+        found = rows >= 0
+        found[found] = table[np.frombuffer(columns.look, np.int32)[rows[found]]]
+        return found
 
     def _may_be_equal(self, row: int) -> bool:
         """Whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another order,
@@ -81,42 +135,31 @@ class AlignedStatistics(AlignedGraphs):
         target, golden = ((c.max[at], c.min[at], c.mean[at], c.norm[at]) for c, at in places)
         return target == golden
 
-    def _summaries(self, row: int) -> tuple[Summary, Summary] | None:
+    def summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """The statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of the other
         layout has as many elements."""
-        if not self.are_tensors[row]:
+        if not self._known[row]:
             return None
         t, g = (side.of(rows[row]) for side, rows in zip(self.sides, self.rows, strict=True))
-        if t is None or g is None or canonical(self.look(0, row)[0]) != canonical(self.look(1, row)[0]):
-            return None
-        is_viewed = row in self.pairs.notes.views
-        return (t, g) if (t.size == g.size if is_viewed else t.shape == g.shape) else None
+        return None if t is None or g is None else (t, g)
 
-    def _deviation(self, row: int) -> Deviation | None:
+    def deviation(self, row: int) -> Deviation | None:
         """By how much the statistics of a pair of tensors differ."""
-        found = self.summaries(row)
-        return None if found is None else deviation(*found)
+        if not self._known[row]:
+            return None
+        norm, mean, high, low = (column[row] for column in self._deviations)
+        return Deviation(norm, mean, high, low, self._sizes[row])
 
     @property
     def has_summaries(self) -> bool:
         """Whether anything that differs has statistics on both sides; digests alone say nothing of noise."""
-        return any(self.summaries(row) for row, equal in enumerate(self.equal) if equal == DIFFERENT)
-
-    def is_masked(self, row: int) -> bool:
-        """Whether elements of the golden are so great that its statistics say nothing of the others."""
-        found = self.summaries(row)
-        return found is not None and found[1].greatest > MASKED
-
-    def is_evidence(self, row: int) -> bool:
-        """Whether a record is a floating tensor that was judged."""
-        return self.are_tensors[row] and self.is_floating(row) and self.grades[row] != UNJUDGED
+        return bool((np.asarray(self._known) & (np.asarray(self.equal) == DIFFERENT)).any())
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
 
-    def _distance(self, row: int) -> float:
-        found = self.deviation(row)
-        return math.inf if found is None else found.spread
+    def distance(self, row: int) -> float:
+        return self._apart[row]
 
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
         """As well as on the golden side."""
@@ -134,6 +177,13 @@ class AlignedStatistics(AlignedGraphs):
             return True
         t, g = found
         return g.greatest <= MASKED and (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
+
+
+def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:
+    """A column with values in some rows, and another in all that are left."""
+    found = np.full(len(rows), other, values.dtype)
+    found[rows] = values
+    return found
 
 
 class StatisticsEvidence(OutputEvidence):
@@ -156,11 +206,11 @@ class StatisticsEvidence(OutputEvidence):
             if aligned.is_across and aligned.has_unmatched_inputs(event):
                 continue  # another form of the call: what stands behind its inputs decides
             call = CallSummaries(aligned, aligned.sides, event)
-            inputs = [row for row in call.inputs if aligned.is_evidence(row)]
+            inputs = [row for row in call.inputs if aligned.are_evidence[row]]
             spread = max((self._incoming_error(row, call) for row in inputs), default=0.0)
             if not math.isfinite(spread):
                 continue
-            moments = max((one.moments for row in inputs if (one := aligned.deviation(row))), default=0.0)
+            moments = max((aligned.moments[row] for row in inputs), default=0.0)
             for row in aligned.outputs(event):
                 if (change := self._change(row, call, moments, spread)) is None:
                     continue
@@ -183,7 +233,8 @@ class StatisticsEvidence(OutputEvidence):
 
     def _with_differing_kind(self) -> Iterator[Event]:
         """The innermost pairs of calls of those functions of which any output differs."""
-        stems = [(names.parse(event.called).stem, event.direction) for event in self._innermost]
+        graph, calls = self._aligned.graphs[0], self._aligned.calls[0]
+        stems = [(graph.names[calls[event.place]].stem, event.direction) for event in self._innermost]
         wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if self.differing(event)}
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
@@ -213,9 +264,10 @@ class StatisticsEvidence(OutputEvidence):
 
     def _change(self, row: int, call: CallSummaries, moments: float, spread: float) -> OutputChange | None:
         sides = self._aligned.summaries(row)
-        if sides is None or not self._aligned.is_evidence(row):
+        if sides is None or not self._aligned.are_evidence[row]:
             return None
-        own = deviation(*sides, least=call.added_rms(row))
+        least = call.added_rms(row)
+        own = deviation(*sides, least=least) if least else self._aligned.deviation(row) or deviation(*sides)
         golden = sides[1]
         self._spread[row] = max(own.spread, spread if golden.greatest > MASKED else _KEPT * spread)
         return OutputChange(
@@ -275,15 +327,16 @@ class StatisticsEvidence(OutputEvidence):
         aligned = self._aligned
         for event in self._innermost:
             if rounds_inside(operation_of(names.parse(event.called))) and self._has_equal_inputs(event):
-                rows = [row for row in aligned.outputs(event) if aligned.is_evidence(row)]
+                rows = [row for row in aligned.outputs(event) if aligned.are_evidence[row]]
                 is_equal = all(aligned.equal[row] == EQUAL for row in rows)
                 if rows and is_equal and not all(map(aligned.is_constant, rows)):
                     return True
         return False
 
-    def _has_equal_inputs(self, event: Event) -> bool:
-        aligned = self._aligned
-        return super()._has_equal_inputs(event) and not any(map(aligned.is_masked, aligned.inputs_of(event)))
+    def _are_apart(self) -> NDArray[np.bool_]:
+        """As those that are masked may be."""
+        found: NDArray[np.bool_] = super()._are_apart() | np.asarray(self._aligned.are_masked)
+        return found
 
     def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         law, one = self._laws.get(row), self._amplified.get(row)

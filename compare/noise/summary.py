@@ -1,11 +1,17 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.compare.core.standard import canonical
+from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import TENSOR, Columns
+
+Floats = NDArray[np.float64]
 
 _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23, "complex128": 2.0**-23}
 """The spacing of a dtype at 1. Statistics are often kept with float32's digits, so nothing is finer than that."""
@@ -47,15 +53,46 @@ class Summary(NamedTuple):
 
 
 class Summaries:
-    """The summaries of one dump's rows; `of` makes each once."""
+    """The summaries of one dump's rows; `of` makes each once, `are_known` says which rows have one."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._looks = [_look(dtype, shape) for _, dtype, shape in columns.looks]
-        self.of = cache(self._of)
+        self._known: dict[int, Summary | None] = {}
+
+    @property
+    def are_known(self) -> NDArray[np.bool_]:
+        """By row: whether it has a summary."""
+        columns = self._columns
+        found: NDArray[np.bool_] = np.frombuffer(columns.kind, np.uint8) == TENSOR
+        found[list(columns.odd)] = False
+        four = (np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm))
+        high, low, mean, norm = four
+        with np.errstate(all="ignore"):
+            found &= np.isfinite(high + low + mean + np.abs(norm))
+        return found
+
+    def sizes(self, rows: Ints) -> Ints:
+        """The numbers of elements of rows."""
+        table = np.array([size for size, _, _ in self._looks] or [0], np.int64)
+        found: Ints = table[np.frombuffer(self._columns.look, np.int32)[rows]]
+        return found
+
+    def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+        """Maximum, minimum, mean and norm of rows that have a summary."""
+        columns = self._columns
+        high, low, mean, norm = (
+            np.frombuffer(c, np.float64)[rows] for c in (columns.max, columns.min, columns.mean, columns.norm)
+        )
+        return high, low, mean, np.abs(norm)
+
+    def of(self, row: int) -> Summary | None:
+        """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        if row not in self._known:
+            self._known[row] = self._of(row)
+        return self._known[row]
 
     def _of(self, row: int) -> Summary | None:
-        """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
         columns = self._columns
         if columns.kind[row] != TENSOR or row in columns.odd:
             return None
@@ -98,6 +135,21 @@ class Deviation(NamedTuple):
         Of n independent errors of relative size e, norm and mean differ by about e / sqrt(n) and single elements by e.
         """
         return max(self.moments * math.sqrt(self.size), self.extremes)
+
+
+def deviations(target: Summaries, golden: Summaries, t: Ints, g: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+    """`deviation` of many pairs of rows that have summaries: norms, means, maxima and minima."""
+    highs, lows, means, norms = zip(target.statistics(t), golden.statistics(g), strict=True)
+    scale = np.sqrt(golden.sizes(g).astype(np.float64))
+    rms = np.divide(norms[1], scale, out=np.zeros(len(scale)), where=scale > 0)
+    greatest = np.maximum(np.abs(highs[1]), np.abs(lows[1]))
+    scales = rms * np.maximum(scale, 1.0), rms, greatest, greatest
+    with np.errstate(all="ignore"):
+        found = [
+            np.where(mine == theirs, 0.0, np.abs(mine - theirs) / scale)  # inf where the scale alone is zero
+            for (mine, theirs), scale in zip((norms, means, highs, lows), scales, strict=True)
+        ]
+    return found[0], found[1], found[2], found[3]
 
 
 def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation:

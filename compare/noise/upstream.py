@@ -4,9 +4,9 @@ Two programs are written differently. A call without a counterpart is transparen
 what is computed from it is compared; and so is an argument that only one side's call takes.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ _LEAST = 5e-324
 """For what differs although its distance is zero: another dtype."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """What a call received: `error` is the greatest relative error of it, `propagated` that of what differs by more
     than noise (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
 
@@ -50,23 +49,28 @@ class Upstream:
 
     `unmatched` has, by side, the outputs without a counterpart that a difference reaches, and how great it was where it
     came from. `covered` are the calls without a counterpart behind which something was compared, by side and number.
+    `leaf_state` gives the state of a pair of inputs by its rows on both sides, None for what a call made.
     """
 
-    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
-        self._aligned, self._states = aligned, states
+    def __init__(
+        self,
+        aligned: AlignedGraphs,
+        states: "memoryview[int]",
+        leaf_state: Callable[[int, tuple[int, ...]], State | None],
+    ) -> None:
+        self._aligned, self._states, self._leaf_state = aligned, states, leaf_state
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
-        self._step = cache(self._one_step)
+        self._steps: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
         self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
-        # By side: what no call made, by its content -> its pair and state.
-        self._leaves: tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]] = ({}, {})
 
-    def know_leaves(self, state_of: Callable[[int, tuple[int, ...]], State | None]) -> None:
-        """Judge parameters, and what no recorded call made, before the first call, whatever takes them.
+    @cached_property
+    def _leaves(self) -> tuple[dict[int, tuple[int, State]], dict[int, tuple[int, State]]]:
+        """By side: parameters, and what no recorded call made, by its content -> its pair and state, whatever takes it.
 
-        `state_of` gives the state of a pair of inputs by its rows on both sides, None for what a call made.
+        Only what one side alone computes asks for them.
         """
-        aligned = self._aligned
+        aligned, found = self._aligned, (dict[int, tuple[int, State]](), dict[int, tuple[int, State]]())
         for event in aligned.events:
             if not event.is_matched or event.direction != "forward":
                 continue
@@ -74,11 +78,12 @@ class Upstream:
                 if not aligned.is_input[row] or not aligned.are_tensors[row]:
                     continue
                 sides = aligned.rows[0][row], aligned.rows[1][row]
-                state = State.EQUAL if aligned.equal[row] == EQUAL else state_of(row, sides)
-                for known, graph, at in zip(self._leaves, aligned.graphs, sides, strict=True):
-                    mark = graph.mark(at)
-                    if state is not None and mark is not None and (mark not in known or known[mark][1] in DIFFERING):
+                state = State.EQUAL if aligned.equal[row] == EQUAL else self._leaf_state(row, sides)
+                for known, graph, at in zip(found, aligned.graphs, sides, strict=True):
+                    mark = graph.numbers[at]
+                    if state is not None and mark >= 0 and (mark not in known or known[mark][1] in DIFFERING):
                         known[mark] = row, state
+        return found
 
     def carry(self, event: Event) -> None:
         """A propagated difference goes through a call that only one side makes."""
@@ -123,7 +128,7 @@ class Upstream:
             for made in made_by:
                 error = max(error, self._error(side, made))
                 propagated = max(propagated, self.propagated(side, made))
-            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+            if not made_by and (leaf := self._leaves[side].get(graph.numbers[row])) is not None:
                 distance = self._aligned.distance(leaf[0])
                 error = max(error, distance)
                 propagated = max(propagated, (distance or _LEAST) if leaf[1] in DIFFERING else 0.0)
@@ -134,9 +139,14 @@ class Upstream:
         pair = self._aligned.pair_of[side][row]
         return pair if pair >= 0 and self._aligned.are_tensors[pair] else -1
 
-    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
+    def _step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
         and have no partner."""
+        if (side, call) not in self._steps:
+            self._steps[side, call] = self._one_step(side, call)
+        return self._steps[side, call]
+
+    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         graph, pairs, calls = self._aligned.graphs[side], set[int](), set[int]()
         for row in graph.inputs(call):
             made_by = self._aligned.made_by(side, row)
@@ -144,8 +154,8 @@ class Upstream:
                 if (pair := self._pair(side, made)) >= 0:
                     pairs.add(pair)
                 else:
-                    calls.add(graph.columns.call_of(made))
-            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+                    calls.add(graph.call_of[made])
+            if not made_by and (leaf := self._leaves[side].get(graph.numbers[row])) is not None:
                 pairs.add(leaf[0])
         return pairs, calls
 
@@ -153,7 +163,7 @@ class Upstream:
         """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
         if (pair := self._pair(side, row)) >= 0:
             return {pair}, set()
-        waiting = [self._aligned.graphs[side].columns.call_of(row)]
+        waiting = [self._aligned.graphs[side].call_of[row]]
         found, calls = set[int](), set(waiting)
         while waiting:
             pairs, before = self._step(side, waiting.pop())
@@ -170,7 +180,7 @@ class Upstream:
         """
         if (pair := self._pair(side, row)) >= 0:
             return self._aligned.distance(pair)
-        last = self._aligned.graphs[side].columns.call_of(row)
+        last = self._aligned.graphs[side].call_of[row]
         waiting, begun, known = [last], set[int](), self._errors
         while waiting:
             call = waiting[-1]
@@ -195,7 +205,7 @@ class Upstream:
                 continue
             side, at = one
             graph = self._aligned.graphs[side]
-            layer = next(graph.around(graph.columns.call_of(at)), -1)
+            layer = next(graph.around(graph.call_of[at]), -1)
             for made in self._aligned.made_by(side, at):
                 calls = self.ancestors(side, made)[1]
                 found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}

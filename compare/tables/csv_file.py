@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +19,7 @@ from msprobe.compare.workers.run import Lost, cores, run
 
 from .cells import Cell
 from .columns import Column
-from .rows import rows
+from .rows import stretches
 
 _AT_ONCE = 4096  # rows
 _SPECIAL = re.compile('[",\r\n]').search
@@ -28,15 +28,20 @@ _SPECIAL = re.compile('[",\r\n]').search
 def write_csv(path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> None:
     """Write rows as they come; numbers with all their digits, so that they read back as the same floats."""
     with replacing(path) as file:
-        _write_lines(file, [tuple(column.title for column in columns)])
-        _write_lines(file, rows)
+        _write_headings(file, columns)
+        rest = iter(rows)
+        while made := list(islice(rest, _AT_ONCE)):
+            _write_lines(file, list(zip(*made, strict=True)))
 
 
-def _write_lines(file: BinaryIO, rows: Iterable[tuple[Cell, ...]]) -> None:
-    rest = iter(rows)
-    while made := list(islice(rest, _AT_ONCE)):
-        texts = zip(*[_texts(column) for column in zip(*made, strict=True)], strict=True)
-        file.write("".join([",".join(row) + "\r\n" for row in texts]).encode("utf-8", "replace"))
+def _write_headings(file: BinaryIO, columns: Sequence[Column]) -> None:
+    _write_lines(file, [(column.title,) for column in columns])
+
+
+def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
+    """Write lines, of which the cells are given column by column."""
+    texts = map(",".join, zip(*map(_texts, columns), strict=True))
+    file.write(("\r\n".join(texts) + "\r\n").encode("utf-8", "replace"))
 
 
 def _texts(column: Sequence[Cell]) -> Sequence[str]:
@@ -63,29 +68,41 @@ WORTH_SHARES = 30_000
 """Rows that one process writes before others would have started."""
 
 
-def write_csv_shares(
+def write_csv_of(
     path: Path, columns: Sequence[Column], comparison: Comparison, located: Located, with_stack: bool, workers: int
 ) -> None:
-    """Write what `write_csv` would write of all `rows`, byte for byte, by so many processes (0: as many as cores)."""
-    count, size = workers or cores(), len(comparison.grades)
-    cuts = [size * n // count for n in range(count + 1)]
+    """Write what `write_csv` would write of all `rows`, byte for byte; many by `workers` (0: as many as cores)."""
+    size = len(comparison.grades)
+    count = (workers or cores()) if size >= WORTH_SHARES else 1
+    cuts = [(size * n // count, size * (n + 1) // count) for n in range(count)]
+    if count == 1:
+        with replacing(path) as file:
+            _write_headings(file, columns)
+            _write_stretches(file, comparison, located, with_stack, *cuts[0])
+        return
     with ExitStack() as parts:
         shares = [
-            (str(parts.enter_context(part_of(path)).path), (comparison, located, with_stack, *cut))
-            for cut in pairwise(cuts)
+            (str(parts.enter_context(part_of(path)).path), (comparison, located, with_stack, *cut)) for cut in cuts
         ]
         for at, result in run(_write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost
                 _write_share(shares[at])
         with replacing(path) as file:
-            _write_lines(file, [tuple(column.title for column in columns)])
+            _write_headings(file, columns)
             for share, _ in shares:
                 with open(share, "rb") as lines:
                     shutil.copyfileobj(lines, file, 1 << 20)
 
 
 def _write_share(share: tuple[str, tuple[Comparison, Located, bool, int, int]]) -> None:
-    """Write some of the lines: the file that they go to, and the arguments of `rows`."""
+    """Write some of the lines: the file that they go to, and the arguments of `stretches`."""
     path, of_rows = share
     with open(path, "wb") as file:
-        _write_lines(file, rows(*of_rows))
+        _write_stretches(file, *of_rows)
+
+
+def _write_stretches(
+    file: BinaryIO, comparison: Comparison, located: Located, with_stack: bool, start: int, stop: int
+) -> None:
+    for columns in stretches(comparison, located, with_stack, start, stop):
+        _write_lines(file, columns)

@@ -34,21 +34,26 @@ _STRETCH = 4096
 _RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 
 
-def rows(
+def stretches(
     comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
-) -> Iterator[Row]:
-    """One row per pair, in execution order; of the pairs from `start` to `stop`."""
+) -> Iterator[list[Sequence[Cell]]]:
+    """The columns of some thousands of pairs after the other, in execution order; of those from `start` to `stop`."""
     made = _Rows(comparison, located, with_stack)
     stop = len(comparison.grades) if stop is None else stop
-    for at in range(start, stop, _STRETCH):
-        yield from made.stretch(at, min(at + _STRETCH, stop))
+    return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(start, stop, _STRETCH))
+
+
+def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
+    """One row per pair, in execution order."""
+    for columns in stretches(comparison, located, with_stack):
+        yield from zip(*columns, strict=True)
 
 
 def rows_of(comparison: Comparison, located: Located, parts: Iterable[range]) -> Iterator[Row]:
     """The rows of some stretches of pairs, without the column of call stacks."""
     made = _Rows(comparison, located, False)
     for start, stop in _joined(parts):
-        yield from made.stretch(start, stop)
+        yield from zip(*made.stretch(start, stop), strict=True)
 
 
 def _joined(parts: Iterable[range]) -> Iterator[tuple[int, int]]:
@@ -73,8 +78,8 @@ class _Rows:
         self._stack_texts: dict[tuple[str, ...], str] = {}
         self._target, self._golden = Side(comparison.target.columns), Side(comparison.golden.columns)
 
-    def stretch(self, start: int, stop: int) -> Iterator[Row]:
-        """The rows from `start` to `stop`."""
+    def stretch(self, start: int, stop: int) -> list[Sequence[Cell]]:
+        """The columns of the rows from `start` to `stop`."""
         t, g = self._pairs.target_rows[start:stop], self._pairs.golden_rows[start:stop]
         places = self._pairs.call_of[start:stop]
         ours, theirs = t.tolist(), g.tolist()
@@ -109,7 +114,7 @@ class _Rows:
             made = [guesses.get(place) for place in places.tolist()]
             columns.append([round(guess.confidence, 3) if guess and guess.confidence else "" for guess in made])
             columns.append(["" if guess is None else guard(sentence(guess.because)) for guess in made])
-        return zip(*columns, strict=True)
+        return columns
 
     def _golden_calls(self, rows: Ints, places: Ints) -> Ints:
         """The golden's call of each row; the user may pair records of calls that are no pair."""

@@ -16,13 +16,6 @@ from .details import Budgeted, OfComparison, OfDump, by_importance, details
 from .layout import layout_of
 from .state import state_of, state_of_dump
 
-_OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
-
-
-def budget(units: int) -> int:
-    """How many bytes of details a unit of so many may have."""
-    return max(_LEAST, min(_OF_A_UNIT, _OF_ALL // max(units, 1)))
-
 
 @dataclass(frozen=True, slots=True)
 class PackedUnit:

@@ -25,10 +25,9 @@ the process when a kernel runs, which is when names are held against it. So only
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .checks import shown
 
@@ -49,8 +48,7 @@ _PARAMETERS_GRAD = re.compile(rf"((?:Cell|Module)\..+)\.parameters_grad(?:\.{_NU
 _DEBUG = re.compile(rf"(.+)\.{_NUMBER}\.debug", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """A call's name, taken apart.
 
     `stem` is everything before direction and number: `Cell.a.fc.Dense`, `Functional.relu`.

@@ -123,6 +123,8 @@ def json_object_or_empty(file: Path) -> dict[str, Any]:
 _PIECE = 1 << 20  # bytes
 _LONGEST = 1 << 30  # characters of one entry; whatever has a longer one is no dump
 _SPACE = re.compile(r"[ \t\n\r]*")
+# What nearly always stands between two values of an object.
+_NEXT_KEY = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
 # What may follow a value or a key. Anything else means that the value goes on, in text that was not read yet.
 _ENDS = frozenset(",:}")
 
@@ -183,7 +185,13 @@ class _Text:
         """The keys of the object that follows; each value must be read before the next key."""
         self._pass_sign("{")
         is_first = True
-        while self._sign() != "}":
+        while True:
+            if not is_first and (plain := _NEXT_KEY.match(self._window, self._at)) and plain.end() < len(self._window):
+                self._at = plain.end()
+                yield plain[1]
+                continue
+            if self._sign() == "}":
+                break
             if not is_first:
                 self._pass_sign(",")
             is_first = False

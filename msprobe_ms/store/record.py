@@ -129,6 +129,10 @@ class Dump:
         if not isinstance(self.calls, Calls):
             object.__setattr__(self, "calls", Calls.of(self.calls))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields: what was worked out of them costs another process less than sending it."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
     @property
     def columns(self) -> "Columns":
         """All records as columns."""
@@ -189,8 +193,16 @@ class Dump:
 
     def counterpart(self, call: int, direction: Literal["forward", "backward"]) -> int:
         """The other direction of a call; -1 where that was not recorded, and for a call that has this direction."""
-        found = self.place.get(counterpart(self.columns.names[call], direction), -1)
-        return -1 if found == call else found
+        return self._counterparts[direction][call]
+
+    @cached_property
+    def _counterparts(self) -> dict[str, list[int]]:
+        """By direction: `counterpart` of every call."""
+        found: dict[str, list[int]] = {}
+        for direction in get_args(Literal["forward", "backward"]):
+            others = (self.place.get(counterpart(text, direction), -1) for text in self.columns.names)
+            found[direction] = [-1 if other == call else other for call, other in enumerate(others)]
+        return found
 
     def forward(self, call: int) -> int:
         """The forward call of a backward call; the call itself for any other, and where that was not recorded."""

@@ -4,6 +4,7 @@ import pytest
 
 from msprobe.cli import main
 from msprobe.compare.jobs import outcome
+from msprobe.compare.tables import csv_file
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def table(tmp_path, name, *more):
 @pytest.mark.parametrize("workers", ["2", "3"])
 def test_a_table_written_in_shares_is_that_of_one_process(workers, dumps, tmp_path, monkeypatch):
     alone = table(tmp_path, "alone", "--workers", "1")
-    monkeypatch.setattr(outcome, "WORTH_SHARES", 0)
+    monkeypatch.setattr(csv_file, "WORTH_SHARES", 0)
     monkeypatch.setattr(outcome, "_WORTH_WORKERS", 0)
     assert table(tmp_path, "shared", "--workers", workers) == alone
     assert alone.count(b"\r\n") == 1 + 60 * 3 + 2
