@@ -248,6 +248,25 @@ def test_each_copy_of_the_model_is_merged_by_itself(tmp_path):
         assert file["run"]["rank"] == copy if "run" in file else True
 
 
+def test_exchanges_between_copies_stay_and_those_inside_go(tmp_path):
+    inside, between = "Distributed.all_reduce.0.forward", "Distributed.all_reduce.1.forward"
+
+    def exchange(given, made, *ranks):
+        group = {"type": "torch.ProcessGroup", "group_ranks": list(ranks)}
+        return {**call([given], [made]), "input_kwargs": {"group": group}}
+
+    for rank, part in enumerate((A, B, A, B)):
+        others = [rank // 2 * 2, rank // 2 * 2 + 1], [rank % 2, rank % 2 + 2]
+        data = {inside: exchange(part, B, *others[0]), between: exchange(B, A, *others[1])}
+        write(tmp_path / "dump" / f"rank{rank}", {"Module.a.A.forward.0": call([A], [A]), **data})
+    made = merge_sides(tmp_path / "dump", None, Layouts(Layout(4, 2)), tmp_path / "out").target
+    for copy in range(2):
+        data = json.loads((made / f"rank{copy}" / "dump.json").read_text())["data"]
+        # Numbers are those of the calls that the model has.
+        assert list(data) == ["Module.a.A.forward.0", "Distributed.all_reduce.0.forward"]
+        assert data["Distributed.all_reduce.0.forward"]["output"] == [A]
+
+
 def test_a_call_that_one_rank_lacks_is_left_out_and_said(tmp_path):
     name = "Functional.relu.0.forward"
     rank = {"Module.a.A.forward.0": call([A], [A])}
