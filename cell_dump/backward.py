@@ -156,7 +156,9 @@ class Backward:
 
     def _record(self, gradient: Any, side: str, place: str, index: int, memo: Memo) -> str:
         describer = self._describer
-        record = None if describer.saves else memo.get(index)
+        if describer.saves:  # its record names a file of its own
+            return describer.tensor(gradient, self.name, f"{side}.{place}")
+        record = memo.get(index)
         if record is None:
             record = memo[index] = describer.tensor(gradient, self.name, f"{side}.{place}")
         return record

@@ -19,7 +19,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, _c_expression, ops
+from mindspore import Tensor, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
@@ -78,7 +78,7 @@ def _bystander() -> Tensor:
     return Tensor(0.0)
 
 
-_Inner = getattr(_c_expression, "TensorPy", Tensor)
+_Inner = Tensor.__mro__[1]
 """What `Tensor` is made of in C; its own methods are Python around these."""
 
 _address_of = getattr(_Inner, "_data_ptr", methodcaller("data_ptr"))
