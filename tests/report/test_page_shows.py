@@ -261,7 +261,9 @@ def test_chinese_and_english(opened):
 
 def test_few_judged_values_are_no_green_answer(opened):
     with opened("hardly_judged") as page:
-        assert page.locator(".answer h1 > span").last.inner_text() == "Nothing differs in the few values that were judged"
+        assert (
+            page.locator(".answer h1 > span").last.inner_text() == "Nothing differs in the few values that were judged"
+        )
         assert page.locator(".answer .judged").inner_text() == "12 of 100 values were judged"
         assert page.locator(".answer.unjudged").count() == 1
         assert page.locator(".answer.clean").count() == 0
