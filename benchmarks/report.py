@@ -2,14 +2,15 @@
 
     python benchmarks/report.py [--ranks 64] [--calls 20000] [--rounds 1] [--noise 1e-7] [--keep DIR]
 
-Two folders of one step are written: layers of a cell with calls and a collective inside, forward and backward. All ranks
-differ by `--noise`, relative; one is wrong from the middle on. `--noise 0`: only that rank differs. The commands run in
-turns, each in processes of its own; of each cell the median over the rounds. CPU seconds and the peak of the memory are
-of a command's whole tree of processes (`compat/watch.py`); where others use the machine meanwhile, CPU seconds say more.
+Two folders of one step are written: layers of a cell with calls and a collective inside, forward and backward. All
+ranks differ by `--noise`, relative; one is wrong from the middle on. `--noise 0`: only that rank differs. The commands
+run in turns, each in processes of its own; of each cell the median over the rounds. CPU seconds and the peak of the
+memory are of a command's whole tree of processes (`compat/watch.py`); where others use the machine meanwhile, CPU
+seconds say more.
 
-The page is then opened in Chromium five times, and clicked (Playwright is needed; without it the second table is left
-out). The answer is there when its name is shown; a click is answered when what it asks for is. Of the clicks that differ
-only in what they are on, the median.
+The page is then opened in Chromium five times, and clicked (Playwright is needed). The answer is there when its name is
+in the page; a click is answered when what it asks for is. Of the clicks that differ only in what they are on, the
+median.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "report_build"))
 
-from large_runs import IN_A_LAYER, write_run
+from large_runs import IN_A_LAYER, write_run  # noqa: E402 - the line above says where it is
 
 WATCH = HERE / "compat" / "watch.py"
 OPENED = 5

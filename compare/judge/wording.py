@@ -106,7 +106,9 @@ def _counts(target: Any, golden: Any) -> Phrase:
     """`3 elements are NaN, golden 2`, and so on for each count that differs."""
     found = [
         phrase(
-            "{number} element is {kind}, golden {golden}" if t == 1 else "{number} elements are {kind}, golden {golden}",
+            "{number} element is {kind}, golden {golden}"
+            if t == 1
+            else "{number} elements are {kind}, golden {golden}",
             number=t,
             kind=kind,
             golden=g,

@@ -85,7 +85,10 @@ def _setting(one: UpdateDifference) -> Phrase:
     if one.cause is UpdateCause.BIAS_CORRECTION:
         here, there = ("target", "golden") if (one.factor or 0) > 1 else ("golden", "target")
         return phrase(
-            "the {here}'s Adam does not correct its bias, the {there}'s does, for {who}", here=here, there=there, who=who
+            "the {here}'s Adam does not correct its bias, the {there}'s does, for {who}",
+            here=here,
+            there=there,
+            who=who,
         )
     if one.cause is UpdateCause.CLIPPING:
         norms = [phrase("not") if n is None else phrase("norm {n}", n=_number(n)) for n in (one.target, one.golden)]
@@ -339,8 +342,8 @@ def _(found: Parameters) -> Phrase:
             "{text}; this is one of the running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's "
             "0.1) and at the batches before"
             if is_one
-            else "{text}; these are running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) "
-            "and at the batches before",
+            else "{text}; these are running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's "
+            "0.1) and at the batches before",
             text=text,
         )
     return phrase(
@@ -368,7 +371,8 @@ def _(found: OtherCall) -> Phrase:
     sides = {"here": here, "there": there}
     if found.is_frozen:
         return phrase(
-            "only the {here} has gradients of its parameters, in the {there} they are frozen, or its output is detached",
+            "only the {here} has gradients of its parameters, in the {there} they are frozen, or its output is "
+            "detached",
             **sides,
         )
     if found.others:
@@ -385,9 +389,7 @@ def _(found: OtherCall) -> Phrase:
             known_as=found.known_as,
         )
     if found.goes_on:
-        return phrase(
-            "only the {here} makes this call, the {there} goes on with {name}", **sides, name=found.goes_on
-        )
+        return phrase("only the {here} makes this call, the {there} goes on with {name}", **sides, name=found.goes_on)
     if found.before:
         return phrase("only the {here} makes this call, the {there} ends after {name}", **sides, name=found.before)
     return phrase("only the {here} makes this call, the {there} ends", **sides)

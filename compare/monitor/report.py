@@ -52,9 +52,7 @@ def report_of(result: Result, command: str) -> Report:
 
 def _beginning(finding: Finding, result: Result) -> Beginning:
     evidence: list[Words] = [
-        phrase(
-            "in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding
-        )
+        phrase("in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding)
     ]
     if len(finding.ranks) > 1:
         evidence.append(phrase("on ranks {ranks}", ranks=some(finding.ranks, 8)))

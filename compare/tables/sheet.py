@@ -65,7 +65,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line(each, comparison.counts[each], each if comparison.counts[each] else None)
     if causes := causes_of_unjudged(comparison.unjudged):
         yield Line("Why unjudged")
-        yield from (Line(count, words) for count, words in causes)
+        yield from (Line(count, str(words)) for count, words in causes)
     if later := beginnings(located):
         yield Line("Next beginnings, worst first")
         for finding in later[: max(top, 0)]:

@@ -1,4 +1,4 @@
-"""A sentence as data: a template and what stands in it, so that whoever shows it last may say it in another language."""
+"""A sentence as data: a template and what stands in it, so that who shows it last may say it in another language."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Phrase:
         value, _ = _FORMATTER.get_field(name, (), self.fields)
         if isinstance(value, Phrase):
             return value.plain()
-        return format(_FORMATTER.convert_field(value, conversion), spec)  # type: ignore[arg-type]  # None: none
+        return format(_FORMATTER.convert_field(value, conversion), spec)
 
 
 @cache

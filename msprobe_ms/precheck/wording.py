@@ -39,9 +39,7 @@ def message_said(output: Output) -> Phrase:
     if judgement.criterion is Criterion.SHAPE:
         return phrase("{reason}: {shape}", reason=reason, shape=list(output.shape))
     if judgement.criterion is Criterion.DTYPE:
-        return phrase(
-            "{reason}: {output.dtype}, recorded was {output.golden}", reason=reason, output=output
-        )
+        return phrase("{reason}: {output.dtype}, recorded was {output.golden}", reason=reason, output=output)
     text = reason
     if template := _COMPARED.get(judgement.reason):
         numbers = phrase(template, value=judgement.value, limit=judgement.limit)

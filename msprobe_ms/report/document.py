@@ -198,8 +198,8 @@ class State:
 
     `excess` is, by call, the worst distance from the tolerance: 1 is at the tolerance, more is outside; null where
     nothing was measured. `errors` is the worst relative error of the outputs, `noise` what of it noise explains.
-    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none; `golden_overflow` are those
-    of the golden. `links` are (call, place, producing call, place): which recorded output an input is. Lists are empty
+    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none; `golden_overflow` are the
+    golden's. `links` are (call, place, producing call, place): which recorded output an input is. Lists are empty
     where no call has a value.
     """
 

@@ -168,7 +168,10 @@ def test_a_call_of_the_golden_alone_has_its_dataflow_and_marks(tmp_path):
     maker, user = map(layout["names"].index, ("Mint.div.0.forward", "Mint.relu.1.forward"))
     assert [user, "input.0", maker, "output.0"] in state["links"]
     assert "overflow" not in state
-    assert {at: letter for at, letter in enumerate(state["golden_overflow"]) if letter != "."} == {maker: "c", user: "m"}
+    assert {at: letter for at, letter in enumerate(state["golden_overflow"]) if letter != "."} == {
+        maker: "c",
+        user: "m",
+    }
 
 
 def test_a_report_writes_nothing_but_its_page(tmp_path, monkeypatch):
