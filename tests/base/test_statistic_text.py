@@ -1,13 +1,31 @@
-"""The kernel's text of what lies at an address is the JSON of its statistic."""
+"""The kernel's record of a tensor is the JSON of its statistic behind the record's beginning."""
 
 import json
 import math
+from operator import attrgetter
 
 import numpy as np
 import pytest
 
 from msprobe.base import statistic as module
 from msprobe.base.statistic import statistic
+
+HEAD = '{"x":1,'
+
+
+class Tensor:
+    """What a framework's tensor tells of the elements of an array."""
+
+    def __init__(self, array, letter=None, offset=0, is_in_place=True):
+        self.dtype = array.dtype.char if letter is None else letter
+        self.shape, self.is_in_place = array.shape, is_in_place
+        self.array, self.address = array, array.ctypes.data + offset
+
+    @property
+    def reader(self):
+        head = (HEAD, self.array.size, self.dtype, self.dtype)
+        asked = [attrgetter(name) for name in ("dtype", "shape", "is_in_place", "address")]
+        return (Tensor, *asked, {(id(self.dtype), self.shape): head})
 
 
 @pytest.fixture
@@ -17,33 +35,70 @@ def kernel(way):
     return module.kernel
 
 
+def record(kernel, *what, **more):
+    tensor = Tensor(*what, **more)
+    return kernel.record(tensor, tensor.reader)
+
+
 @pytest.mark.parametrize("letter", "fdebBhHiIq")
-def test_the_text_is_the_json_of_the_statistic(letter, kernel):
+def test_the_record_is_the_json_of_the_statistic(letter, kernel):
     array = (np.random.default_rng(1).standard_normal(1000) * 40).astype(letter)
-    message = kernel.text('{"x":1,', array.ctypes.data, array.size, letter)
     found = statistic(array)
     expected = {"x": 1, "Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
-    assert f"{message}}}" == json.dumps(expected, separators=(",", ":"))
+    assert record(kernel, array, letter) == json.dumps(expected, separators=(",", ":"))
 
 
-def test_the_text_of_what_is_not_finite_and_of_bools(kernel):
+def test_the_record_of_what_is_not_finite_and_of_bools(kernel):
+    counts = '"nan_count":1,"positive_inf_count":1,"negative_inf_count":2}'
     odd = np.float32([math.nan, math.inf, -math.inf, -math.inf])
-    text = kernel.text("{", odd.ctypes.data, 4, "f")
-    counts = '"nan_count":1,"positive_inf_count":1,"negative_inf_count":2'
-    assert text == f'{{"Max":NaN,"Min":NaN,"Mean":NaN,"Norm":NaN,{counts}'
-    odd = np.float64([3, -math.inf])
-    assert kernel.text("", odd.ctypes.data, 2, "d") == (
-        '"Max":3.0,"Min":-Infinity,"Mean":-Infinity,"Norm":Infinity,"negative_inf_count":1'
+    assert record(kernel, odd) == f'{HEAD}"Max":NaN,"Min":NaN,"Mean":NaN,"Norm":NaN,{counts}'
+    assert record(kernel, np.float64([3, -math.inf])) == (
+        HEAD + '"Max":3.0,"Min":-Infinity,"Mean":-Infinity,"Norm":Infinity,"negative_inf_count":1}'
     )
     mask = np.array([True, False, True])
-    text = kernel.text("", mask.ctypes.data, 3, "?")
-    assert text == '"Max":true,"Min":false,"Mean":null,"Norm":null,"true_count":2'
+    assert record(kernel, mask) == HEAD + '"Max":true,"Min":false,"Mean":null,"Norm":null,"true_count":2}'
 
 
-def test_the_text_is_none_where_the_kernel_cannot_say(kernel):
+def test_there_is_none_where_the_kernel_cannot_say(kernel):
     cancelling = np.float64([1e300, 1.0, -1e300])
-    assert kernel.text("", cancelling.ctypes.data, 3, "d") is None
-    assert kernel.text("", cancelling.ctypes.data, 0, "d") is None
-    assert kernel.text("", cancelling.ctypes.data + 1, 2, "d") is None
-    assert kernel.text("", 0, 3, "d") is None
-    assert kernel.text("", cancelling.ctypes.data, 3, "F") is None
+    assert record(kernel, cancelling) is None
+    assert record(kernel, np.float64([])) is None
+    assert record(kernel, np.float64([1, 2, 3])[:2], offset=1) is None
+    assert record(kernel, np.float64([1, 2]), letter="F") is None
+    assert record(kernel, np.float64([1, 2]), letter="") is None
+    assert record(kernel, np.float64([1, 2]), is_in_place=False) is None
+    tensor = Tensor(np.float64([1, 2]))
+    assert kernel.record("no tensor", tensor.reader) is None
+    tensor.address = 0
+    assert kernel.record(tensor, tensor.reader) is None
+
+
+def test_an_exception_of_the_framework_is_left_to_whoever_reads_the_tensor(kernel):
+    class Raises(Tensor):
+        is_in_place = property(lambda self: 1 // 0, lambda self, value: None)
+
+    tensor = Raises(np.float64([1, 2]))
+    assert kernel.record(tensor, tensor.reader) is None
+
+    class Interrupted(Tensor):
+        @property
+        def is_in_place(self):
+            raise KeyboardInterrupt
+
+        @is_in_place.setter
+        def is_in_place(self, value):
+            pass
+
+    tensor = Interrupted(np.float64([1, 2]))
+    with pytest.raises(KeyboardInterrupt):
+        kernel.record(tensor, tensor.reader)
+
+
+def test_the_records_of_a_call_name_their_sources(kernel):
+    tensors = [Tensor(np.float64([1, 3])), Tensor(np.float64([2, 2]))]
+    *asked, heads = tensors[0].reader
+    reader = (*asked, heads | tensors[1].reader[-1])
+    first, none, second = kernel.records([tensors[0], 7, tensors[1]], reader, {id(tensors[1]): '"parameter w"'})
+    assert json.loads(first) == {"x": 1, "Max": 3, "Min": 1, "Mean": 2, "Norm": math.sqrt(10)}
+    assert none is None
+    assert json.loads(second) == {"x": 1, "Max": 2, "Min": 2, "Mean": 2, "Norm": math.sqrt(8), "from": "parameter w"}

@@ -16,15 +16,15 @@ from msprobe.cli import main
 KILLED = """
 import os, signal, sys
 from msprobe.cli import main
-from msprobe.compare.jobs import outcome
-made, times = outcome.rows, []
-def rows(*args):
+from msprobe.compare.tables import csv_file
+made, times = csv_file.stretches, []
+def stretches(*args):
     times.append(0)
-    for number, row in enumerate(made(*args)):
-        if len(times) == 2 and number == 5000:
+    for number, columns in enumerate(made(*args)):
+        if len(times) == 2 and number == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        yield row
-outcome.rows = rows
+        yield columns
+csv_file.stretches = stretches
 sys.exit(main(sys.argv[1:]))
 """
 WAITS = """

@@ -7,10 +7,9 @@ from large_runs import IN_A_LAYER, write_run
 from pages import Page
 
 from msprobe.cli import main
-from msprobe.compare.jobs.outcome import Task
+from msprobe.compare.jobs.outcome import Task, budget
 from msprobe.compare.units import assembly
 from msprobe.compare.units.details import by_importance
-from msprobe.compare.units.unit import budget
 
 RANKS, LAYERS = 4, 24
 
