@@ -56,28 +56,29 @@ class _Shell:
     def expand(self, word: _Word) -> list[str]:
         """The words that a word becomes."""
         done: list[str] = []
-        current, has_text = "", False
+        parts: list[str] = []  # of the word that is being made
+        has_text = False
         for piece in word:
-            if piece.quote == "'":
-                current, has_text = current + piece.text, True
-                continue
-            array = _VARIABLE.fullmatch(piece.text)
+            array = None if piece.quote == "'" else _VARIABLE.fullmatch(piece.text)
             if piece.quote and array and "[" in piece.text and array["name"] in self.variables:
                 done += self.variables[array["name"]]  # each element is a word
                 continue
-            text = self._put_in(piece.text)
+            text = piece.text if piece.quote == "'" else self._put_in(piece.text)
             if piece.quote:
-                current, has_text = current + text, True
+                parts.append(text)
+                has_text = True
                 continue
             first, *rest = re.split(r"[ \t\r\n]+", text) if text else [""]
-            current, has_text = current + first, has_text or bool(first)
+            parts.append(first)
+            has_text = has_text or bool(first)
             for each in rest:
-                done += [current] if has_text else []
-                current, has_text = each, bool(each)
-        self.size += sum(map(len, done)) + len(current)
+                done += ["".join(parts)] if has_text else []
+                parts, has_text = [each], bool(each)
+        made = "".join(parts)
+        self.size += sum(map(len, done)) + len(made)
         if self.size > _MOST_CHARACTERS:
             raise TooLong
-        return [*done, current] if has_text else done
+        return [*done, made] if has_text else done
 
     def _put_in(self, text: str) -> str:
         def value(found: "re.Match[str]") -> str:
