@@ -10,6 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))  # the training stands beside the tests
 
 from megatron import Training
+from merged_files import tensors
 
 FAULTS = (None, ("layers.2.mlp.linear_fc1", 1), ("norm", 1))
 """By step of the run `plain`: a product that is wrong on the second tensor parallel rank, a copy that goes astray."""
@@ -43,17 +44,3 @@ def whole(trained):
             norm = np.sqrt(np.square(array).sum())
             by_numpy[call, place] = array.shape, array.max(), array.min(), array.mean(), norm
     return data, by_numpy
-
-
-def tensors(tree, place=()):
-    """The records of tensors in an entry, each with its place."""
-    if isinstance(tree, dict) and "shape" in tree:
-        yield place, tree
-    elif isinstance(tree, (dict, list)):
-        for key, child in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from tensors(child, (*place, key))
-
-
-def read(folder, name="dump.json"):
-    """A file of the one rank of a merged step."""
-    return json.loads((folder / name).read_text())

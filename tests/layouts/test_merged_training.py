@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import read, tensors
+from merged_files import read, tensors
 
 from msprobe.cli import main
 from msprobe.compare.core.layouts import Layout, Layouts
