@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -138,7 +137,7 @@ def msrun():
 
     They run in `folder`, and their logs are there. Fails with what they said unless all of them end well.
     """
-    return partial(start, python("mindspore"))
+    return start
 
 
 @pytest.fixture
@@ -288,14 +287,15 @@ def options_of(count):
     return [f"--worker_num={count}", f"--local_worker_num={count}", "--join=True"]
 
 
-def start(python, script, *arguments, folder, count=2):
+def start(script, *arguments, folder, count=2):
+    program = python("mindspore")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     place = ["--master_addr=127.0.0.1", f"--master_port={port}", f"--cluster_time_out={LIMIT}"]
     place.append(f"--log_dir={folder / 'logs'}")
-    command = [python, "-m", "mindspore.parallel.cluster.run", *options_of(count), *place, script, *arguments]
-    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
+    command = [program, "-m", "mindspore.parallel.cluster.run", *options_of(count), *place, script, *arguments]
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
     with subprocess.Popen(
         list(map(str, command)),
         cwd=folder,

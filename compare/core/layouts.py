@@ -89,17 +89,17 @@ def add_options(parser: Any) -> None:
 
 def layouts_of(args: argparse.Namespace, has_golden: bool) -> Layouts | None:
     """The layouts that the options say; None without them. UsageError, with what to give, where they cannot be."""
-    given = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
-    if not given:
+    options = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
+    if not options:
         return None
-    if "rank_size" not in given:
-        option = next(iter(given))
+    if "rank_size" not in options:
+        option = next(iter(options))
         raise UsageError(f"--{option}: the number of ranks is needed too; give --rank_size, as in --rank_size 8 1")
-    for name, values in given.items():
+    for name, values in options.items():
         if len(values) > 1 + has_golden:
             most = "two values, of target and golden" if has_golden else "one value, as there is no golden"
             raise UsageError(f"--{name} {' '.join(values)}: takes {most}")
-    target, golden = (_side(given, at) for at in (0, -1))
+    target, golden = (_side(options, at) for at in (0, -1))
     if not has_golden:
         return Layouts(target)
     if target.dp != golden.dp:
@@ -110,8 +110,8 @@ def layouts_of(args: argparse.Namespace, has_golden: bool) -> Layouts | None:
     return Layouts(target, golden)
 
 
-def _side(given: Mapping[str, Sequence[str]], at: int) -> Layout:
-    sizes = {name: _size(name, given[name][at]) for name in _NUMBERS if name in given}
+def _side(options: Mapping[str, Sequence[str]], at: int) -> Layout:
+    sizes = {name: _size(name, options[name][at]) for name in _NUMBERS if name in options}
     ranks, tp, pp, vpp = (sizes.get(name, 1) for name in _NUMBERS)
     if ranks % (tp * pp):
         raise UsageError(
@@ -119,7 +119,7 @@ def _side(given: Mapping[str, Sequence[str]], at: int) -> Layout:
         )
     if vpp > 1 == pp:
         raise UsageError(f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out")
-    return Layout(ranks, tp, pp, vpp, _order(given["order"][at]) if "order" in given else ORDER)
+    return Layout(ranks, tp, pp, vpp, _order(options["order"][at]) if "order" in options else ORDER)
 
 
 def _size(name: str, text: str) -> int:

@@ -71,12 +71,12 @@ def _group(entry: Any) -> frozenset[int]:
 
 
 def _sums(entries: Sequence[Any]) -> dict[Signature, Sequence[Record]]:
-    given = [[node for node in _nodes(_inputs(entry)) if is_tensor(node)] for entry in entries]
+    inputs = [[node for node in _nodes(_inputs(entry)) if is_tensor(node)] for entry in entries]
     made = [next((n for n in _nodes(entry.get("output")) if is_tensor(n)), None) for entry in entries if entry]
-    if None in made or len(made) < len(entries) or len({len(each) for each in given}) > 1:
+    if None in made or len(made) < len(entries) or len({len(each) for each in inputs}) > 1:
         return {}
     found: dict[Signature, Sequence[Record]] = {}
-    for records in zip(*given, strict=True):
+    for records in zip(*inputs, strict=True):
         what = tuple(map(signature, records))
         if len({*what}) > 1:  # a buffer, or what is equal everywhere, tells nothing
             found[what] = [record for record in made if record is not None]

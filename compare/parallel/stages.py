@@ -92,7 +92,7 @@ def chain_of(stages: Sequence[RankDump], numbering: "Layers", dropped: Sequence[
         Part(stage, dump.construct.get(name) or "") for stage, dump in enumerate(stages) for name in dropped[stage]
     }
     exchanging = frozenset(parse(renamed.get(part, "")).stem for part in around)
-    chain = _named(parts, cells, repeated, stages, segments, numbering)
+    chain = _named(parts, cells, renamed, repeated, stages, segments, numbering)
     return replace(chain, exchanging=exchanging)
 
 
@@ -121,12 +121,12 @@ def _cells(parts: Iterable[Part], numbering: "Layers") -> tuple[dict[str, list[P
 def _named(
     parts: Iterable[Part],
     cells: Mapping[str, list[Part]],
+    renamed: Mapping[Part, str],
     repeated: Mapping[Part, str],
     stages: Sequence[RankDump],
     segments: Mapping[Part, Segment],
     numbering: "Layers",
 ) -> Chain:
-    renamed = {part: name for name, each in cells.items() for part in each}
     copies = _Copies(stages)
     counts: Counter[str] = Counter()
     numbers: dict[tuple[int, str, int], int] = {}

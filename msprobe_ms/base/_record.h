@@ -190,7 +190,7 @@ done:
     if (PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception))
             return NULL;
-        PyErr_Clear(); /* whoever is told None reads the tensor himself, and meets it again */
+        PyErr_Clear(); /* None lets the caller read the tensor itself, where it is raised again */
     }
     Py_RETURN_NONE;
 }
