@@ -39,6 +39,7 @@ setup(
         # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
         # that every instruction set rounds alike.
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
+        Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
         Extension(
             "msprobe.compare.measure._measure",
             ["compare/measure/_measure.c"],

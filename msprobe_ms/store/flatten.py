@@ -4,6 +4,9 @@ A value of a wrong type inside a record counts as absent: it is a foreign file, 
 other ten thousand records. Not so where absence would let a record pass: statistics of which one is no number are
 marked as damaged, and a file name of a wrong type becomes a name that cannot be opened. No `Record` is made on the way:
 a row costs little more than a microsecond.
+
+Where the extension `_entries` is built, entries that are like most are scanned without becoming objects at all; this
+module takes the others, and all of them without it. Both make the same rows.
 """
 
 import math
@@ -31,6 +34,13 @@ from .record import (
     Statistics,
     row_name,
 )
+
+try:
+    from . import _entries  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    entries: Any = _entries
+except ImportError:
+    entries = None
 
 # Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of the code that walks it.
 _DEEPEST = 100
@@ -65,6 +75,7 @@ class ColumnsBuilder:
     def __init__(self) -> None:
         self._rows = Rows()
         self._walk = _walker(self._rows)
+        self._scanner = None if entries is None else _scanner(self._rows)
         self.missing: dict[int, list[str]] = {}
         self.recomputed: set[int] = set()
 
@@ -87,6 +98,24 @@ class ColumnsBuilder:
                 self.missing[len(self._rows.names) - 1] = [part for part in missing if type(part) is str]
             if entry.get("is_recompute") is True:
                 self.recomputed.add(len(self._rows.names) - 1)
+
+    def scan(self, text: str, at: int) -> int:
+        """Add the entries of a JSON text behind the one that ended at a place, until one is unlike most; where the last
+        of them ended, which is the same place where none was added."""
+        if self._scanner is None:
+            return at
+        rows = self._rows
+        end, names, starts, *columns = self._scanner.scan(text, at, len(rows.path))
+        if names:
+            rows.names += names
+            rows.starts.frombytes(starts)
+            if columns[0]:  # None where no call has a row
+                rows.part += columns[0]
+                rows.kind += columns[1]
+                of_rows = (rows.path, rows.look, rows.max, rows.min, rows.mean, rows.norm)
+                for column, scanned in zip(of_rows, columns[2:], strict=True):
+                    column.frombytes(scanned)
+        return int(end)
 
     @property
     def names(self) -> list[str]:
@@ -124,6 +153,17 @@ def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 continue
         if type(value) in (list, dict):
             yield name, value
+
+
+def _scanner(rows: Rows) -> Any:
+    """The scanner of entries that are like most; it enters what few rows have by itself."""
+
+    def look_number(kind: str, dtype: str, shape: tuple[int, ...] | None) -> int:
+        return rows.looks.setdefault((kind, dtype, shape), len(rows.looks))
+
+    numbers = {word: number for number, word in enumerate(GRADIENTS)}
+    sparse = (rows.digest, rows.file, rows.source, rows.gradient, rows.values)
+    return entries.Entries(rows.path_number, look_number, rows.paths, *sparse, numbers)
 
 
 def _walker(rows: Rows) -> Callable[[Any, int, int], None]:

@@ -133,10 +133,13 @@ class NotPlainError(Exception):
     """The file is broken, odd, or no dump; read it whole."""
 
 
-def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
+def stream(
+    file: Path, take: Callable[[str, Any], None], scan: Callable[[str, int], int] | None = None
+) -> dict[str, Any]:
     """Call `take` with name and value of each member of the file's `data`, and return the file's other members.
 
-    NotPlainError where anything is odd, whatever was taken until then; a name may be taken twice.
+    `scan` may take members that follow one by itself: it is given a JSON text and the place where that member ended,
+    and returns the place where the last that it took ended. NotPlainError where anything is odd, whatever was taken until then; a name may be taken twice.
     """
     others: dict[str, Any] = {}
     has_data = False
@@ -152,6 +155,8 @@ def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
                 has_data = True
                 for name in text.each_key():
                     take(name, text.value())
+                    if scan is not None:
+                        text.pass_on(scan)
             if not has_data or not text.is_at_end():
                 raise NotPlainError
     # RecursionError: nested without end. MemoryError: one entry is too large. ValueError: no UTF-8.
@@ -219,6 +224,10 @@ class _Text:
             made = with_whole_characters(made)
         self._at = after
         return made
+
+    def pass_on(self, scan: Callable[[str, int], int]) -> None:
+        """Pass the members that `scan` takes, of those that are in memory."""
+        self._at = scan(self._window, self._at)
 
     def _pass_sign(self, sign: str) -> None:
         if self._sign() != sign:
@@ -356,7 +365,7 @@ def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuild
     """The members beside `data`, and the rows of `data`; entry by entry where that is possible."""
     builder = ColumnsBuilder()
     try:
-        text = stream(file, builder.add)
+        text = stream(file, builder.add, builder.scan)
     except (NotPlainError, DumpError):
         return _whole(file, structure)
     if len(set(builder.names)) < len(builder.names):  # of two entries with one name only the last counts

@@ -1,198 +1,174 @@
-"""`store/reader.py`: a dump.json is read in pieces, and gives what the parsed whole would give."""
+"""Entries that are scanned by the extension become the rows that Python makes of them."""
 
 import json
-import tracemalloc
+import math
+import random
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from msprobe.base.errors import DumpError
-from msprobe.store import reader
-from msprobe.store.reader import NotPlainError, json_object, read, stream
+from msprobe.store import flatten
+from msprobe.store.flatten import ColumnsBuilder
+from msprobe.store.reader import read
+from msprobe.store.record import Columns, Dump
 
-# Surrogates too: a text may have half a character.
-keys = st.text(max_size=4) | st.sampled_from(["data", "F.0.forward", "\ud83d\ude00", "\udc00", '"', "\\", "{", ","])
-scalars = st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=8), keys)
-trees = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
-)
-layouts = st.fixed_dictionaries(
-    {
-        "indent": st.sampled_from([None, 0, 1, "\t", " \r\n"]),
-        "separators": st.sampled_from([None, (",", ":"), (" , ", "\t:\n")]),
-        "ensure_ascii": st.booleans(),
-    }
-)
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+pytestmark = pytest.mark.skipif(flatten.entries is None, reason="the extension is not built")
 
 
-@pytest.fixture
-def file(tmp_path):
-    return tmp_path / "dump.json"
+def rows_of(columns: Columns) -> dict[str, object]:
+    """The columns as they are compared: places in tables are looked up, and a NaN equals a NaN."""
+    found = {each.name: getattr(columns, each.name) for each in fields(Columns)}
+    found["look"] = [columns.looks[look] for look in columns.look]
+    found["path"] = [columns.paths[path] for path in columns.path]
+    del found["looks"], found["paths"]
+    return {name: repr(value) for name, value in found.items()}
 
 
-def streamed(file):
-    taken = []
-    others = stream(file, lambda name, entry: taken.append((name, entry)))
-    return others, taken
+def scanned(entries: dict[str, object], **how: object) -> tuple[int, ColumnsBuilder]:
+    """How many entries were scanned behind the first one, and the builder that has them."""
+    text = json.dumps({"first": {}, **entries}, **how)
+    builder = ColumnsBuilder()
+    builder.add("first", {})
+    builder.scan(text, text.index("{}") + 2)
+    return len(builder.names) - 1, builder
 
 
-@pytest.fixture(params=[1, 7, 64, reader._PIECE])
-def piece(request, monkeypatch):
-    """So many bytes are read at once."""
-    monkeypatch.setattr(reader, "_PIECE", request.param)
+def tensor(**more: object) -> dict[str, object]:
+    numbers = {"Max": 1.5, "Min": -0.25, "Mean": 1e-3, "Norm": 3.75}
+    return {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [2, 3], **numbers, **more}
 
 
-@given(before=st.dictionaries(keys, trees, max_size=3), data=st.dictionaries(keys, trees, max_size=4),
-       after=st.dictionaries(keys, trees, max_size=3), layout=layouts, mark=st.booleans())  # fmt: skip
-def test_pieces_give_what_the_whole_gives(file, piece, before, data, after, layout, mark):
-    members = {key: value for key, value in {**before, "": 0, **after}.items() if key != "data"}
-    members = {key: members[key] for key in before if key != "data"} | {"data": data} | members
-    text = json.dumps(members, **layout)
-    file.write_bytes(
-        b"\xef\xbb\xbf" * mark + text.encode("utf-8", "replace" if not layout["ensure_ascii"] else "strict")
+def nested(depth: int) -> object:
+    return [nested(depth - 1)] if depth else tensor()
+
+
+def walked(entries: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> Columns:
+    """What Python makes of the same entries."""
+    with monkeypatch.context() as patched:
+        patched.setattr(flatten, "entries", None)
+        builder = ColumnsBuilder()
+        for name, entry in {"first": {}, **entries}.items():
+            builder.add(name, entry)
+        return builder.columns()
+
+
+LIKE_MOST = {
+    "arguments": {"input_args": [tensor(), tensor()], "input_kwargs": {}, "output": [tensor(shape=[])]},
+    "keywords": {
+        "input_args": [],
+        "input_kwargs": {"mask": tensor(), "more": {"deep": [tensor()]}},
+        "output": tensor(),
+    },
+    "backward": {"input": [tensor(), None], "output": [None, [tensor()]]},
+    "parameters": {"input_args": None, "parameters": {"weight": tensor(), "bias.inner": tensor()}, "output": None},
+    "values": {"input_args": [{"type": "int", "value": 3}, {"type": "slice", "value": [None, 4, 1.5, "x", True]}]},
+    "texts": {"input_args": [{"type": "str", "value": "a, {b} [c]"}, {"type": "bool", "value": False}]},
+    "saved": {"input_args": [tensor(data_name="a.npy", md5="0a1b")], "output": [tensor(requires_grad=False)]},
+    "sources": {"input_args": [tensor(**{"from": "leaf"})], "output": [tensor(gradient="accumulated")]},
+    "nothing": {},
+    "counts": {"output": [tensor(nan_count=0)]},
+}
+UNLIKE = {
+    "whole numbers": {"output": [tensor(Max=3)]},
+    "not finite": {"output": [tensor(Norm=math.inf, positive_inf_count=1)]},
+    "no statistics": {"output": [tensor(Mean=None)]},
+    "an escape": {"input_args": [{"type": "str", "value": 'a "b"'}]},
+    "another character": {"input_args": [{"type": "str", "value": "é"}]},
+    "parts in another order": {"output": [tensor()], "input_args": [tensor()]},
+    "lost parts": {"output": [tensor()], "missing": ["output.1"]},
+    "a second run": {"output": [tensor()], "is_recompute": True},
+    "a scalar": {"input_args": [3]},
+    "no dtype": {"output": [{"type": "mindspore.Tensor", "shape": [1]}]},
+    "a large number": {"input_args": [{"type": "int", "value": 10**30}]},
+    "a type that comes late": {"output": [{"dtype": "Float32", "type": "mindspore.Tensor"}]},
+    "more elements than there can be": {"output": [tensor(shape=[1 << 40, 1 << 40])]},
+    "deep": {"output": nested(40)},
+    "Cell.a.A.parameters_grad": {"weight": [tensor()]},
+    "a.debug": tensor(),
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("kind", LIKE_MOST)
+def test_like_most(kind: str, indent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {"before": LIKE_MOST["arguments"], kind: LIKE_MOST[kind], "behind": LIKE_MOST["keywords"]}
+    count, builder = scanned(entries, indent=indent)
+    assert count == 3
+    assert rows_of(builder.columns()) == rows_of(walked(entries, monkeypatch))
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_unlike_most(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry is left to Python, and leaves nothing behind."""
+    entries = {"before": LIKE_MOST["saved"], kind: UNLIKE[kind], "behind": LIKE_MOST["sources"]}
+    count, builder = scanned(entries)
+    assert count == 1
+    assert rows_of(builder.columns()) == rows_of(walked({"before": entries["before"]}, monkeypatch))
+
+
+def test_cut_off() -> None:
+    """Wherever a text ends, what is whole is scanned, and nothing of what is not."""
+    text = json.dumps({"first": {}, "second": LIKE_MOST["saved"], "third": LIKE_MOST["values"]})
+    ends = [text.index(', "third"'), len(text) - 1]
+    for length in range(text.index("{}") + 2, len(text) + 1):
+        builder = ColumnsBuilder()
+        builder.add("first", {})
+        at = builder.scan(text[:length], text.index("{}") + 2)
+        assert len(builder.names) == 1 + sum(end <= length for end in ends)
+        assert at == ([text.index("{}") + 2, *ends])[len(builder.names) - 1]
+
+
+def test_numbers() -> None:
+    """Every double reads back as itself, however it is written."""
+    draw = random.Random(0)
+    texts = ["0.0", "-0.0", "5e-324", "1.7976931348623157e308", "2.2250738585072014e-308", "9007199254740993.0"]
+    texts += ["1E5", "1e+05", "123456789012345678901234567890.5", "0.1", "0.30000000000000004", "4503599627370497.5"]
+    for _ in range(2000):
+        value = draw.choice((draw.gauss(0, 1), draw.random() * 10.0 ** draw.randint(-320, 308)))
+        texts += [repr(value), f"{value:.16e}", f"{value:.8f}", f"{value:.25g}" if "." in f"{value:.25g}" else "1.0"]
+        # Next to the middle of two doubles, where one rounding too many goes wrong.
+        middle = draw.randint(1 << 52, (1 << 53) - 1)
+        texts += [f"{2 * middle + 1}.0", f"{middle}.5", f"{middle}.49999", f"{middle}.50001"]
+    numbers = [(text, float(text)) for text in texts if len(text) < 60]  # of more signs a number is left to Python
+    body = ", ".join(
+        f'"{at}": {{"output": [{{"type": "T", "dtype": "F", "shape": [1], "Max": {text}, "Min": {text}, "Mean": {text}, '
+        f'"Norm": {text}}}]}}'
+        for at, (text, _) in enumerate(numbers)
     )
-    whole = json_object(file)
-    others, taken = streamed(file)
-    # By their texts: a NaN is equal to no other.
-    assert repr(dict(taken)) == repr(whole.pop("data"))
-    assert repr(others) == repr(whole)
+    builder = ColumnsBuilder()
+    builder.add("first", {})
+    builder.scan('{"first": {}, ' + body + "}", len('{"first": {}'))
+    columns = builder.columns()
+    assert len(columns.max) == len(numbers)
+    for (text, value), *found in zip(numbers, columns.max, columns.min, columns.mean, columns.norm, strict=True):
+        for one in found:
+            assert one == value and math.copysign(1, one) == math.copysign(1, value), text
 
 
-changes = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=3), st.integers(0, 3))
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, id=str(file.relative_to(SAMPLES).parent)) for file in sorted(SAMPLES.rglob("dump.json"))],
+)
+def test_real_dumps(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_it() -> Dump:
+        return read(file, structure=True)
+
+    found = read_it()
+    monkeypatch.setattr(flatten, "entries", None)
+    expected = read_it()
+    assert rows_of(found.columns) == rows_of(expected.columns)
+    assert found.calls == expected.calls or "nan" in repr(expected.calls[0])
 
 
-@given(changes=st.lists(changes, min_size=1, max_size=3))
-def test_a_broken_file_is_never_taken_for_another(file, piece, changes):
-    text = bytearray(
-        json.dumps({"a": 1.5, "data": {"F": {"x": [1, -0.25e-7, "t\u00e9"]}, "G": None}, "b": [True]}).encode()
+def test_most_of_a_dump_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python is left with few entries of a dump as frameworks make them."""
+    taken: list[str] = []
+    add = ColumnsBuilder.add
+    monkeypatch.setattr(
+        ColumnsBuilder, "add", lambda self, name, entry: (taken.append(name), add(self, name, entry))[1]
     )
-    for place, new, removed in changes:
-        at = int(place * len(text))
-        text[at : at + removed] = new
-    file.write_bytes(text)
-    try:
-        others, taken = streamed(file)
-    except NotPlainError:
-        return
-    whole = json.loads(text.decode("utf-8-sig"))
-    if len(dict(taken)) == len(taken):
-        assert repr({**others, "data": dict(taken)}) == repr({**others, **whole})
-        assert others.keys() | {"data"} == whole.keys()
-
-
-@pytest.mark.parametrize(
-    "number", ["1", "-1", "1.5", "-0.0", "1e5", "1E+5", "2.5e-300", "123456789012345678901", "NaN", "-Infinity"]
-)
-def test_a_number_that_is_cut_by_a_piece_is_one_number(file, monkeypatch, number):
-    monkeypatch.setattr(reader, "_PIECE", 1)
-    file.write_text(f'{{"x":{number},"data":{{"F":{number}, "G" : {number}\n}}}}')
-    others, taken = streamed(file)
-    whole = json.loads(number)
-    assert repr((others, taken)) == repr(({"x": whole}, [("F", whole), ("G", whole)]))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " \n",
-        "[]",
-        "5",
-        "{}",
-        '{"task": "tensor"}',
-        '{"data": []}',
-        '{"data": {}} {}',
-        '{"data": {}',
-        '{"data": {"F": 1}, }',
-        '{"data": {"F": 1,}}',
-        '{"data": {"F" 1}}',
-        '{"data": {"F": 01}}',
-        '{"data": {"F": 1.}}',
-        '{"data": {F: 1}}',
-        '{"data": {5: 1}}',
-        '{"data": {"F": "\n"}}',
-        '{"data": {}, "data": {}}',
-        '{"data": {"F": ' + "9" * 5000 + "}}",
-        '{"data": {"F": ' + "[" * 100_000 + "}}",
-    ],
-)
-def test_what_is_not_plain_is_left_to_the_reader_of_the_whole(file, piece, text):
-    file.write_text(text)
-    with pytest.raises(NotPlainError):
-        streamed(file)
-
-
-@pytest.mark.parametrize("content", [b'{"data": {"\xff": 1}}', '{"data": {}}'.encode("utf-16"), b'{"data": {}}\xc3'])
-def test_what_is_no_utf_8_is_left_to_the_reader_of_the_whole(file, piece, content):
-    file.write_bytes(content)
-    with pytest.raises(NotPlainError):
-        streamed(file)
-
-
-def test_a_file_that_is_not_there_is_left_to_the_reader_of_the_whole(file):
-    with pytest.raises(NotPlainError):
-        streamed(file)
-
-
-LEAF = {"type": "int", "value": 1}
-
-
-def plain(**more):
-    return {"task": "statistics", "data": {f"F.{at}.forward": {"output": [LEAF]} for at in range(9)}, **more}
-
-
-@pytest.mark.parametrize("first", ["data", "task"])
-def test_a_plain_dump_is_read_in_pieces_wherever_its_data_stands(file, monkeypatch, first):
-    text = plain()
-    file.write_text(json.dumps({first: text[first], **text}))
-    monkeypatch.setattr(reader, "json_object", lambda file: pytest.fail("the whole was parsed"))
-    assert [call.name for call in read(file).calls] == [f"F.{at}.forward" for at in range(9)]
-
-
-def test_of_two_entries_with_one_name_the_last_counts_at_the_place_of_the_first(file):
-    text = json.dumps(plain())
-    file.write_text(text.replace("F.7.forward", "F.2.forward").replace("F.8.forward", "F.0.forward"))
-    calls = read(file).calls
-    assert [call.name for call in calls] == [f"F.{at}.forward" for at in range(7)]
-    file.write_text('{"data": {"F": {"output": [1]}, "G": {}, "F": {"output": [2, 3]}}}')
-    assert [[record.value for record in call.records] for call in read(file).calls] == [[2, 3], []]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"data": {"F": 5}, "x": }', "is broken at line 1, column 25"),
-        ('{"data": {"F": 5}, "format_version": 2}', "has format 2"),
-        ('{"data": {"F": 5}, "task": "structure"}', "task `structure`"),
-        ('{"data": {"F": 5}}', "F: its entry is no object"),
-    ],
-)
-def test_a_mistake_of_the_file_is_told_before_one_of_an_entry(file, text, message):
-    file.write_text(text)
-    with pytest.raises(DumpError, match=message):
-        read(file)
-
-
-def test_memory_does_not_grow_with_the_file(file, monkeypatch):
-    monkeypatch.setattr(reader, "_PIECE", 1 << 14)
-    entry = json.dumps({"output": [{"type": "T", "Max": 1.0, "shape": [2]}] * 10})
-    with file.open("w") as out:
-        out.write('{"data": {"first": {}')
-        out.writelines(f', "F.{at}.forward": {entry}' for at in range(4000))
-        out.write("}}")
-    count = 0
-
-    def take(name, entry):
-        nonlocal count
-        count += len(entry.get("output", ()))
-
-    tracemalloc.start()
-    try:
-        stream(file, take)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert count == 40_000
-    assert file.stat().st_size > 1_500_000
-    assert peak < 200_000
+    dump = read(SAMPLES / "8.1.1" / "dumps" / "ms_mix_tensor" / "step0")
+    assert len(taken) < len(dump.calls) / 3, taken
