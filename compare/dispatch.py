@@ -18,17 +18,17 @@ from msprobe.store.detect import is_checkpoint, kind_of
 from .core.layouts import Layouts
 from .jobs.run import run_request
 from .jobs.summary import RequestResult
-from .parallel.merge import merge_sides
 from .request import Request
-from .rl.compare import compare_flows, compare_steps, roots_by_step
-from .rl.result import FlowResult, Stepwise
-from .rl.stages import ITSELF, is_root, root_of
+from .rl.roots import ITSELF, is_root, root_of, roots_by_step
 
+# What compares flows, merges ranks and makes reports is imported where it is needed: it is a third of all modules.
 if TYPE_CHECKING:
     from msprobe.report.file import Report
 
+    from .rl.result import FlowResult, Stepwise
 
-def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult | FlowResult | Stepwise:
+
+def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult | FlowResult | Stepwise":
     """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. `loud` is the level
     at which the log says what of dumps is compared and written.
 
@@ -43,6 +43,8 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult |
     if not roots and not request.read_as:
         target, golden = map(roots_by_step, paths)
         if target and golden:
+            from .rl.compare import compare_steps
+
             _refuse_calibrating(request)
             return compare_steps(request, target, golden)
     if not roots:
@@ -51,6 +53,8 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> RequestResult |
         except DumpError:
             _refuse_checkpoints(paths)
             raise
+    from .rl.compare import compare_flows
+
     _refuse_calibrating(request)
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
 
@@ -59,6 +63,8 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
     if request.calibrate is not None or request.read_as:
         other = "--calibrate" if request.calibrate is not None else "rank_id or common of a compare.json"
         raise UsageError(f"--rank_size and {other} cannot be combined: leave one of them out")
+    from .parallel.merge import merge_sides
+
     merged = merge_sides(request.target, request.golden, layouts, request.output / "merged")
     for path in dict.fromkeys((merged.target, merged.golden)):
         if path is not None and path not in (request.target, request.golden):
@@ -68,9 +74,8 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
     return replace(result, merging=merged.notes, copies_agree=merged.is_clean)
 
 
-def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -> "Report":
+def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":
     """The report of a result whose request asked for `html`."""
-    # Here: most comparisons are shown in no report, and what makes one takes a fifth of all that is imported.
     if isinstance(result, RequestResult):
         from .jobs.report import report_of as report_of_dumps
 
@@ -80,7 +85,7 @@ def report_of(result: RequestResult | FlowResult | Stepwise, request: Request) -
     return report_of_flows(result, request)
 
 
-def write_report(result: RequestResult | FlowResult | Stepwise, request: Request) -> Path:
+def write_report(result: "RequestResult | FlowResult | Stepwise", request: Request) -> Path:
     """Write the report beside the tables, as `compare_report_{time}.html`; gives its path."""
     stem = f"compare_report_{strftime('%Y%m%d%H%M%S')}"
     paths = (request.output / f"{stem}{f'_{number}' if number > 1 else ''}.html" for number in count(1))

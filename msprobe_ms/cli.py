@@ -20,6 +20,7 @@ from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import visible
+from msprobe.base.version import installed
 
 
 @dataclass(frozen=True)
@@ -253,13 +254,7 @@ def _parser() -> _Parser:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            number = version("msprobe-ms")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        print(f"msprobe-ms {number}")
+        print(f"msprobe-ms {installed() or '(not installed)'}")
         parser.exit()
 
 

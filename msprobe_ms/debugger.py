@@ -24,12 +24,13 @@ from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
 from msprobe.base.tally import Tally, log_nothing_collected
+from msprobe.base.version import tool
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
-from msprobe.store.layout import TENSORS, rank_folder, tool
+from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.watching.front import Watch
 from msprobe.store.watching.watches import watch_of

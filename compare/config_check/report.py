@@ -6,11 +6,12 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.phrase import phrase
+from msprobe.base.version import tool
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Table, TableSet
-from msprobe.report.file import Chunks, Report, against, now, tool
+from msprobe.report.file import Chunks, Report, against, now
 
 from .compare import Compared, compare_packs
 from .findings import Checker, Level, OneSided, Outcome, Row

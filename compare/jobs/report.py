@@ -7,6 +7,7 @@ from shlex import join, quote
 from msprobe.base.log import visible
 from msprobe.base.names import parse
 from msprobe.base.phrase import phrase
+from msprobe.base.version import tool
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
@@ -15,7 +16,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
-from msprobe.report.file import Report, against, now, tool
+from msprobe.report.file import Report, against, now
 
 from .outcome import Outcome
 from .summary import RequestResult, ranks_of

@@ -15,7 +15,6 @@ from msprobe.compare.workers.pool import Lost
 from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import claimed, exclusive
 
-from .calibration import with_limits
 from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of
 from .plan import Job, Plan, plan
 from .summary import RequestResult, write_first_over_ranks, write_summary
@@ -31,6 +30,8 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> R
     request = absolute(request)
     made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
     if request.calibrate is not None:
+        from .calibration import with_limits  # here: it needs the replay of calls
+
         request = with_limits(request, request.calibrate, loud)
     if request.stack_file is not None and len(made.jobs) > 1:
         logger.warning(

@@ -10,9 +10,10 @@ from shlex import quote
 import numpy as np
 
 from msprobe.base.phrase import Words, phrase, some
+from msprobe.base.version import tool
 from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, Side, Table, TableSet
 from msprobe.report.document import Curve as PageCurve
-from msprobe.report.file import Chunks, Report, against, now, tool
+from msprobe.report.file import Chunks, Report, against, now
 
 from .band import Basis
 from .finding import Array, Curve, Finding, Result

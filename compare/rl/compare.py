@@ -4,7 +4,6 @@ Frameworks of reinforcement learning that give the debugger another dump_path in
 in folders of steps, `root/step_3/{stage}/step0/rank`; those are compared step by step.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from msprobe.compare.key_data.pairs import find
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import cores
-from msprobe.store.folders import look
 from msprobe.store.lock import claimed, exclusive
 from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
@@ -28,7 +26,8 @@ from .key_data import compare_keys
 from .order import Item
 from .origin import Origin, collection_style, first_difference
 from .result import FlowResult, Stepwise, summary, write_down
-from .stages import compare_stages, held_places, is_root, root_of
+from .roots import root_of
+from .stages import compare_stages, held_places
 from .stages import items as items_of_stage
 from .walk import walk
 
@@ -82,20 +81,6 @@ def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) ->
     if wanted is not None and (absent := sorted(set(wanted) - held)):
         there = ", ".join(map(str, sorted(held)[:8])) or "none"
         raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; there: {there}")
-
-
-_STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
-
-
-def roots_by_step(path: Path) -> dict[int, Path]:
-    """The roots of a flow in the folders of steps, by number; none where the folder is anything else."""
-    try:
-        named = {int(m[1]): path / name for name in look(path).folders if (m := _STEP.fullmatch(name))}
-    except DumpError:  # reported when the path is compared
-        return {}
-    if not named or not is_root(named[min(named)]):
-        return {}  # a plain run, perhaps of many steps, without a look into each
-    return {step: named[step] for step in sorted(named) if is_root(named[step])}
 
 
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:

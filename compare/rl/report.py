@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from msprobe.base.version import tool
 from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides
 from msprobe.compare.jobs.summary import ranks_of
 from msprobe.compare.judge.verdict import GRADES
@@ -15,7 +16,7 @@ from msprobe.compare.tables.console import causes_of_unjudged, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
 from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
-from msprobe.report.file import Report, against, now, tool
+from msprobe.report.file import Report, against, now
 
 from . import wording
 from .configurations import COLUMNS as OF_SETTINGS

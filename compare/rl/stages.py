@@ -18,7 +18,7 @@ from itertools import combinations, islice
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from msprobe.base.errors import DumpError, MsprobeError
+from msprobe.base.errors import MsprobeError
 from msprobe.base.log import logger
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.plan import Place, SideSource, side
@@ -27,14 +27,15 @@ from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
-from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, printable, ranks_in, steps_in, trees_in
-from msprobe.store.layout import DATA, DEBUG, DUMP, STACK
+from msprobe.store.folders import printable
+from msprobe.store.layout import DEBUG, DUMP, STACK
 from msprobe.store.reader import json_object_or_empty, read_head
-from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
+from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import stem_of
 from msprobe.store.stacks_and_construct import stacks, user_line
 
 from .order import UNKNOWN, Item, Order, part_of_stage
+from .roots import ITSELF
 from .walk import is_origin
 
 _WORTH_WORKERS = 16 << 20
@@ -43,33 +44,6 @@ _WORTH_WORKERS = 16 << 20
 Places = frozenset[tuple[int, int]]
 
 PlacedBy = Literal["table", "dumps", "lines", ""]
-
-ITSELF = "the debugger itself"
-"""The name of what a debugger collected outside its stages."""
-
-
-def root_of(path: Path) -> FlowRoot:
-    """What lies in a folder, with what the debugger itself collected as a stage. DumpError where it cannot be read."""
-    found, top = flow_root(path), look(path)
-    stages = {name: folder for name, folder in found.stages.items() if name not in TREES}
-    if of_run(top) == "dump" or trees_in(top):
-        stages[ITSELF] = path
-    return replace(found, stages=stages)
-
-
-def is_root(path: Path) -> bool:
-    """Whether a folder is the root of a flow: by its parts, or by dumps in folders of any name."""
-    try:
-        if not path.is_dir() or path.absolute().name == DATA:
-            return False
-        top = look(path)
-        if not DUMP_FILES.isdisjoint(top.files) or any(of_rank(look(path / rank), "") for rank in ranks_in(top)):
-            return False
-        if not top.files and {*steps_in(top), *TREES}.issuperset(top.folders):
-            return False  # a plain run, perhaps of many steps, without a look into each
-        return flow_in(top) is not None or not {ITSELF}.issuperset(root_of(path).stages)
-    except (DumpError, OSError, ValueError):  # reported when the path is compared
-        return False
 
 
 @dataclass(frozen=True)

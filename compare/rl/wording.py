@@ -15,7 +15,8 @@ from .configurations import ConfigurationDifferences, Difference
 from .key_data import KeyData, OneSided
 from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item
 from .origin import Collect, CollectionStyle, First, Origin, Value
-from .stages import ITSELF, Stage, called
+from .roots import ITSELF
+from .stages import Stage, called
 from .walk import UPDATES, Seen, next_beginnings
 
 _NAMED = 8  # so many names stand in a sentence

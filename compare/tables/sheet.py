@@ -8,13 +8,13 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from io import BytesIO
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import IO, Any
 
 from msprobe.base.files import replacing
+from msprobe.base.version import tool
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import say_limits
@@ -59,7 +59,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line("cannot see", blind)
     if (noise := comparison.noise_of_tensors) is not None:
         yield Line("noise", guard(say_limits(noise.limits)))
-    yield Line("compared with", f"msprobe-ms {version('msprobe-ms')}")
+    yield Line("compared with", tool())
     yield Line("Verdicts of pairs of records")
     for each in GRADES:
         yield Line(each, comparison.counts[each], each if comparison.counts[each] else None)

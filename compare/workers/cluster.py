@@ -9,14 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from functools import cache
-from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once, visible
+from msprobe.base.version import installed
 
 from .pool import Lost
 
@@ -51,7 +50,7 @@ def on_cluster(
         finished: SimpleQueue[int] = SimpleQueue()
         for place, at in enumerate(order):
             # Without retries: they are for what `function` raises, which would be the same again.
-            future = client.submit(_run_checked, function, tasks[at], _installed(), pure=False, priority=-place)
+            future = client.submit(_run_checked, function, tasks[at], installed(), pure=False, priority=-place)
             futures[at] = future
             future.add_done_callback(lambda _, at=at: finished.put(at))
         empty_since = 0.0
@@ -143,14 +142,9 @@ def _why(err: BaseException) -> str:
     return visible(" ".join(str(err).split()))[:200] or type(err).__name__
 
 
-@cache
-def _installed() -> str:
-    return version("msprobe-ms")
-
-
 def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
     """What a worker runs: the function, if it is the one that we mean."""
-    if (theirs := _installed()) != ours:
+    if (theirs := installed()) != ours:
         raise UsageError(f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install {ours} there, as here")
     return function(task)
 
@@ -190,7 +184,7 @@ def _result(future: "Future", scheduler: str) -> Any:
         if not isinstance(cause, ImportError):
             raise
         raise UsageError(
-            f"the Dask cluster cannot import what it needs ({cause}); install msprobe-ms {_installed()} "
+            f"the Dask cluster cannot import what it needs ({cause}); install msprobe-ms {installed()} "
             "for its scheduler and its workers, as here"
         ) from err
 

@@ -9,12 +9,12 @@ import json
 import os
 from collections.abc import Iterable
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from msprobe.base.log import once
+from msprobe.base.version import installed
 from msprobe.store.lock import claim
 
 VERSION = 1
@@ -30,11 +30,7 @@ class Resume:
 
     def __init__(self, folder: Path, key: str) -> None:
         digest = blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-        try:
-            installed = version("msprobe-ms")
-        except PackageNotFoundError:  # the sources, not installed
-            installed = ""
-        self._head = json.dumps({"journal": VERSION, "msprobe": installed, "key": digest}).encode() + b"\n"
+        self._head = json.dumps({"journal": VERSION, "msprobe": installed(), "key": digest}).encode() + b"\n"
         self._path = folder / f".compare-{digest}.jsonl"
         self._known: dict[str, Any] = {}
         self._number: int | None = None

@@ -13,6 +13,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
 from msprobe.base.log import few
 from msprobe.base.scope import holds
+from msprobe.base.version import tool
 from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
@@ -127,7 +128,7 @@ def _refuse_foreign(folder: Path, raw: Path) -> None:
 def _header(rank: Rank, iteration: int, metadata: Metadata) -> dict[str, object]:
     return {
         "run": {
-            "tool": layout.tool(),
+            "tool": tool(),
             **({"framework": metadata.framework} if metadata.framework else {}),
             "numpy": np.__version__,
             "step": iteration,

@@ -15,9 +15,9 @@ from typing import Any
 from msprobe.base import redaction
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input, user_path
+from msprobe.base.version import tool
 from msprobe.mapping.user_files import load
 from msprobe.store import config_pack
-from msprobe.store.layout import tool
 
 from .shell import TooLong, joined, options_of
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.compare.jobs.plan import Family, side
-from msprobe.compare.rl.compare import roots_by_step
-from msprobe.compare.rl.stages import is_root
+from msprobe.compare.rl.roots import is_root, roots_by_step
 from msprobe.store.detect import is_checkpoint
 from msprobe.store.folders import DUMP_FILES, TREES, Folder, look, of_rank, ranks_in, steps_in, trees_in
 from msprobe.store.layout import DATA

@@ -11,8 +11,8 @@ from msprobe.base.log import logger, once
 from msprobe.base.patches import Patches
 from msprobe.base.sections import FreeBenchmarkSettings
 from msprobe.base.settings import Settings
+from msprobe.base.version import tool
 from msprobe.store.free_benchmark import summary_path, write_summary
-from msprobe.store.layout import tool
 from msprobe.store.writer import StepFolder
 
 from . import wording

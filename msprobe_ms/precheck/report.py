@@ -7,12 +7,13 @@ from shlex import quote
 
 from msprobe.base.names import parse
 from msprobe.base.phrase import phrase
+from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
 from msprobe.compare.units.unit import side_of
 from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
-from msprobe.report.file import Chunks, Report, now, tool
+from msprobe.report.file import Chunks, Report, now
 from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 

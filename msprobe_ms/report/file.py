@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import strftime
 from typing import Any
@@ -90,11 +89,3 @@ def against(target: Path, golden: Path) -> str:
 def now() -> str:
     """The time of a head."""
     return strftime("%Y-%m-%d %H:%M:%S")
-
-
-def tool() -> str:
-    """Name and version of this tool."""
-    try:
-        return f"msprobe-ms {version('msprobe-ms')}"
-    except PackageNotFoundError:
-        return "msprobe-ms"

@@ -8,6 +8,7 @@ from shlex import quote
 
 from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.base.log import logger
+from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants import report as of_invariants
 from msprobe.checks.invariants.judgement import Judgement
@@ -25,7 +26,7 @@ from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.compare.units.unit import PackedUnit, unit_of_dump
 from msprobe.compare.workers.run import Lost, run
 from msprobe.report.document import Answer, Beginning, Head, TableSet, Unit
-from msprobe.report.file import Report, now, tool
+from msprobe.report.file import Report, now
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Calls, Dump
 

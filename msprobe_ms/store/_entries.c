@@ -753,10 +753,10 @@ static PyObject *scan(Entries *self, PyObject *const *args, Py_ssize_t count)
 
 static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
-    PyObject *path_number, *look_number, *paths, *digest, *file, *source, *gradient, *values, *gradients;
-    if (!PyArg_ParseTuple(args, "OOO!O!O!O!O!O!O!", &path_number, &look_number, &PyList_Type, &paths, &PyDict_Type,
+    PyObject *path_number, *look_number, *paths, *digest, *file, *source, *gradient, *values, *gradients, *sources;
+    if (!PyArg_ParseTuple(args, "OOO!O!O!O!O!O!O!O!", &path_number, &look_number, &PyList_Type, &paths, &PyDict_Type,
                           &digest, &PyDict_Type, &file, &PyDict_Type, &source, &PyDict_Type, &gradient, &PyDict_Type,
-                          &values, &PyDict_Type, &gradients))
+                          &values, &PyDict_Type, &gradients, &PyDict_Type, &sources))
         return -1;
     if (self->names)
         return PyErr_Format(PyExc_RuntimeError, "is made already"), -1;
@@ -769,14 +769,14 @@ static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keyword
     self->gradient = Py_NewRef(gradient);
     self->values = Py_NewRef(values);
     self->gradients = Py_NewRef(gradients);
-    self->sources = PyDict_New();
+    self->sources = Py_NewRef(sources);
     self->names = PyList_New(0);
     PyObject *empty = PyTuple_New(0);
     PyObject *root = empty ? PyObject_CallOneArg(path_number, empty) : NULL;
     Py_XDECREF(empty);
     self->root = root ? (int)PyLong_AsLong(root) : -1;
     Py_XDECREF(root);
-    return self->sources && self->names && !PyErr_Occurred() ? 0 : -1;
+    return self->names && !PyErr_Occurred() ? 0 : -1;
 }
 
 static void deallocate(Entries *self)

@@ -74,8 +74,9 @@ class ColumnsBuilder:
 
     def __init__(self) -> None:
         self._rows = Rows()
-        self._walk = _walker(self._rows)
-        self._scanner = None if entries is None else _scanner(self._rows)
+        sources: dict[str, str] = {}  # each text once, however many rows have it
+        self._walk = _walker(self._rows, sources)
+        self._scanner = None if entries is None else _scanner(self._rows, sources)
         self.missing: dict[int, list[str]] = {}
         self.recomputed: set[int] = set()
 
@@ -155,7 +156,7 @@ def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _scanner(rows: Rows) -> Any:
+def _scanner(rows: Rows, sources: dict[str, str]) -> Any:
     """The scanner of entries that are like most; it enters what few rows have by itself."""
 
     def look_number(kind: str, dtype: str, shape: tuple[int, ...] | None) -> int:
@@ -163,16 +164,16 @@ def _scanner(rows: Rows) -> Any:
 
     numbers = {word: number for number, word in enumerate(GRADIENTS)}
     sparse = (rows.digest, rows.file, rows.source, rows.gradient, rows.values)
-    return entries.Entries(rows.path_number, look_number, rows.paths, *sparse, numbers)
+    return entries.Entries(rows.path_number, look_number, rows.paths, *sparse, numbers, sources)
 
 
-def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
+def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], None]:
     """The function that adds a tree to the rows, given the tree, the number of its path, and its depth.
 
     A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors with the usual
     members are added here, all other rows by `_Rare`.
     """
-    rare, looks, row_paths, isfinite = _Rare(rows), rows.looks, rows.path, math.isfinite
+    rare, looks, row_paths, isfinite = _Rare(rows, sources), rows.looks, rows.path, math.isfinite
     add_kind, add_path, add_look = rows.kind.append, rows.path.append, rows.look.append
     add_max, add_min, add_mean, add_norm = rows.max.append, rows.min.append, rows.mean.append, rows.norm.append
     children: dict[int, dict[Any, int]] = {}  # path -> key -> path
@@ -240,9 +241,8 @@ def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
 class _Rare:
     """Adds the rare rows: whatever is no tensor, and tensors with odd statistics or shape."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._sources: dict[str, str] = {}  # each text once, however many rows have it
+    def __init__(self, rows: Rows, sources: dict[str, str]) -> None:
+        self._rows, self._sources = rows, sources
         self._counts: dict[NonFinite, NonFinite] = {}  # each once too: where training blew up, every row has them
 
     def scalar(self, value: Any, path: int) -> None:

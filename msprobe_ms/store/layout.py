@@ -1,8 +1,6 @@
 """Where things are in a dump: the names of its folders and files (`reference/format.md`, pages 1, 6 and 8)."""
 
 import re
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 DUMP = "dump.json"
@@ -33,15 +31,6 @@ def step_folder(root: Path, step: int) -> Path:
 def rank_folder(root: Path, step: int, rank: int | None) -> Path:
     """`root/step3/rank1`; `root/step3/rank` where no rank is known (a single process)."""
     return step_folder(root, step) / ("rank" if rank is None else f"rank{rank}")
-
-
-@cache
-def tool() -> str:
-    """What wrote a dump, as its header says it; the metadata are read once, for that takes as long as a small step."""
-    try:
-        return f"msprobe-ms {version('msprobe-ms')}"
-    except PackageNotFoundError:
-        return "msprobe-ms"
 
 
 def _number(name: str, word: str) -> int | None:

@@ -139,7 +139,8 @@ def stream(
     """Call `take` with name and value of each member of the file's `data`, and return the file's other members.
 
     `scan` may take members that follow one by itself: it is given a JSON text and the place where that member ended,
-    and returns the place where the last that it took ended. NotPlainError where anything is odd, whatever was taken until then; a name may be taken twice.
+    and returns the place where the last that it took ended. NotPlainError where anything is odd, whatever was taken
+    until then; a name may be taken twice.
     """
     others: dict[str, Any] = {}
     has_data = False

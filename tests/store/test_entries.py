@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import struct
 from dataclasses import fields
 from pathlib import Path
 
@@ -133,19 +134,16 @@ def test_numbers() -> None:
         middle = draw.randint(1 << 52, (1 << 53) - 1)
         texts += [f"{2 * middle + 1}.0", f"{middle}.5", f"{middle}.49999", f"{middle}.50001"]
     numbers = [(text, float(text)) for text in texts if len(text) < 60]  # of more signs a number is left to Python
-    body = ", ".join(
-        f'"{at}": {{"output": [{{"type": "T", "dtype": "F", "shape": [1], "Max": {text}, "Min": {text}, "Mean": {text}, '
-        f'"Norm": {text}}}]}}'
-        for at, (text, _) in enumerate(numbers)
-    )
+    leaf = '"type": "T", "dtype": "F", "shape": [1], "Max": {0}, "Min": {0}, "Mean": {0}, "Norm": {0}'
+    bodies = (f'"{at}": {{"output": {{{leaf.format(text)}}}}}' for at, (text, _) in enumerate(numbers))
     builder = ColumnsBuilder()
     builder.add("first", {})
-    builder.scan('{"first": {}, ' + body + "}", len('{"first": {}'))
+    builder.scan('{"first": {}, ' + ", ".join(bodies) + "}", len('{"first": {}'))
     columns = builder.columns()
     assert len(columns.max) == len(numbers)
     for (text, value), *found in zip(numbers, columns.max, columns.min, columns.mean, columns.norm, strict=True):
         for one in found:
-            assert one == value and math.copysign(1, one) == math.copysign(1, value), text
+            assert struct.pack("d", one) == struct.pack("d", value), text
 
 
 @pytest.mark.parametrize(
