@@ -22,7 +22,12 @@ TESTED = {
 }
 """The oldest and the newest version that tests have run with: docs/en/reference/support.md."""
 
-EXTENSIONS = ("msprobe.base._statistic", "msprobe.compare.measure._measure")
+EXTENSIONS = (
+    "msprobe.base._statistic",
+    "msprobe.cell_dump._callers",
+    "msprobe.compare.measure._measure",
+    "msprobe.store._entries",
+)
 _TOOLS = ("docs",)
 """Extras that no training uses."""
 

@@ -1,4 +1,4 @@
-"""What is installed: the files that git holds for the packages, the two extensions, nothing beside `msprobe`."""
+"""What is installed: the files that git holds for the packages, the extensions, nothing beside `msprobe`."""
 
 import os
 import re
@@ -11,7 +11,12 @@ import pytest
 
 import msprobe
 
-EXTENSIONS = ["msprobe/base/_statistic", "msprobe/cell_dump/_callers", "msprobe/compare/measure/_measure"]
+EXTENSIONS = [
+    "msprobe/base/_statistic",
+    "msprobe/cell_dump/_callers",
+    "msprobe/compare/measure/_measure",
+    "msprobe/store/_entries",
+]
 C_SOURCES = (".c", ".h")
 """The extensions are built from them; installed they stand for them."""
 BUILT_FROM = ("msprobe_ms/report/page/",)
