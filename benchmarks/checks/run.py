@@ -18,6 +18,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PYTORCH = ("perceptron", "gpt", "llama", "resnet", "groupnet", "lstm", "encoder")
 MINDSPORE = ("ms_perceptron", "ms_conv", "ms_attention")
+PYTHON = {"pytorch": sys.executable, "mindspore": sys.executable}
+"""What runs the trainings and the check; the tests have one that need not import the framework for each."""
 
 CLEAN = [
     (net, ranks, task)
@@ -92,11 +94,15 @@ def checked(folder, net, fault, ranks, task):
     """The invariants that are violated in a run that is made for it."""
     made(folder, net, fault, ranks, task)
     paths = [folder / "run", *([folder / "continued"] if (folder / "continued").exists() else [])]
-    command = [sys.executable, "-m", "msprobe", "check", *map(str, paths), "--format", "json"]
+    command = [PYTHON[framework(net)], "-m", "msprobe", "check", *map(str, paths), "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2:
         raise SystemExit(done.stderr)
     return [row["name"] for row in json.loads(done.stdout)["invariants"] if row["violations"]]
+
+
+def framework(net):
+    return "mindspore" if net in MINDSPORE else "pytorch"
 
 
 def made(folder, net, fault, ranks, task, tries=3):
@@ -104,13 +110,14 @@ def made(folder, net, fault, ranks, task, tries=3):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "MSPROBE_LOG_LEVEL": "2"}
+    python = Path(PYTHON[framework(net)])
     if net in MINDSPORE:
         script = [HERE / "train_mindspore.py", net, fault, folder, task]
-        commands = [[sys.executable, *script]] if ranks == 1 else [_msrun(script, ranks, folder)]
-        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        commands = [[python, *script]] if ranks == 1 else [_msrun(script, ranks, folder)]
+        environment["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     else:
         script = HERE / "train_pytorch.py"
-        commands = [[sys.executable, script, net, fault, rank, ranks, folder, task] for rank in range(ranks)]
+        commands = [[python, script, net, fault, rank, ranks, folder, task] for rank in range(ranks)]
     running = [
         subprocess.Popen(
             list(map(str, c)), cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -131,7 +138,7 @@ def _msrun(script, ranks, folder):
         port = free.getsockname()[1]
     options = [f"--worker_num={ranks}", f"--local_worker_num={ranks}", "--join=True", "--master_addr=127.0.0.1"]
     options += [f"--master_port={port}", f"--log_dir={folder / 'logs'}"]
-    return [sys.executable, "-m", "mindspore.parallel.cluster.run", *options, *script]
+    return [PYTHON["mindspore"], "-m", "mindspore.parallel.cluster.run", *options, *script]
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
@@ -22,22 +22,19 @@ def killed(folder, seed):
     """What a training reported before it was killed: after some number of reports and a short, odd while."""
     rng = random.Random(seed)
     wanted, breath = rng.randrange(1, 150), rng.random() * 2e-3
-    read, write = os.pipe()
     with subprocess.Popen(
-        [sys.executable, str(ENDLESS), str(folder), str(write)],
-        pass_fds=[write],
+        [python("mindspore"), str(ENDLESS), str(folder)],
         env={**os.environ, "MSPROBE_LOG_LEVEL": "3"},
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
-        os.close(write)
-        with os.fdopen(read) as pipe:
-            reports = [pipe.readline()]
-            assert reports[0] == "0 ready\n"
-            reports += [pipe.readline() for _ in range(wanted)]
-            threading.Event().wait(breath)
-            process.send_signal(signal.SIGKILL)
-            reports += pipe.readlines()
+        reports = [process.stdout.readline()]
+        assert reports[0] == "0 ready\n"
+        reports += [process.stdout.readline() for _ in range(wanted)]
+        threading.Event().wait(breath)
+        process.send_signal(signal.SIGKILL)
+        reports += process.stdout.readlines()
     return [tuple(line.split()) for line in reports[1:] if line.endswith("\n")]
 
 

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 
 import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, ops
+from preloaded import python
 from saved_by_hand import GRID, statistics
 
 from msprobe.cli import main
@@ -143,7 +143,7 @@ if "killed" in sys.argv:
 
 @pytest.mark.parametrize("how", ["ended", "killed"])
 def test_a_process_without_step_leaves_what_it_saved(how, tmp_path):
-    done = subprocess.run([sys.executable, "-c", DYING, how], cwd=tmp_path, check=False)
+    done = subprocess.run([python("mindspore"), "-c", DYING, how], cwd=tmp_path, check=False)
     assert done.returncode == (0 if how == "ended" else -9)
     if how == "killed":
         assert main(["doctor", str(tmp_path / "dump")]) in (0, 1)  # 1 where the last tensor was not on the disk yet

@@ -7,6 +7,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from preloaded import python
 
 pytestmark = pytest.mark.skipif(
     find_spec("mindspore") is None, reason="what is seeded is MindSpore; it is not installed"
@@ -82,12 +83,12 @@ def passes(cases):
 """
 
 
-def run(script, tmp_path, **environment):
+def run(script, tmp_path, program=None, **environment):
     """The JSON that a script prints last, run in a process of its own; from a file, as the graph compiler wants it."""
     path = tmp_path / "script.py"
     path.write_text(script)
     done = subprocess.run(
-        [sys.executable, str(path)],
+        [program or python("mindspore"), str(path)],
         cwd=tmp_path,
         env={**os.environ, **environment},
         capture_output=True,
@@ -191,4 +192,4 @@ def test_importing_the_module_imports_no_framework_and_seeds_nothing(tmp_path):
         "import msprobe.base.seed\n"
         "print(json.dumps(['mindspore' in sys.modules, random.getstate() == state]))\n"
     )
-    assert run(script, tmp_path) == [False, True]
+    assert run(script, tmp_path, program=sys.executable) == [False, True]

@@ -3,13 +3,13 @@
 import json
 import logging
 import subprocess
-import sys
 from pathlib import Path
 
 import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, jit, mint, nn, ops
+from preloaded import python
 
 from msprobe.base.errors import UsageError
 
@@ -317,7 +317,7 @@ finally:
     ],
 )
 def test_what_was_found_survives_the_process(task, name, tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, task, str(tmp_path)], capture_output=True, check=False)
+    done = subprocess.run([python("mindspore"), "-c", KILLED, task, str(tmp_path)], capture_output=True, check=False)
     assert done.returncode == -9, done.stderr.decode()[-2000:]
     folder = tmp_path / "dump" / "step0" / "rank"
     data = json.loads((folder / "dump.json").read_text())["data"]

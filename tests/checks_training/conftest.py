@@ -16,14 +16,28 @@ sys.path.append(str(HERE))  # the modules of this folder stand beside each other
 
 
 @pytest.fixture(scope="session")
-def with_pytorch(made_once):
-    """The folder of all cases on so many ranks, by gloo."""
+def asked(request):
+    """`asked("with_pytorch", 4)`: the task and the case of each test of this run, which may be a sample of all, that
+    has this fixture and so many ranks."""
+
+    def of(fixture, ranks):
+        tests = [each.callspec.params for each in request.session.items if fixture in each.fixturenames]
+        every = [f"{test.get('task', 'statistics')}/{test['case']}" for test in tests if test.get("ranks", 1) == ranks]
+        return list(dict.fromkeys(every))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def with_pytorch(made_once, asked):
+    """The folder of the cases that are asked for on so many ranks, by gloo."""
 
     def made(ranks):
         def train(folder):
             folder.mkdir()
+            wanted = [str(ranks), str(folder), *asked("with_pytorch", ranks)]
             script = HERE / "planted_pytorch.py"
-            commands = [[sys.executable, script, str(rank), str(ranks), folder] for rank in range(ranks)]
+            commands = [[python("torch", "torch._dynamo"), script, str(rank), *wanted] for rank in range(ranks)]
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
             running = [subprocess.Popen(c, stderr=subprocess.PIPE, text=True, env=environment) for c in commands]
             errors = [process.communicate(timeout=300)[1] for process in running]
@@ -35,17 +49,17 @@ def with_pytorch(made_once):
 
 
 @pytest.fixture(scope="session")
-def with_mindspore(made_once, msrun):
-    """The folder of all cases on so many ranks, by msrun."""
+def with_mindspore(made_once, msrun, asked):
+    """The folder of the cases that are asked for on so many ranks, by msrun."""
 
     def made(ranks):
         def train(folder):
             folder.mkdir()
-            script = HERE / "planted_mindspore.py"
+            wanted = [HERE / "planted_mindspore.py", folder, *asked("with_mindspore", ranks)]
             if ranks == 1:
-                subprocess.run([python("mindspore"), script, folder], check=True, capture_output=True, timeout=300)
+                subprocess.run([python("mindspore"), *wanted], check=True, capture_output=True, timeout=300)
             else:
-                msrun(script, folder, folder=folder, count=ranks)
+                msrun(*wanted, folder=folder, count=ranks)
 
         return made_once(f"planted_mindspore{ranks}", train)
 

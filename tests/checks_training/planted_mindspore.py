@@ -1,7 +1,8 @@
-"""One rank of trainings in which one call makes NaN or infinities: `planted_mindspore.py FOLDER`, by `msrun` or alone.
+"""One rank of trainings in which one call makes NaN or infinities: `planted_mindspore.py FOLDER TASK/CASE ...`, by
+`msrun` or alone.
 
-Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
-`CASES` says what is named; the wrong rank is the last.
+Each case is collected by its task into FOLDER/TASK/CASE, blanks as _. `CASES` says what is named; the wrong rank is
+the last.
 """
 
 import os
@@ -119,7 +120,7 @@ class Net(nn.Cell):
         return self.second(self.first(x))
 
 
-def train(case, rank, ranks, folder, group, task="statistics"):
+def train(case, rank, ranks, folder, group, task):
     is_wrong = rank == ranks - 1
     net = Net(case, is_wrong, group)
     weight = net.second.fc.weight
@@ -174,10 +175,8 @@ def main():
             if rank in (first, first + 1):
                 create_group(f"pair{first}", [first, first + 1])
                 group = f"pair{first}"
-    for case in CASES:
-        if case not in ("collective", "handle") or ranks > 1:
-            train(case, rank, ranks, folder, group)
-            train(case, rank, ranks, folder / "overflow_check", group, "overflow_check")
+    for task, case in (each.split("/") for each in sys.argv[2:]):
+        train(case, rank, ranks, folder / task, group, task)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""One rank of trainings in which one call makes NaN or infinities: `planted_pytorch.py RANK RANKS FOLDER`, by gloo.
+"""One rank of trainings in which one call makes NaN or infinities, by gloo:
+`planted_pytorch.py RANK RANKS FOLDER TASK/CASE ...`.
 
-Each case is collected into a folder of its name, and once more by task overflow_check below a folder of that name.
-`CASES` says what is named, on which rank `WRONG` is meant: the last.
+Each case is collected by its task into FOLDER/TASK/CASE, blanks as _. `CASES` says what is named, on which rank
+`WRONG` is meant: the last.
 """
 
 import sys
@@ -118,7 +119,7 @@ FAULTS = {
 }
 
 
-def train(case, rank, ranks, folder, group, task="statistics"):
+def train(case, rank, ranks, folder, group, task):
     torch.manual_seed(0)
     net = nn.Sequential()
     for place in ("first", "second"):
@@ -167,11 +168,8 @@ def main():
     if ranks > 1:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
     groups = [dist.new_group([first, first + 1]) for first in range(0, ranks, 2)] if ranks == 4 else []
-    for case in CASES:
-        if case not in ("collective", "handle") or ranks > 1:
-            group = groups[rank // 2] if groups else None
-            train(case, rank, ranks, folder, group)
-            train(case, rank, ranks, folder / "overflow_check", group, "overflow_check")
+    for task, case in (each.split("/") for each in sys.argv[4:]):
+        train(case, rank, ranks, folder / task, groups[rank // 2] if groups else None, task)
     if ranks > 1:
         dist.barrier()  # a rank that is gone while another still talks ends it
         dist.destroy_process_group()

@@ -5,6 +5,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from preloaded import python
 
 from msprobe.cli import main
 
@@ -17,6 +18,7 @@ def benchmark():
     run = module_from_spec(spec)
     sys.modules["checks_run"] = run
     spec.loader.exec_module(run)
+    run.PYTHON = {"pytorch": python("torch", "torch._dynamo"), "mindspore": python("mindspore")}
     return run
 
 

@@ -13,14 +13,14 @@ from msprobe.cli import main
 
 SCRIPT = Path(__file__).parents[1] / "training" / "packed.py"
 FRAMEWORKS = ("mindspore", "pytorch")
-MODULES = {"mindspore": "mindspore", "pytorch": "torch"}
+MODULES = {"mindspore": ("mindspore",), "pytorch": ("torch", "torch._dynamo")}
 
 
 def train(framework, folder, how, code=0, **environment):
     (folder / "train.sh").write_text("msrun --worker_num=2 packed.py --lr 0.1\n")
     variables = {**os.environ, "GLOG_v": "3", "SOME_PASSWORD": "swordfish", **environment}
     done = subprocess.run(
-        [python(MODULES[framework]), SCRIPT, framework, folder, how],
+        [python(*MODULES[framework]), SCRIPT, framework, folder, how],
         capture_output=True,
         text=True,
         env=variables,

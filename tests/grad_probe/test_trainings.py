@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from preloaded import python
 TRAIN = Path(__file__).parent / "train.py"
 STEPS = 3
 BOUNDS = [-0.5, 0, 0.25]
+MODULES = {"mindspore": ("mindspore",), "pytorch": ("torch", "torch._dynamo")}
 
 
 def run(folder, *what, settings=None, code=0):
@@ -23,7 +25,7 @@ def run(folder, *what, settings=None, code=0):
         config = folder / "config.json"
         config.write_text(json.dumps({"task": "grad_probe", "dump_path": str(folder / "dump"), **settings}))
         words.append(str(config))
-    done = subprocess.run([python("mindspore"), TRAIN, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([python(*MODULES[what[0]]), TRAIN, *words], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     if code:
         return None
@@ -103,12 +105,21 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def without(tmp_path_factory):
+    """The training without the probe, which the levels share."""
+    root = tmp_path_factory.mktemp("plain")
+    return cache(lambda *what: run(root / "-".join(what), *what))
+
+
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_tables_and_signs_are_those_of_the_gradients_and_no_bit_of_the_training_changes(case, tmp_path, output):
+def test_tables_and_signs_are_those_of_the_gradients_and_no_bit_of_the_training_changes(
+    case, tmp_path, output, without
+):
     *what, level = case
     section = {"grad_level": level, "bounds": BOUNDS}
     gradients, probed = run(tmp_path / "probed", *what, settings={"grad_probe": section})
-    plain_gradients, plain = run(tmp_path / "plain", *what)
+    plain_gradients, plain = without(*what)
     assert len(plain) > 6, "parameters and the optimizer's state"
     assert plain.keys() == probed.keys()
     for name, value in plain.items():
@@ -119,9 +130,9 @@ def test_tables_and_signs_are_those_of_the_gradients_and_no_bit_of_the_training_
     check(output(tmp_path / "probed" / "dump" / "rank0"), level, gradients)
 
 
-def test_a_training_by_model_has_the_gradients_of_its_graph(tmp_path, output):
+def test_a_training_by_model_has_the_gradients_of_its_graph(tmp_path, output, without):
     settings = {"grad_probe": {"grad_level": "L1"}}
-    gradients, _ = run(tmp_path / "graph", "mindspore", "graph", "momentum")
+    gradients, _ = without("mindspore", "graph", "momentum")
     run(tmp_path / "model", "mindspore", "model", "momentum", settings=settings)
     found = output(tmp_path / "model" / "dump" / "rank0")
     assert found.steps == list(range(STEPS))

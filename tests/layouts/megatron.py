@@ -3,8 +3,9 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from preloaded import python
 
 
 class Training:
@@ -19,7 +20,7 @@ class Training:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
         self._running = [
             subprocess.Popen(
-                [sys.executable, str(script), str(settings), str(rank)],
+                [python("torch", "torch._dynamo"), str(script), str(settings), str(rank)],
                 stderr=subprocess.PIPE,
                 text=True,
                 env=environment,

@@ -3,12 +3,12 @@
 import csv
 import json
 import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import python
 
 HERE = Path(__file__).parent
 
@@ -60,7 +60,7 @@ def check(found):
 def two(tmp_path_factory):
     """The folder of two ranks of PyTorch that have run, and what they said."""
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, HERE / "ranks_pytorch.py"]
+    command = [python("torch", "torch._dynamo"), HERE / "ranks_pytorch.py"]
     ranks = [
         subprocess.Popen([*command, str(rank), "2", folder], stderr=subprocess.PIPE, text=True) for rank in range(2)
     ]

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from by_numpy import holds, named
+from preloaded import python
 from torch_training import batch, network, train
 
 from msprobe.base.errors import UsageError
@@ -250,7 +250,7 @@ for step in range(10**6):
 def test_no_finished_step_is_lost_in_a_kill(lines, configured, tmp_path, written):
     path = configured(wg_distribution=True, param_distribution=True, step_count_per_record=64)
     here = str(Path(__file__).parent)
-    child = subprocess.Popen([sys.executable, "-c", KILLED, here, path], stdout=subprocess.PIPE)
+    child = subprocess.Popen([python("torch", "torch._dynamo"), "-c", KILLED, here, path], stdout=subprocess.PIPE)
     seen = [int(child.stdout.readline()) for _ in range(lines)]
     child.kill()
     seen += [int(line) for line in child.stdout.read().splitlines()]

@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import make
 import truth
 
+DEFAULTS = {"level": "mix", "task": "statistics", "summary": "statistics"}  # of make.configuration
+
 
 class Twins:
     """Folders of dumps; what does not differ in a variant is the plain dump."""
@@ -21,6 +23,7 @@ class Twins:
         """The folder of a dump: `step0`, `step1`, ... are in it."""
         if variant and not self._differs(net, framework, variant):
             variant = None
+        settings = {name: value for name, value in settings.items() if DEFAULTS[name] != value}
         key = ("twin", net, framework, variant, bug, steps, *sorted(settings.values()))
 
         def make_it(folder):

@@ -13,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import program
 import truth
-import yaml
 
 SIDE = {"mindspore": "ms", "pytorch": "pt"}
 
@@ -68,7 +67,7 @@ def built(net, framework, folder, variant=None, bug=None):
 
 def bugs():
     """The planted bugs by name."""
-    return yaml.safe_load((Path(__file__).parent / "bugs.yaml").read_text())
+    return truth.contents(Path(__file__).parent / "bugs.yaml")
 
 
 def training(framework):

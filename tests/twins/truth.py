@@ -8,6 +8,7 @@ layer, and numbers the calls of one name.
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -67,8 +68,8 @@ class Truth:
 
 def load(net, variant=None):
     """The truth of a net; a variant may be several joined by "+". UnknownVariant for one that the net does not have."""
-    written = yaml.safe_load((FOLDER / f"{net}.yaml").read_text())
-    snippets = yaml.safe_load((FOLDER / "layers.yaml").read_text()) | written.get("layers", {})
+    written = contents(FOLDER / f"{net}.yaml")
+    snippets = contents(FOLDER / "layers.yaml") | written.get("layers", {})
     own, change = written.get("variants", {}), {}
     for name in names_of(variant):
         if name not in (*EVERYWHERE, *own):
@@ -96,10 +97,16 @@ def nets():
     """The twins by name, each with its variants."""
     found = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        written = yaml.safe_load(path.read_text())
+        written = contents(path)
         if "program" in written:
             found[path.stem] = [v for v in VARIANTS if v in EVERYWHERE or v in written.get("variants", {})]
     return found
+
+
+@cache
+def contents(path):
+    """What a YAML file says; nobody changes it."""
+    return yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def names_of(variant):
