@@ -17,7 +17,9 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK, open_input
 from msprobe.base.statistic import is_bfloat16, widen
 
+from .columnar.packed import PackedTensor, find_packed
 from .layout import TENSORS
+from .tensor_file import TensorFile
 
 AGAIN = "collect this step again"
 """What to do about the broken file of a dump."""
@@ -134,12 +136,16 @@ class Header:
 
 def examine(path: Path) -> Header:
     """Read an npy's header and check that the file holds what it promises; DumpError otherwise."""
+    if packed := _packed(path):
+        return Header(packed.dtype, packed.shape, False, 0)
     with open_tensor(path) as file:
         return _examine(path, file)
 
 
 def load_npy(path: Path) -> Array:
     """Read an npy; DumpError when it is missing, cut short, or holds anything else than numbers."""
+    if packed := _packed(path):
+        return packed.whole()
     with open_tensor(path) as file:
         return _read(path, file, _examine(path, file))
 
@@ -158,7 +164,22 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
         raise DumpError(f"{path}: numpy makes no array of its shape ({err}); collect this step again") from err
 
 
-class NpyFile:
+def _packed(path: Path) -> PackedTensor | None:
+    """The tensor of this name in the pack of a columnar dump; None where there is a file of that name, or no pack."""
+    return None if os.path.lexists(path) else find_packed(path)
+
+
+def is_written_alike(path: Path) -> bool:
+    """Whether `write_npy` would make the same file of the array in a file; DumpError where it is no readable npy."""
+    with open_tensor(path) as file:
+        header = _examine(path, file)
+        if header.fortran_order:
+            return False
+        file.seek(0)
+        return file.read(header.offset) == _header(header.dtype, header.shape)
+
+
+class NpyFile(TensorFile):
     """An npy file whose elements lie in C order, read piece by piece into one buffer: memory does not grow with it.
 
     It is open as long as this object is there. (Not a memory map: its pages would count as this process's memory, and a
@@ -194,11 +215,13 @@ class NpyFile:
         os.close(self._number)
 
 
-def open_npy(path: Path) -> Array | NpyFile:
+def open_npy(path: Path) -> Array | TensorFile:
     """An npy to be read once: an array where it is small or in Fortran order, else an open file.
 
     Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
     """
+    if packed := _packed(path):
+        return packed.whole() if packed.size * packed.dtype.itemsize <= _SMALL else packed
     with open_tensor(path) as file:
         header = _examine(path, file)
         if header.fortran_order or math.prod(header.shape) * header.dtype.itemsize <= _SMALL:
