@@ -91,6 +91,14 @@ def timed(call: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - clock, time.process_time() - cpu
 
 
+def written(journal: Journal, folder: Path) -> dict[str, tuple[float, float]]:
+    """Seconds for the files of both formats."""
+    return {
+        "json": timed(lambda: assemble(folder, journal)),
+        "columnar": timed(lambda: write_records(folder, journal)),
+    }
+
+
 def records(root: Path, wanted: int, rounds: int) -> None:
     """The table of records."""
     net = network(64, LAYERS, torch.float32)
@@ -98,11 +106,9 @@ def records(root: Path, wanted: int, rounds: int) -> None:
     to_columnar(folder / "dump.json", root / "one")
     one = journal_of(read_records(root / "one" / "dump.parquet"))
     count = len(read_file(folder / "dump.json").columns)
-    journal = repeated(one, -(-wanted // count))
     many = root / "many"
     many.mkdir()
-    write = {"json": timed(lambda: assemble(many, journal)), "columnar": timed(lambda: write_records(many, journal))}
-    del journal
+    write = written(repeated(one, -(-wanted // count)), many)
     files = {"json": many / "dump.json", "columnar": many / "dump.parquet"}
     load: dict[str, list[tuple[float, float]]] = {form: [] for form in files}
     rows = 0

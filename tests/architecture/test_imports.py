@@ -18,7 +18,7 @@ LAYERS = [
     ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
-        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check"),
+        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert"),
     ],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb"],
     ["msprobe.monitor"],

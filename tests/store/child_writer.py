@@ -1,7 +1,7 @@
 """A training that collects until it is killed; every finished call is reported on standard output.
 
-Run as `python child_writer.py FOLDER SEED [columnar]`. Line `call I` says that call I was handed over, `assemble` that the JSON
-files are about to be written. What call I holds follows from I and SEED alone, so the test knows it too.
+Run as `python child_writer.py FOLDER SEED [columnar]`. Line `call I` says that call I was handed over, `assemble` that
+the files are about to be written. What call I holds follows from I and SEED alone, so the test knows it too.
 """
 
 import json

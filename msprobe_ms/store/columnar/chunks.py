@@ -64,5 +64,6 @@ def _in_order(flat: Bytes, width: int) -> Bytes:
         whole = planes[0].astype(f"<u{width}")
         for plane in range(1, width):
             whole |= planes[plane].astype(whole.dtype) << (8 * plane)
-        return whole.view(np.uint8)
+        raw: Bytes = whole.view(np.uint8)
+        return raw
     return np.ascontiguousarray(planes.T).reshape(-1)

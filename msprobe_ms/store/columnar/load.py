@@ -79,10 +79,10 @@ def _construct(records: Records) -> dict[str, str | None]:
     row_of = dict(zip(names, range(len(names)), strict=True))
     above = {parent: row_of.get(parent, -1) for parent in set(parents) if parent is not None}
     # A parent is the very text that is the name of its row, so that each is in memory once.
-    made = {
-        names[row]: None if (parent := parents[row]) is None else names[at] if (at := above[parent]) >= 0 else parent
-        for row in np.flatnonzero(records.ran).tolist()
+    own: dict[str | None, str | None] = {
+        parent: parent if parent is None or above[parent] < 0 else names[above[parent]] for parent in set(parents)
     }
+    made = {names[row]: own[parents[row]] for row in np.flatnonzero(records.ran).tolist()}
     at = np.array([-1 if parent is None else above[parent] for parent in parents] + [-1], np.int64)
     rows = at[:-1]
     for _ in range(DEEPEST):
@@ -186,7 +186,7 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
         PARAMETER: [row for row in rows if columns.source[row].startswith(f"parameter {_SIGN}")],
     }
     own_files = [row for row in rows if columns.file[row].startswith(_SIGN)]
-    told = {
+    told: dict[str, list[Any]] = {
         STATISTICS: [columns.four(row) for row in marks[STATISTICS]],
         DIGEST: [columns.digest[row] for row in marks[DIGEST]],
         CALL: [columns.source[row].split(_SIGN)[1] for row in marks[CALL]],
@@ -250,7 +250,7 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
 
     has, at = places(STATISTICS, records.statistics.starts)
     at = records.statistics.of[at]
-    four = {}
+    four: dict[str, Any] = {}
     for key in FOURS:
         four[key] = np.array(getattr(source, key), np.float64)[rows]
         four[key][has] = records.numbers[key][at]
@@ -284,7 +284,10 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
         paths=source.paths,
         look=array("i", np.array(source.look, np.int32)[rows].tobytes()),
         looks=source.looks,
-        **{key: array("d", numbers.tobytes()) for key, numbers in four.items()},
+        max=array("d", four["max"].tobytes()),
+        min=array("d", four["min"].tobytes()),
+        mean=array("d", four["mean"].tobytes()),
+        norm=array("d", four["norm"].tobytes()),
         odd=_some(source.odd, rows),
         values=_some(source.values, rows),
         digest=digest,

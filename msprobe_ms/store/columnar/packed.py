@@ -97,10 +97,10 @@ def find_packed(path: Path) -> PackedTensor | None:
     if fields is None:
         return None
     try:
-        dtype, shape, _, spans = fields.split("\t")
+        dtype, written, _, spans = fields.split("\t")
         is_bfloat16 = dtype == _BFLOAT16
         kind = np.dtype(np.float32 if is_bfloat16 else dtype)
-        lengths = tuple(json.loads(shape))
+        lengths = tuple(json.loads(written))
         places = [(at, length) for at, length in json.loads(spans)]
         _check(kind, lengths, places, 2 if is_bfloat16 else kind.itemsize, os.stat(pack).st_size)
     except OSError as err:
