@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from msprobe.pytorch import PrecisionDebugger
-from msprobe.store.columnar.conversion import to_columnar
 from msprobe.store.columnar.records import journal_of, read_records, write_records
+from msprobe.store.conversion import to_columnar
 from msprobe.store.journal import Journal, assemble
 from msprobe.store.reader import read_file
 

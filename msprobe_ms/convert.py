@@ -17,8 +17,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.store import layout
-from msprobe.store.columnar.arrow import need
-from msprobe.store.columnar.conversion import to_columnar, to_json
+from msprobe.store.arrow import need
+from msprobe.store.conversion import to_columnar, to_json
 
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 

@@ -28,7 +28,7 @@ from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
-from msprobe.store.columnar.arrow import need
+from msprobe.store.arrow import need
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder, tool
 from msprobe.store.run_folder import RunFolder, leave, stage_folder

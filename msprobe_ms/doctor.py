@@ -31,12 +31,12 @@ from msprobe.readiness.wording import sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
-from msprobe.store.columnar.packed import names_in
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
 from msprobe.store.npy import examine
 from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
+from msprobe.store.tensor_pack.packed import names_in
 from msprobe.store.torch_files import examine_pt
 
 

@@ -36,7 +36,8 @@ from msprobe.base.log import once
 from msprobe.base.memory import available
 
 from .journal import Journal, encode
-from .npy import is_storable, write_npy
+from .npy import write_npy
+from .tensor_file import is_storable
 
 # In the text of an entry. A text value that looks like this has backslashes before its quotes.
 _FILE = re.compile(r'"data_name"\s*:\s*("(?:[^"\\]|\\.)*")')

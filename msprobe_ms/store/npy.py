@@ -17,9 +17,9 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK, open_input
 from msprobe.base.statistic import is_bfloat16, widen
 
-from .columnar.packed import PackedTensor, find_packed
 from .layout import TENSORS
-from .tensor_file import TensorFile
+from .tensor_file import KINDS, TensorFile, is_storable
+from .tensor_pack.packed import PackedTensor, find_packed
 
 AGAIN = "collect this step again"
 """What to do about the broken file of a dump."""
@@ -46,17 +46,9 @@ Dtype = np.dtype[Any]
 
 _format: Any = np.lib.format  # numpy 1 gives this module no types
 
-# Bool, integers, floats and complex numbers. Objects would need pickle, which runs what a file says.
-_KINDS = "?buifc"
-
 _BLOCK = 1 << 17  # elements of bfloat16 that are widened at once
 _SMALL = 1 << 16  # bytes: up to that a file is read whole
 _HEADER_LIMIT = 10_000  # bytes: numpy refuses longer headers too since 1.24
-
-
-def is_storable(array: Array) -> bool:
-    """Whether an array holds numbers, which is all that is ever written or read."""
-    return array.dtype.kind in _KINDS or is_bfloat16(array)
 
 
 def stored_size(array: Array) -> int:
@@ -243,7 +235,7 @@ def _examine(path: Path, file: BinaryIO) -> Header:
         shape, fortran_order, dtype = _parse(width, file.read(length))
     except Exception as err:  # the header is foreign text, and numpy parses it: whatever that raises says "not an npy"
         raise DumpError(f"{path}: not a readable npy file ({err}); collect this step again") from err
-    if dtype.hasobject or dtype.kind not in _KINDS:
+    if dtype.hasobject or dtype.kind not in KINDS:
         raise DumpError(f"{path}: holds {dtype}, not numbers; such a file is never opened, store plain arrays instead")
     if any(type(n) is not int or n < 0 for n in shape):
         raise DumpError(f"{path}: its header says shape {shape}; collect this step again")

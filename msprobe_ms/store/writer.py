@@ -24,10 +24,10 @@ from msprobe.base.tally import Tally
 from . import layout
 from .assembly import write_files
 from .async_writer import LIMIT, AsyncWriter, leave_out
-from .columnar.pack import INDEX_LINE, Pack
 from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lock import HeldFile, claim
 from .npy import stored_size
+from .tensor_pack.pack import INDEX_LINE, Pack
 
 
 class Budget:

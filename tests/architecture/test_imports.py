@@ -106,7 +106,7 @@ IMPORTERS = {
         "msprobe.compare.merge.merge",
     ),
     "distributed": ("msprobe.compare.workers.cluster",),
-    "pyarrow": ("msprobe.store.monitor.columns",),
+    "pyarrow": ("msprobe.store.arrow", "msprobe.store.monitor.columns"),
     "tensorboardX": ("msprobe.store.monitor.events",),
     "matplotlib": ("msprobe.compare.grad_probe.pictures", "msprobe.compare.monitor.pictures"),
     "tqdm": ("msprobe.compare.workers.progress",),

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from msprobe import convert, doctor
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.store.columnar.chunks import CHUNK
-from msprobe.store.columnar.pack import Pack
 from msprobe.store.detect import kind_of
 from msprobe.store.npy import examine, load_npy, open_npy
 from msprobe.store.reader import load_tensor, read, read_head
+from msprobe.store.tensor_pack.chunks import CHUNK
+from msprobe.store.tensor_pack.pack import Pack
 from msprobe.store.writer import Writer
 
 pytest.importorskip("pyarrow", reason="the format is written through it; install msprobe-ms[columnar]")

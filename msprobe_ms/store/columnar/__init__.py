@@ -1,1 +1,1 @@
-"""Dumps in a binary form: a table of Parquet, and one file of tensors (`reference/format.md`, page 13)."""
+"""The records of a columnar dump in a table of Parquet (`reference/format.md`, page 13)."""

@@ -17,9 +17,9 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input, replacing
 from msprobe.base.memory import must_fit
 from msprobe.store import layout
+from msprobe.store.arrow import need
 from msprobe.store.journal import Journal, construct_of, in_order, merged
 
-from .arrow import need
 from .templates import CALL, DIGEST, NAME, STATISTICS, Lists, Splitter, four_text, joined
 
 HEADER = b"msprobe"
@@ -39,13 +39,11 @@ def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None
     `rebuilt` writes down that the process died before its step was closed.
     """
     pa = need(f"{folder}: a dump of format columnar is written through pyarrow")
-    import pyarrow.parquet as pq
-
     in_order(journal)
     table = _table(pa, journal, rebuilt)
     path = folder / layout.data_file(str(journal.header.get("level")), columnar=True)
     with replacing(path) as file:
-        pq.write_table(
+        pa.parquet.write_table(
             table,
             file,
             row_group_size=max(1, len(table)),
@@ -155,11 +153,9 @@ class Above:
 
 def read_above(path: Path) -> Above:
     """What stands above the records of a table; DumpError where that cannot be read."""
-    need(f"{path}: is a table of Parquet")
-    import pyarrow.parquet as pq
-
+    pa = need(f"{path}: is a table of Parquet")
     with damaged(path), open_input(path) as file:
-        return _above(pq.read_schema(file))
+        return _above(pa.parquet.read_schema(file))
 
 
 def _above(schema: Any) -> Above:
@@ -248,12 +244,10 @@ def _of(parts: Parts, row: int) -> Sequence[Any]:
 
 def read_records(path: Path) -> Records:
     """Read a whole table; DumpError where it is none, or does not fit together."""
-    need(f"{path}: is a table of Parquet")
-    import pyarrow.parquet as pq
-
+    pa = need(f"{path}: is a table of Parquet")
     with damaged(path), open_input(path) as file:
         must_fit(file, path)
-        table = pq.read_table(file, read_dictionary=["entry", "parent", f"parameters.{_ELEMENT}"])
+        table = pa.parquet.read_table(file, read_dictionary=["entry", "parent", f"parameters.{_ELEMENT}"])
         return _records(table)
 
 
@@ -294,10 +288,8 @@ def _records(table: Any) -> Records:
 
 
 def _column(table: Any, key: str) -> Any:
-    import pyarrow as pa
-
-    chunks = table.column(key).chunks
-    return chunks[0] if chunks else pa.array([], table.schema.field(key).type)
+    column = table.column(key)
+    return column.chunk(0) if column.num_chunks else column.combine_chunks()
 
 
 def _integers(array: Any) -> Integers:

@@ -8,15 +8,15 @@ from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, read_input
-from msprobe.store import layout
-from msprobe.store.journal import Journal, assemble, encode, files_of
-from msprobe.store.npy import is_written_alike, load_npy, write_npy
-from msprobe.store.reader import entries_of, json_object
-from msprobe.store.stacks_and_construct import enclosing, stacks
 
-from .pack import Pack
-from .packed import find_packed, names_in
-from .records import journal_of, read_records, write_records
+from . import layout
+from .columnar.records import journal_of, read_records, write_records
+from .journal import Journal, assemble, encode, files_of
+from .npy import is_written_alike, load_npy, write_npy
+from .reader import entries_of, json_object
+from .stacks_and_construct import enclosing, stacks
+from .tensor_pack.pack import Pack
+from .tensor_pack.packed import find_packed, names_in
 
 _BESIDE = (layout.STACK, layout.CONSTRUCT)
 

@@ -25,4 +25,4 @@ def need(what: str, error: Callable[[str], MsprobeError] = DumpError) -> Any:
         raise error(f"{what}, and {cause}; run: {INSTALL}")
     import pyarrow
 
-    return pyarrow
+    return pyarrow  # with `parquet`, which `lacking` has imported

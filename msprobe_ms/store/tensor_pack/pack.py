@@ -17,7 +17,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NO_LINK
 from msprobe.base.statistic import is_bfloat16
 from msprobe.store import layout
-from msprobe.store.npy import is_storable
+from msprobe.store.tensor_file import is_storable
 
 from .chunks import CHUNK, Bytes, Chunks
 

@@ -13,14 +13,13 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.base.statistic import of_bfloat16_bits
 from msprobe.store import layout
-from msprobe.store.tensor_file import TensorFile
+from msprobe.store.tensor_file import KINDS, TensorFile
 
 from .chunks import CHUNK, Bytes, Chunks
 
 Array = np.ndarray[Any, Any]
 
 _BFLOAT16 = "bfloat16"
-_KINDS = "?buifc"
 _MOST_ELEMENTS = (1 << 63) - 1
 _AGAIN = "collect this step again"
 
@@ -113,7 +112,7 @@ def find_packed(path: Path) -> PackedTensor | None:
 
 
 def _check(kind: "np.dtype[Any]", shape: tuple[Any, ...], spans: list[tuple[Any, Any]], width: int, end: int) -> None:
-    if kind.hasobject or kind.kind not in _KINDS:
+    if kind.hasobject or kind.kind not in KINDS:
         raise ValueError(f"it holds {kind}, not numbers")
     if any(type(n) is not int or n < 0 for n in shape) or (size := math.prod(shape)) > _MOST_ELEMENTS:
         raise ValueError(f"shape {shape}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrow import need
+from msprobe.store.arrow import need
 
 CHUNK = 1 << 20
 """Bytes of a chunk before compression."""
