@@ -29,6 +29,7 @@ from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
+from msprobe.store.arrow import need
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
@@ -115,6 +116,8 @@ class Debugger:
         """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
         requested, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
         # before the debugger is known, for a kernel dump that comes too late is refused
+        if settings.level == "debug":  # which needs no start
+            _check_format(settings)
         collectors = cls._collectors_of(settings)
         debugger = cls._known[requested] = super().__new__(cls)
         debugger._requested, debugger._settings = requested, settings
@@ -176,6 +179,7 @@ class Debugger:
         self._has_started = True
 
     def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+        _check_format(self._settings)
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
@@ -515,6 +519,12 @@ class Debugger:
     @property
     def _run_root(self) -> Path:
         return (self._above or self)._settings.dump_path
+
+
+def _check_format(settings: Settings) -> None:
+    """SettingsError where the dump's format needs what is not installed."""
+    if settings.format == "columnar" and settings.level != "L2":
+        need(f'format: "columnar" writes {settings.dump_path} through pyarrow', SettingsError)
 
 
 def _watch_of(settings: Settings) -> Watch | None:

@@ -29,12 +29,14 @@ from msprobe.readiness import installation, report
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.wording import sentence
 from msprobe.store import layout
+from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
-from msprobe.store.journal import Journal, assemble, read_journal
+from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
 from msprobe.store.npy import examine
 from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
+from msprobe.store.tensor_pack.packed import names_in
 from msprobe.store.torch_files import examine_pt
 
 
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _dumps(root: Path) -> Iterator[Path]:
     """Every folder from `root` down that holds a dump or a journal."""
-    marks = {layout.DUMP, layout.DEBUG, layout.JOURNAL}
+    marks = {*layout.DATA_FILES, layout.JOURNAL}
     for folder, inner, files in os.walk(root):
         if marks.intersection(files):
             yield Path(folder)
@@ -119,7 +121,7 @@ def _rebuild(folder: Path) -> Finding:
         if not journal.header:
             return _without_header(folder, journal)
         leave_out(journal, lambda file: _not_whole(folder, file))
-        assemble(folder, journal, rebuilt=True)
+        write_files(folder, journal, rebuilt=True)
         found = _check(folder, "rebuilt", journal.cut, journal.extra_info)
         # Only what can be read again counts as rebuilt.
         if found.done == "rebuilt":
@@ -134,7 +136,7 @@ def _not_whole(folder: Path, file: str) -> str:
     """Why a tensor that the journal names cannot be read; "" where it can."""
     try:
         path = tensor_file(folder, file)
-        if not path.exists():
+        if not path.exists() and file not in names_in(path.parent):
             return "its process died before the tensor was written"
         _shape_of(path)
     except DumpError as err:
@@ -147,7 +149,7 @@ def _without_header(folder: Path, journal: Journal) -> Finding:
     if journal.malformed or journal.parents:
         return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
     (folder / layout.JOURNAL).unlink()
-    if any(os.path.lexists(folder / name) for name in (layout.DUMP, layout.DEBUG)):
+    if any(os.path.lexists(folder / name) for name in layout.DATA_FILES):
         return _check(folder, "whole")
     return Finding("empty", notes=("its process died before the first call",))
 
@@ -155,12 +157,14 @@ def _without_header(folder: Path, journal: Journal) -> Finding:
 def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> Finding:
     """Read a folder's dump, what lies beside it where `extra_info` was wanted, and every tensor's header."""
     # What only has the name of a dump is found too: a pipe, a link to nothing. The reader says what it is.
-    file = folder / (layout.DUMP if os.path.lexists(folder / layout.DUMP) else layout.DEBUG)
+    file = next((folder / name for name in layout.DATA_FILES if os.path.lexists(folder / name)), folder / layout.DEBUG)
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
         return Finding("unreadable", lost=(str(err),))
-    lost_companions, companion_notes = _companions(folder, dump, extra_info and dump.extra_info)
+    is_table = file.name in layout.TABLES  # which holds what else lies beside it
+    wants_companions = not is_table and extra_info and dump.extra_info
+    lost_companions, companion_notes = _companions(folder, dump, wants_companions)
     records = [record for call in dump.calls for record in call.records]
     tensors = {record.file: record for record in records if record.file}
     broken = [reason for record in tensors.values() if (reason := _wrong_with(dump, record))]
@@ -228,6 +232,8 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     found: set[str] = set()
     with suppress(OSError):  # no folder, or none for us: of each tensor that is named the reader says so
         found.update(os.listdir(folder))
+    found -= {layout.PACK, layout.PACK_INDEX}
+    found |= names_in(folder).keys()
     for name in sorted(found - named):
         try:
             examine(folder / name)

@@ -21,10 +21,10 @@ from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.log import once
 from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
 from msprobe.store.layout import DATA
-from msprobe.store.npy import is_storable
 from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
 from msprobe.store.saves.single_saves import Place, write
+from msprobe.store.tensor_file import is_storable
 
 
 class SingleSave:

@@ -114,7 +114,7 @@ def _add_dumps(made: Side, is_plain: bool) -> None:
     """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
     path = made.path
     if not path.is_dir():
-        made.places[Place(what="debug" if path.name == layout.DEBUG else "dump")] = SideSource("dump", (path,))
+        made.places[Place(what=_what(path.name))] = SideSource("dump", (path,))
         return
     inside = look(path)
     trees = {tree: steps for tree in TREES if tree in inside.folders and (steps := _steps(look(path / tree)))}
@@ -151,7 +151,7 @@ def _add_step(made: Side, folder: Folder, place: Place) -> None:
 def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
     held = _held(folder)
     for file in held:
-        what = "debug" if file == layout.DEBUG else "dump"
+        what = _what(file)
         # A journal without a dump.json: the reader says what to do with it.
         path = folder.path if file == layout.JOURNAL else folder.path / file
         made.places[place._replace(what=what)] = SideSource("dump", (path,), rank_name=name)
@@ -159,8 +159,13 @@ def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
         made.skipped.append(f"{folder.path}: holds no dump and is skipped")
 
 
+def _what(file: str) -> str:
+    return "debug" if file in (layout.DEBUG, layout.DEBUG_TABLE) else "dump"
+
+
 def _held(folder: Folder) -> list[str]:
-    return [name for name in (layout.DUMP, layout.DEBUG) if name in folder.files] or [
+    held = {_what(name): name for name in reversed(layout.DATA_FILES) if name in folder.files}
+    return [held[what] for what in ("dump", "debug") if what in held] or [
         name for name in folder.files if name == layout.JOURNAL
     ]
 

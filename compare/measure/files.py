@@ -137,9 +137,9 @@ def _viewed(tensor: Any, view: str) -> Any:
     if not view:
         return tensor
     from msprobe.mapping.transform import parse
-    from msprobe.store.npy import NpyFile
+    from msprobe.store.tensor_file import TensorFile
 
-    return parse(view)(tensor.part(0, tensor.size).reshape(tensor.shape) if isinstance(tensor, NpyFile) else tensor)
+    return parse(view)(tensor.part(0, tensor.size).reshape(tensor.shape) if isinstance(tensor, TensorFile) else tensor)
 
 
 def _open(name: str, as_dumped: bool) -> Any:

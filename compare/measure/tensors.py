@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from msprobe.base.statistic import is_bfloat16, statistic, widen
 from msprobe.compare.core.measures import FloatFormat, Measures, coarsest
 from msprobe.compare.core.standard import Standard
-from msprobe.store.npy import NpyFile
 from msprobe.store.record import Statistics
+from msprobe.store.tensor_file import TensorFile
 
 from . import block as blocks
 from .block import TINY, Block, Rule, block, wide_sums
 
 Array = NDArray[Any]
-Tensor = Array | NpyFile
+Tensor = Array | TensorFile
 
 _PIECE = 1 << 20  # elements
 
@@ -55,7 +55,7 @@ def side_statistics(tensor: Tensor) -> Statistics:
 
 
 def _pieces(tensor: Tensor) -> Iterator[Array]:
-    if isinstance(tensor, NpyFile):
+    if isinstance(tensor, TensorFile):
         for start in range(0, tensor.size, _PIECE):
             yield tensor.part(start, min(start + _PIECE, tensor.size))
     else:
@@ -119,7 +119,7 @@ class Pieces(Sequence[tuple[Array, Array]]):
 
 def _part(side: Tensor, start: int, stop: int) -> Array:
     """Elements of a tensor as a flat array that lies as calculations need it."""
-    if isinstance(side, NpyFile):
+    if isinstance(side, TensorFile):
         part = side.part(start, stop)
     elif side.ndim == 1:
         part = side[start:stop]

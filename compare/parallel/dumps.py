@@ -11,8 +11,7 @@ from msprobe.compare.core.layouts import Layout
 from msprobe.compare.jobs.plan import side
 from msprobe.store import layout as files
 from msprobe.store.folders import NAMED
-from msprobe.store.reader import entries_of, find, json_object_or_empty
-from msprobe.store.stacks_and_construct import enclosing, stacks
+from msprobe.store.reader import beside, entries_of, find
 
 
 class Step(NamedTuple):
@@ -76,11 +75,10 @@ def read_rank(path: Path) -> RankDump:
     """Read a rank; DumpError where that cannot be merged, with what to collect instead."""
     file = find(path)
     head, entries = entries_of(file)
-    construct = enclosing(json_object_or_empty(file.parent / files.CONSTRUCT))
+    construct, frames = beside(file)
     if not construct:
         raise DumpError(
             f"{file}: no cells around its calls are known ({files.CONSTRUCT} beside it is empty or missing), which "
             "tell the micro batches and stages apart; collect with level L0 or mix"
         )
-    frames = stacks(json_object_or_empty(file.parent / files.STACK))
     return RankDump(str(file), head, entries, construct, frames)

@@ -28,11 +28,11 @@ from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
 from msprobe.store.folders import printable
-from msprobe.store.layout import DEBUG, DUMP, STACK
-from msprobe.store.reader import json_object_or_empty, read_head
+from msprobe.store.layout import DATA_FILES
+from msprobe.store.reader import beside, read_head
 from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import stem_of
-from msprobe.store.stacks_and_construct import stacks, user_line
+from msprobe.store.stacks_and_construct import user_line
 
 from .order import UNKNOWN, Item, Order, part_of_stage
 from .roots import ITSELF
@@ -161,7 +161,7 @@ def _first_call(dumps: Dumps) -> Frames:
     if not dumps:
         return ()
     try:
-        found = stacks(json_object_or_empty(dumps[min(dumps)].parent / STACK))
+        found = beside(dumps[min(dumps)])[1]
     except (MsprobeError, OSError, ValueError):  # reported when it is compared
         return ()
     return next((frames for frames in found.values() if frames), ())
@@ -258,7 +258,7 @@ def _workers(request: Request, roots: Sequence[Path]) -> int | None:
         return request.workers
     size = 0
     for root in roots:
-        for file in (file for name in (DUMP, DEBUG) for file in root.glob(f"step*/*/{name}")):
+        for file in (file for name in DATA_FILES for file in root.glob(f"step*/*/{name}")):
             size += file.stat().st_size
             if size > _WORTH_WORKERS:
                 return None

@@ -23,9 +23,10 @@ from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
 from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
-from msprobe.store.npy import NpyFile, open_npy
+from msprobe.store.npy import open_npy
 from msprobe.store.reader import load_file, tensor_path
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump, Statistics
+from msprobe.store.tensor_file import TensorFile
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
@@ -214,7 +215,7 @@ def _picked(array: Any, each: int) -> Floats:
     else:
         length = max(1, each // _BLOCKS)
         pieces = [(start, start + length) for start in np.linspace(0, size - length, _BLOCKS).astype(int).tolist()]
-    if isinstance(array, NpyFile):
+    if isinstance(array, TensorFile):
         parts = [widen(array.part(start, stop)).astype(np.float64) for start, stop in pieces]
     else:
         flat = widen(np.ascontiguousarray(array)).reshape(-1)

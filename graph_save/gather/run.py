@@ -110,7 +110,7 @@ def _gather_rank(
 
 def _refuse_foreign(folder: Path, raw: Path) -> None:
     """UsageError where a folder holds a dump of something else; one that was gathered of the same files is replaced."""
-    for name in (layout.DUMP, layout.DEBUG, layout.JOURNAL):
+    for name in (*layout.DATA_FILES, layout.JOURNAL):
         try:
             with open_input(folder / name) as file:
                 head = file.read(_HEAD).decode("utf-8", "replace")

@@ -170,6 +170,13 @@ class Settings:
     extra_info: bool = setting(flag, True)
     names_from: str = setting(existing, "")
     disk_budget: int = setting(size, 0)
+    format: str = setting(
+        one_of("json", "columnar"),
+        "json",
+        inert="for the framework dumps kernels in files of its own",
+        when=lambda value: value != "json",
+        read_at=("L0", "L1", "mix", "debug"),
+    )
     gradients: str = setting(one_of("own", "hooks"), "own")
     dispatch: bool = setting(flag, False)
     jit_cells: str = setting(one_of("joined", "split", "off"), "joined")

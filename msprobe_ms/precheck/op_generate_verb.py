@@ -121,9 +121,10 @@ def _dump(settings: Settings, folder: Path) -> "Dump":
 
 
 def _extract(file: Path, settings: Settings) -> None:
-    content = _json(file)
+    from msprobe.store.reader import entries_of
+
+    content, data = entries_of(file)
     names = [f"{settings.api_name}.{direction}" for direction in ("forward", "backward")]
-    data = content.get("data", {})
     kept = {name: data[name] for name in names if name in data}
     tensors = content.get("dump_data_dir") or str(file.parent / "dump_tensor_data")
     kept |= {

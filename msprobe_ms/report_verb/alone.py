@@ -27,7 +27,7 @@ from msprobe.compare.units.unit import PackedUnit, unit_of_dump
 from msprobe.compare.workers.run import Lost, run
 from msprobe.report.document import Answer, Beginning, Head, TableSet, Unit
 from msprobe.report.file import Report, now
-from msprobe.store.reader import find, read
+from msprobe.store.reader import find, read, size_in_json
 from msprobe.store.record import Call, Calls, Dump
 
 from .sides import What
@@ -152,7 +152,7 @@ def _invariants(
     if what in (What.OVERFLOW_CHECK, What.DUMP):
         return []
     is_asked = what is What.CHECK
-    size = sum(find(file.path).stat().st_size for file in files)
+    size = sum(size_in_json(find(file.path)) for file in files)
     if size > _WORTH_CHECKING and not is_asked:
         notes.append(f"invariants were not checked, for the dump has {size >> 20} MiB; --as check does it")
         return []

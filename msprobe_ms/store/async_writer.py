@@ -36,7 +36,8 @@ from msprobe.base.log import once
 from msprobe.base.memory import available
 
 from .journal import Journal, encode
-from .npy import is_storable, write_npy
+from .npy import write_npy
+from .tensor_file import is_storable
 
 # In the text of an entry. A text value that looks like this has backslashes before its quotes.
 _FILE = re.compile(r'"data_name"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -88,14 +89,16 @@ _OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so tha
 
 
 class AsyncWriter:
-    """Writes npy files by a thread, in order. `limit` is in bytes; None: half of the free memory.
+    """Writes npy files by a thread, in order, or has `store` keep what belongs to a path. `limit` is in bytes;
+    None: half of the free memory.
 
     `failed` has for each file that could not be written the reason; a later success under the same path removes it.
     Any thread may call `write`, also a signal handler that interrupts another call. A forked child must not.
     """
 
-    def __init__(self, limit: int | None = LIMIT) -> None:
+    def __init__(self, limit: int | None = LIMIT, store: Callable[[str, Array], None] | None = None) -> None:
         self.failed: dict[str, str] = {}
+        self._store = store
         self._limit = available() // 2 if limit is None else limit
         self._pid = os.getpid()
         # For `write` only. The thread takes no lock: it could wait for one that a signal handler interrupted.
@@ -117,7 +120,7 @@ class AsyncWriter:
         with self._lock:
             if size > self._limit or not is_storable(array) or not self._runs():
                 self.drain()  # one of the same name may be on its way, and the later one counts
-                write_npy(path, array)
+                (self._store or write_npy)(path, array)
                 self.failed.pop(path, None)
                 return
             at = self._allocate(size)
@@ -184,7 +187,7 @@ class AsyncWriter:
                 continue
             path, copy, end = task
             try:
-                write_npy(path, copy)
+                (self._store or write_npy)(path, copy)
                 if self.failed:
                     self.failed.pop(path, None)
             except Exception as cause:  # a debugger never stops the training because of itself

@@ -120,7 +120,7 @@ def _log_further_runs(path: Path) -> None:
 
 
 def _of_file(file: Path) -> Kind:
-    if file.suffix == ".json" or file.name == layout.JOURNAL:
+    if file.suffix == ".json" or file.name == layout.JOURNAL or file.name in layout.TABLES:
         return Kind("dump", file, "a dump of one step and rank")
     if file.suffix == ".npy" or file.name in (STATISTIC, layout.SAVES):
         raise DumpError(f"{file}: is one file of many; give the folder that holds them")

@@ -123,7 +123,7 @@ Held: TypeAlias = Literal["dump", "saves", ""]
 TREES = ("graph", "pynative")
 """The two runs that a program with compiled parts writes side by side."""
 
-DUMP_FILES = frozenset((layout.DUMP, layout.DEBUG, layout.JOURNAL))
+DUMP_FILES = frozenset((*layout.DATA_FILES, layout.JOURNAL))
 
 
 def holds_dump(folder: Path) -> bool:

@@ -35,9 +35,10 @@ T = TypeVar("T")
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_plain).encode
 
 
-def header_line(header: Mapping[str, Any], extra_info: bool) -> bytes:
+def header_line(header: Mapping[str, Any], extra_info: bool, columnar: bool = False) -> bytes:
     """The first line: what dump.json says above its data, and the writer's own switches."""
-    return f"H\t{encode(header)}\t{encode({'extra_info': extra_info})}\n".encode("ascii")
+    switches = {"extra_info": extra_info, **({"format": "columnar"} if columnar else {})}
+    return f"H\t{encode(header)}\t{encode(switches)}\n".encode("ascii")
 
 
 def stack_line(number: int, frames: Sequence[str]) -> bytes:
@@ -67,13 +68,14 @@ class Journal:
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
     several where a call came in parts; `orders` has lists of calls, which are put into the order of the list; `names`
-    has the calls by their texts in the lines.
+    has the calls by their texts in the lines. `columnar`: the dump is to be a table of Parquet.
     `malformed` counts lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because
     the process died while it wrote it.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
     extra_info: bool = True
+    columnar: bool = False
     stacks: dict[int, str] = field(default_factory=dict)
     stack_of: dict[str, int] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
@@ -134,7 +136,9 @@ def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
             journal.orders.append(order)
         case ["H", header, switches] if not journal.header:
             journal.header = _loaded(header, dict)
-            journal.extra_info = _loaded(switches, dict).get("extra_info") is not False
+            said = _loaded(switches, dict)
+            journal.extra_info = said.get("extra_info") is not False
+            journal.columnar = said.get("format") == "columnar"
         case _:
             raise ValueError("no line of a journal")
 
@@ -168,18 +172,29 @@ def assemble(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
     Entries that came in one line go over as text, unparsed. `rebuilt` writes down that the process died before its
     step was closed. OSError when the disk refuses; the files that were there are then still there.
     """
+    for name, texts in files_of(folder, journal, rebuilt):
+        _write(folder / name, texts)
+
+
+def files_of(folder: Path, journal: Journal, rebuilt: bool = False) -> Iterator[tuple[str, Iterator[str]]]:
+    """The JSON files of a dump by their names, each as the texts that it consists of."""
     level = journal.header.get("level")
-    for names in journal.orders:
-        journal.entries = _ordered(journal.entries, names)
-        journal.parents = _ordered(journal.parents, names)
+    in_order(journal)
     if journal.extra_info and level != "debug":
-        _write(folder / layout.STACK, _object_text(_stacks(journal)))
-        _write(
-            folder / layout.CONSTRUCT,
+        yield layout.STACK, _object_text(_stacks(journal))
+        yield (
+            layout.CONSTRUCT,
             _object_text(_construct(journal) if level not in layout.FLAT_LEVELS else iter(())),
         )
     # Last, so that a reader who finds it finds the others too.
-    _write(folder / layout.data_file(str(level)), _dump(folder, journal, rebuilt))
+    yield layout.data_file(str(level)), _dump(folder, journal, rebuilt)
+
+
+def in_order(journal: Journal) -> None:
+    """Put the calls into the orders that lines of the journal tell."""
+    for names in journal.orders:
+        journal.entries = _ordered(journal.entries, names)
+        journal.parents = _ordered(journal.parents, names)
 
 
 def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
@@ -220,11 +235,11 @@ def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
     if journal.missing:
         yield '"missing": [\n ' + ",\n ".join(journal.missing) + "\n],\n"
     yield '"data": '
-    yield from _object_text(f"{quote(name)}: {_merged(texts)}" for name, texts in journal.entries.items())
+    yield from _object_text(f"{quote(name)}: {merged(texts)}" for name, texts in journal.entries.items())
     yield "}\n"
 
 
-def _merged(texts: list[str]) -> str:
+def merged(texts: list[str]) -> str:
     """One entry from its parts, key by key, a later value for the same key in place of the earlier one.
 
     Only the lists of missing parts are joined: each part knows of its own. What a user saved (level debug) may be a
@@ -260,13 +275,19 @@ def _stacks(journal: Journal) -> Iterator[str]:
 
 
 def _construct(journal: Journal) -> Iterator[str]:
+    for name, parent in construct_of(journal):
+        yield f"{quote(name)}: {'null' if parent is None else quote(parent)}"
+
+
+def construct_of(journal: Journal) -> Iterator[tuple[str, str | None]]:
+    """Each call of construct.json, and the cell around it."""
     for name, parent in journal.parents.items():
         kind = parse(name)
         if kind.kind == "parameters_grad":
             continue
         if parent is not None and kind.direction == "backward":
             parent = _nearest_that_ran(parent, journal.parents)
-        yield f"{quote(name)}: {'null' if parent is None else quote(parent)}"
+        yield name, parent
 
 
 def _nearest_that_ran(backward: str, parents: dict[str, str | None]) -> str | None:

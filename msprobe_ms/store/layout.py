@@ -5,10 +5,16 @@ from pathlib import Path
 
 DUMP = "dump.json"
 DEBUG = "debug.json"
+DUMP_TABLE = "dump.parquet"
+DEBUG_TABLE = "debug.parquet"
+TABLES = (DUMP_TABLE, DEBUG_TABLE)
+DATA_FILES = (DUMP, DEBUG, *TABLES)
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
+PACK = "tensors.pack"
+PACK_INDEX = "tensors.index"
 SAVES = "saves.jsonl"
 RUN = "run.jsonl"
 DATA = "data"
@@ -58,6 +64,9 @@ def run_number(name: str) -> int | None:
     return _number(name, "run")
 
 
-def data_file(level: str) -> str:
-    """The file that holds the entries: `debug.json` for what the user saved, `dump.json` for everything else."""
+def data_file(level: str, columnar: bool = False) -> str:
+    """The file that holds the entries: `debug.json` for what the user saved, `dump.json` for everything else; a table
+    of Parquet in a columnar dump."""
+    if columnar:
+        return DEBUG_TABLE if level == "debug" else DUMP_TABLE
     return DEBUG if level == "debug" else DUMP

@@ -18,6 +18,8 @@ from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK, open_input
 from msprobe.base.statistic import is_bfloat16, widen
 
 from .layout import TENSORS
+from .tensor_file import KINDS, TensorFile, is_storable
+from .tensor_pack.packed import PackedTensor, find_packed
 
 AGAIN = "collect this step again"
 """What to do about the broken file of a dump."""
@@ -44,17 +46,9 @@ Dtype = np.dtype[Any]
 
 _format: Any = np.lib.format  # numpy 1 gives this module no types
 
-# Bool, integers, floats and complex numbers. Objects would need pickle, which runs what a file says.
-_KINDS = "?buifc"
-
 _BLOCK = 1 << 17  # elements of bfloat16 that are widened at once
 _SMALL = 1 << 16  # bytes: up to that a file is read whole
 _HEADER_LIMIT = 10_000  # bytes: numpy refuses longer headers too since 1.24
-
-
-def is_storable(array: Array) -> bool:
-    """Whether an array holds numbers, which is all that is ever written or read."""
-    return array.dtype.kind in _KINDS or is_bfloat16(array)
 
 
 def stored_size(array: Array) -> int:
@@ -134,12 +128,16 @@ class Header:
 
 def examine(path: Path) -> Header:
     """Read an npy's header and check that the file holds what it promises; DumpError otherwise."""
+    if packed := _packed(path):
+        return Header(packed.dtype, packed.shape, False, 0)
     with open_tensor(path) as file:
         return _examine(path, file)
 
 
 def load_npy(path: Path) -> Array:
     """Read an npy; DumpError when it is missing, cut short, or holds anything else than numbers."""
+    if packed := _packed(path):
+        return packed.whole()
     with open_tensor(path) as file:
         return _read(path, file, _examine(path, file))
 
@@ -158,7 +156,22 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
         raise DumpError(f"{path}: numpy makes no array of its shape ({err}); collect this step again") from err
 
 
-class NpyFile:
+def _packed(path: Path) -> PackedTensor | None:
+    """The tensor of this name in the pack of a columnar dump; None where there is a file of that name, or no pack."""
+    return None if os.path.lexists(path) else find_packed(path)
+
+
+def is_written_alike(path: Path) -> bool:
+    """Whether `write_npy` would make the same file of the array in a file; DumpError where it is no readable npy."""
+    with open_tensor(path) as file:
+        header = _examine(path, file)
+        if header.fortran_order:
+            return False
+        file.seek(0)
+        return file.read(header.offset) == _header(header.dtype, header.shape)
+
+
+class NpyFile(TensorFile):
     """An npy file whose elements lie in C order, read piece by piece into one buffer: memory does not grow with it.
 
     It is open as long as this object is there. (Not a memory map: its pages would count as this process's memory, and a
@@ -194,11 +207,13 @@ class NpyFile:
         os.close(self._number)
 
 
-def open_npy(path: Path) -> Array | NpyFile:
+def open_npy(path: Path) -> Array | TensorFile:
     """An npy to be read once: an array where it is small or in Fortran order, else an open file.
 
     Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
     """
+    if packed := _packed(path):
+        return packed.whole() if packed.size * packed.dtype.itemsize <= _SMALL else packed
     with open_tensor(path) as file:
         header = _examine(path, file)
         if header.fortran_order or math.prod(header.shape) * header.dtype.itemsize <= _SMALL:
@@ -220,7 +235,7 @@ def _examine(path: Path, file: BinaryIO) -> Header:
         shape, fortran_order, dtype = _parse(width, file.read(length))
     except Exception as err:  # the header is foreign text, and numpy parses it: whatever that raises says "not an npy"
         raise DumpError(f"{path}: not a readable npy file ({err}); collect this step again") from err
-    if dtype.hasobject or dtype.kind not in _KINDS:
+    if dtype.hasobject or dtype.kind not in KINDS:
         raise DumpError(f"{path}: holds {dtype}, not numbers; such a file is never opened, store plain arrays instead")
     if any(type(n) is not int or n < 0 for n in shape):
         raise DumpError(f"{path}: its header says shape {shape}; collect this step again")

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -32,9 +33,11 @@ from .stacks_and_construct import enclosing, stacks
 if TYPE_CHECKING:
     import numpy as np
 
+    from .columnar.load import Table, TableColumns
+
 
 def find(path: Path) -> Path:
-    """The `dump.json` or `debug.json` that `path` means; DumpError, with what is there instead, where it means none."""
+    """The `dump.json`, `debug.json` or table that `path` means; DumpError, with what is there, where it means none."""
     try:
         if path.is_file():
             file = path
@@ -50,7 +53,7 @@ def find(path: Path) -> Path:
 
 
 def _in_folder(folder: Path) -> Path:
-    for name in (layout.DUMP, layout.DEBUG):
+    for name in layout.DATA_FILES:
         if (folder / name).is_file():
             return folder / name
     if (folder / layout.JOURNAL).is_file():
@@ -167,14 +170,40 @@ def stream(
 
 
 def entries_of(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The members of a dump.json beside its `data`, and the entries in it, as they stand there."""
+    """The members of a dump.json beside its `data`, and the entries in it, as they stand there; of a table, too."""
     found: dict[str, Any] = {}
+    if file.name in layout.TABLES:
+        from .columnar.records import read_records
+
+        records = read_records(file)
+        return records.above.members, records.entries()
     try:
         return stream(file, found.__setitem__), found
     except NotPlainError:
         members = json_object(file)
         data = members.pop("data", None)
         return members, data if isinstance(data, dict) else {}
+
+
+def beside(file: Path) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]]]:
+    """The cell around each call, and the stacks, that lie beside a dump.json, or are in a table."""
+    if file.name in layout.TABLES:
+        from .columnar.load import read_table
+
+        table = read_table(file)
+        return table.construct, table.stacks
+    folder = file.parent
+    construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
+    return construct, stacks(json_object_or_empty(folder / layout.STACK))
+
+
+_IN_JSON = 20  # times the size of a table; of large dumps up to forty times
+
+
+def size_in_json(file: Path) -> int:
+    """The bytes of a dump.json, or those that a table's records would take in one, about."""
+    size = file.stat().st_size
+    return size * _IN_JSON if file.name in layout.TABLES else size
 
 
 class _Text:
@@ -288,6 +317,12 @@ class Head:
 def read_head(file: Path) -> Head:
     """The header of a dump.json; an empty one of a file that cannot be read, which its reader will say."""
     members: dict[str, Any] = {}
+    if file.name in layout.TABLES:
+        from .columnar.records import read_above
+
+        with suppress(DumpError):
+            members = read_above(file).members
+        return _head(members)
     try:
         with open_input(file) as opened:
             text = _Text(BytesIO(opened.read(_HEAD)), "replace")
@@ -330,15 +365,22 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
 
 @without_collector()
 def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
-    """Read a dump.json (or debug.json) and what lies beside it; its journal is not looked for."""
-    text, builder = _contents(file, structure)
+    """Read a dump.json (or debug.json, or a table) and what lies beside it; its journal is not looked for."""
     folder = file.parent
-    construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
-    frames = stacks(json_object(Path(stack)) if stack else json_object_or_empty(folder / layout.STACK))
-    # Each name once in memory: names are a quarter of a dump.
-    once: dict[str | None, str] = {name: name for name in (*construct, *builder.names)}
-    construct = {once[name]: once.get(parent, parent) for name, parent in construct.items()}
-    frames = {once.get(name, name): stack for name, stack in frames.items()}
+    builder: ColumnsBuilder | TableColumns
+    if file.name in layout.TABLES:
+        table = _table(file, structure)
+        text, builder, construct, frames = table.members, table.columns, table.construct, table.stacks
+        if stack:
+            frames = stacks(json_object(Path(stack)))
+    else:
+        text, builder = _contents(file, structure)
+        construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
+        frames = stacks(json_object(Path(stack)) if stack else json_object_or_empty(folder / layout.STACK))
+        # Each name once in memory: names are a quarter of a dump.
+        once: dict[str | None, str] = {name: name for name in (*construct, *builder.names)}
+        construct = {once[name]: once.get(parent, parent) for name, parent in construct.items()}
+        frames = {once.get(name, name): stack for name, stack in frames.items()}
     missing, gaps = _missing(text)
     calls = _calls(builder, construct, frames, gaps)
     head = _head(text)
@@ -360,6 +402,16 @@ def read_file(file: Path, *, structure: bool = False, stack: str | Path | None =
         made_with={key: version for key in _MADE_WITH if (version := _text(head.run, key))},
         extra_info=head.settings.get("extra_info") is not False,
     )
+
+
+def _table(file: Path, structure: bool) -> "Table":
+    """The same of a table, with what a dump.json has in files beside it."""
+    # Here: it imports numpy and pyarrow.
+    from .columnar.load import read_table
+
+    table = read_table(file)
+    _check(file, table.members, structure)
+    return table
 
 
 def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
@@ -478,7 +530,7 @@ def _version(text: dict[str, Any], file: Path) -> int:
 
 
 def _calls(
-    builder: ColumnsBuilder,
+    builder: "ColumnsBuilder | TableColumns",
     construct: dict[str, str | None],
     frames: dict[str, tuple[str, ...]],
     gaps: dict[str, list[str]],

@@ -40,7 +40,7 @@ def user_line(stack: Iterable[str]) -> Line | None:
     return None
 
 
-_DEEPEST = 200
+DEEPEST = 200
 """Cells around cells; all of them are looked at for each call."""
 
 
@@ -73,12 +73,12 @@ def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
             last, name = name, parents[name]
         depth = 0 if name is None else depths.get(name, 0)
         for name in reversed(way):
-            if depth == _DEEPEST:
+            if depth == DEEPEST:
                 deep.append(name)
                 parents[name], depth = None, 0
             depth += 1
             depths[name] = depth
-    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {_DEEPEST} cells")):
+    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {DEEPEST} cells")):
         if names:
             more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             logger.warning("construct.json: %s %s%s; taken as not enclosed", visible(names[0][:200]), fault, more)

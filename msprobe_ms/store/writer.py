@@ -22,10 +22,12 @@ from msprobe.base.settings import Settings
 from msprobe.base.tally import Tally
 
 from . import layout
+from .assembly import write_files
 from .async_writer import LIMIT, AsyncWriter, leave_out
-from .journal import TORN, assemble, call_line, header_line, missing_line, order_line, read_journal, stack_line
+from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lock import HeldFile, claim
 from .npy import stored_size
+from .tensor_pack.pack import INDEX_LINE, Pack
 
 
 class Budget:
@@ -88,6 +90,7 @@ class StepFolder:
             self.folder,
             self.header,
             extra_info=self.settings.extra_info and self.settings.level != "debug",
+            columnar=self.settings.format == "columnar",
             limit=None if self.settings.async_dump else LIMIT,
             budget=self.budget,
             tally=self.tally,
@@ -103,7 +106,8 @@ class Writer:
     """Writes one dump. Whatever dump the folder held before is replaced.
 
     `header` has the members of dump.json above its data (`task`, `level`, `framework`, `run`...). Without `extra_info`
-    there will be no stack.json and no construct.json. `limit` is the number of bytes of tensors that may wait to be
+    there will be no stack.json and no construct.json. `columnar`: there will be a table and one file of tensors instead
+    of JSON and npy files; pyarrow is there. `limit` is the number of bytes of tensors that may wait to be
     written; None: half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
     `tally` records whether anything was collected.
 
@@ -120,6 +124,7 @@ class Writer:
         header: Mapping[str, Any],
         *,
         extra_info: bool = True,
+        columnar: bool = False,
         limit: int | None = LIMIT,
         budget: Budget | None = None,
         tally: Tally | None = None,
@@ -137,7 +142,8 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
-        self._async_writer = AsyncWriter(limit)
+        self._pack = Pack(folder / layout.TENSORS) if columnar else None
+        self._async_writer = AsyncWriter(limit, None if self._pack is None else self._pack.write)
         self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
@@ -155,17 +161,18 @@ class Writer:
         weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
-        self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
+        self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info, columnar))
 
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
         if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
             os.ftruncate(self._journal.number, 0)
-        for name in (layout.DUMP, layout.DEBUG, layout.STACK, layout.CONSTRUCT):
+        for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT):
             (self._folder / name).unlink(missing_ok=True)
-        for file in (self._folder / layout.TENSORS).glob("*.npy*"):
-            file.unlink()
+        tensors = self._folder / layout.TENSORS
+        for file in (*tensors.glob("*.npy*"), tensors / layout.PACK_INDEX, tensors / layout.PACK):
+            file.unlink(missing_ok=True)
 
     def stack(self, frames: Sequence[str]) -> int:
         """The number of a call stack, innermost frame first; recorded at its first use."""
@@ -232,7 +239,7 @@ class Writer:
         if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
             self._leave_out("the path of a tensor is longer than a file system takes; choose a shorter dump_path", name)
             return ""
-        if self._budget is not None and not self._budget.take(stored_size(array)):
+        if self._budget is not None and not self._budget.take(self._size(array)):
             used_up = f"the disk budget of {self._budget.total} bytes is used up"
             self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
             return ""
@@ -242,6 +249,10 @@ class Writer:
         self._dirty = True
         self._async_writer.write(path, array)
         return name
+
+    def _size(self, array: np.ndarray[Any, Any]) -> int:
+        """The bytes that a tensor takes at most."""
+        return stored_size(array) if self._pack is None else array.nbytes + INDEX_LINE
 
     def _leave_out(self, cause: str, name: str) -> None:
         """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
@@ -282,7 +293,7 @@ class Writer:
             names_only = journal.header.get("task") == "structure"
             self._tally.any |= bool(journal.entries or journal.missing or (names_only and journal.parents))
         journal.missing.extend(line.decode("ascii").rstrip("\n").split("\t")[1] for line in self._owed)
-        assemble(self._folder, journal)
+        write_files(self._folder, journal)
 
     def close(self) -> None:
         """Bring the JSON files up to date and remove the journal; the dump is finished. A second close does nothing.

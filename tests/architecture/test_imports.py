@@ -18,7 +18,7 @@ LAYERS = [
     ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
-        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check"),
+        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert"),
     ],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb"],
     ["msprobe.monitor"],
@@ -106,7 +106,7 @@ IMPORTERS = {
         "msprobe.compare.merge.merge",
     ),
     "distributed": ("msprobe.compare.workers.cluster",),
-    "pyarrow": ("msprobe.store.monitor.columns",),
+    "pyarrow": ("msprobe.store.arrow", "msprobe.store.monitor.columns"),
     "tensorboardX": ("msprobe.store.monitor.events",),
     "matplotlib": ("msprobe.compare.grad_probe.pictures", "msprobe.compare.monitor.pictures"),
     "tqdm": ("msprobe.compare.workers.progress",),

@@ -81,6 +81,15 @@ def test_training_is_bit_identical_where_it_is_checked(net, asynchronous, assert
     assert_equal(bits.Run(net, bits.CHECKS, bits.AT_ONCE, asynchronous))
 
 
+@pytest.mark.parametrize("net", ["attention", "recomputed"])
+def test_training_is_bit_identical_where_the_dump_is_columnar(net, tmp_path):
+    bare = bits.digest(net, STEPS)
+    how = ("--level", "mix", "--task", "tensor", "--format", "columnar", "--summary", "md5")
+    assert bits.digest(net, STEPS, "--collect", str(tmp_path), *how) == bare
+    assert len(list(tmp_path.rglob("dump.parquet"))) == STEPS
+    assert not list(tmp_path.rglob("*.npy"))
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("net", "stage", "asynchronous"),

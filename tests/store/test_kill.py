@@ -21,13 +21,13 @@ child_writer = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(child_writer)
 
 
-def run_and_kill(folder, seed):
+def run_and_kill(folder, seed, *words):
     """Kill a collecting process at a random moment; the calls that it had reported.
 
     A third of the seeds kills among the calls, a third around an assembly, a third while a new file is being written.
     """
     dice = random.Random(seed)
-    child = subprocess.Popen([sys.executable, CHILD, folder, str(seed)], stdout=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, CHILD, folder, str(seed), *words], stdout=subprocess.PIPE)
     among_calls = seed % 3 == 0
     wanted = b"call " if among_calls else b"assemble\n"
     left = dice.randint(1, 40 if among_calls else 8)
@@ -47,16 +47,22 @@ def run_and_kill(folder, seed):
     return [int(line.split()[1]) for line in seen if line.startswith(b"call ") and line.endswith(b"\n")]
 
 
-@pytest.mark.sample(12)
+FILES = {"json": {"construct.json", "dump.json", "stack.json"}, "columnar": {"dump.parquet"}}
+
+
+@pytest.mark.sample(20)
+@pytest.mark.parametrize("form", FILES)
 @pytest.mark.parametrize("seed", range(50))
-def test_every_reported_call_survives_a_kill(tmp_path, seed, capsys):
+def test_every_reported_call_survives_a_kill(tmp_path, seed, form, capsys):
+    if form == "columnar":
+        pytest.importorskip("pyarrow", reason="the format is written through it")
     folder = tmp_path / "step0" / "rank0"
-    reported = run_and_kill(folder, seed)
+    reported = run_and_kill(folder, seed, form)
     assert "dump.journal" in os.listdir(folder)
     code = doctor.run(Namespace(folder=str(tmp_path)))
     found = capsys.readouterr().out
     assert "rebuilt" in found
-    assert {*os.listdir(folder)} - {"dump_tensor_data"} == {"construct.json", "dump.json", "stack.json"}
+    assert {*os.listdir(folder)} - {"dump_tensor_data"} == FILES[form]
     dump = read(tmp_path / "step0")
     filling = [call for call in dump.calls if call.name.startswith("Functional.fill.")]
     assert [call.records[0].value for call in filling] == list(range(child_writer.FILLING))

@@ -75,6 +75,7 @@ def arguments():
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", default="statistics")
     parser.add_argument("--summary", default="statistics")
+    parser.add_argument("--format", default="json")
     parser.add_argument("--perturb", nargs=2, metavar=("MODE", "STAGE"))
     parser.add_argument("--asynchronous", action="store_true")
     return parser.parse_args()
@@ -91,7 +92,7 @@ def collecting(args):
 
     folder = Path(args.collect)
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {"task": args.task, "dump_path": args.collect, "level": args.level}
+    settings = {"task": args.task, "dump_path": args.collect, "level": args.level, "format": args.format}
     if args.task == "trigger":  # fires at nearly every call of every step but the first
         fires = {"on": ["jump", "nan"], "jump": 1.0000001, "times": -1, "calls": 2, "memory": "1MiB"}
         settings |= {"task": "statistics", "statistics": {"trigger": fires}}

@@ -144,7 +144,14 @@ def _digests(path: Path, step: StepFolder) -> Digests:
     """The digests of the same step and rank in a golden dump; none, and a line in the log, where it has none."""
     folder = step.folder
     candidates = [path / folder.parent.name / folder.name, path / folder.parent.name / "rank", path / folder.name, path]
-    place = next((one for one in candidates if (one / layout.DUMP).is_file() or one.is_file()), None)
+    place = next(
+        (
+            one
+            for one in candidates
+            if one.is_file() or any((one / name).is_file() for name in (layout.DUMP, layout.DUMP_TABLE))
+        ),
+        None,
+    )
     if place is None:
         once(f"golden {folder.parent.name}", f"trigger: {path} has no dump of {folder.parent.name}, {folder.name}")
         return {}

@@ -1,0 +1,90 @@
+"""Turn a dump of JSON and npy files into a columnar one, and back; what it holds stays the same.
+
+  msprobe convert DUMP -o OUT --to columnar
+  msprobe convert DUMP -o OUT --to json
+
+DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist yet; it gets
+the same folders, and a copy of every other file. Needs pyarrow: pip install 'msprobe-ms[columnar]'.
+"""
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder, refuse_existing, writing
+from msprobe.base.log import visible
+from msprobe.store import layout
+from msprobe.store.arrow import need
+from msprobe.store.conversion import to_columnar, to_json
+
+_WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("dump", metavar="DUMP", help="a dump_path, a step's folder, a rank's folder, or its file")
+    parser.add_argument("-o", "--output_path", metavar="OUT", required=True, help="a folder that does not exist yet")
+    parser.add_argument("--to", choices=("json", "columnar"), required=True, help="the format of OUT")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert each dump that lies in or below DUMP. UsageError where none is there, or OUT is."""
+    given, out = Path(args.dump), Path(args.output_path)
+    wanted = layout.TABLES if args.to == "json" else (layout.DUMP, layout.DEBUG)
+    root = given.parent if given.is_file() else given
+    if not root.is_dir():
+        raise UsageError(f"{given}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
+    found = {folder: [folder / name for name in wanted if (folder / name).is_file()] for folder in _folders(root)}
+    for folder in found:
+        if (folder / layout.JOURNAL).exists():
+            raise UsageError(f"{folder}: holds an unfinished dump; run `msprobe doctor {folder}` first")
+    if not any(found.values()):
+        raise UsageError(f"{given}: holds no {wanted[0]}, nor does any folder below; give a dump of the other format")
+    refuse_existing(out, "give a folder that does not exist yet with -o")
+    if out.absolute().is_relative_to(root.absolute()):
+        raise UsageError(f"{out}: lies in the folder that is converted; give another folder with -o")
+    need("a columnar dump is read and written through pyarrow", UsageError)
+    before = after = 0
+    for folder, files in found.items():
+        into = out / folder.relative_to(root)
+        with writing(into):
+            make_folder(into)
+            for file in files:
+                (to_json if args.to == "json" else to_columnar)(file, into)
+            _copy_others(folder, into, is_converted=bool(files))
+        before, after = before + _size(folder), after + _size(into)
+    count = sum(map(len, found.values()))
+    print(visible(f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"))
+    return 0
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Every folder from `root` down but those of tensors; links are not followed."""
+    for folder, inner, _ in os.walk(root):
+        inner.sort()
+        if layout.TENSORS in inner:
+            inner.remove(layout.TENSORS)
+        yield Path(folder)
+
+
+def _copy_others(folder: Path, into: Path, is_converted: bool) -> None:
+    """Copy what is no part of a dump that was converted."""
+    for entry in sorted(folder.iterdir()):
+        if entry.is_symlink() or (is_converted and entry.name in _WRITTEN):
+            continue
+        if entry.is_file():
+            shutil.copyfile(entry, into / entry.name)
+        elif entry.name == layout.TENSORS:
+            shutil.copytree(entry, into / entry.name)
+
+
+def _size(folder: Path) -> int:
+    inside = (*folder.iterdir(), *(folder / layout.TENSORS).glob("*"))
+    return sum(entry.stat().st_size for entry in inside if entry.is_file())
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

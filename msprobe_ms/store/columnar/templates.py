@@ -1,0 +1,138 @@
+r"""The text of an entry, taken apart: a template, which many calls share, and what only this call has.
+
+| mark | stands for | kept as |
+|---|---|---|
+| `\x01` | the call's own name at the beginning of a file's name | nothing: the call has it |
+| `\x02` | the four statistics of a tensor | a place in the table of statistics |
+| `\x03` | a digest of eight digits | a place in the table of digests |
+| `\x04` | the call that produced an input | how many rows before this one it stands |
+| `\x05` | the parameter that an input is | its name |
+
+Entries are ASCII without control characters, so that a mark never is part of one. Whatever cannot be restored digit by
+digit stays in the template.
+"""
+
+import math
+import re
+from array import array
+from collections.abc import Iterator
+
+NAME, STATISTICS, DIGEST, CALL, PARAMETER = "\x01", "\x02", "\x03", "\x04", "\x05"
+MARKS = re.compile("[\x01-\x05]")
+
+# Whole members of a record; what is between quotes has none of its own, for inside a text they are escaped.
+_PARTS = re.compile(
+    r'("Max":[^,]+,"Min":[^,]+,"Mean":[^,]+,"Norm":[^,}]+'
+    r'|"md5":"[0-9a-f]{8}"'
+    r'|"from":"call [^"\\]*(?=\.output)'
+    r'|"from":"parameter [^"\\]*")'
+)
+_MD5, _CALL, _PARAMETER = '"md5":"', '"from":"call ', '"from":"parameter '
+
+Four = tuple[float, float, float, float]
+
+
+def four_text(four: Four) -> str:
+    """The statistics of a tensor as an entry has them."""
+    high, low, mean, norm = map(_number_text, four)
+    return f'"Max":{high},"Min":{low},"Mean":{mean},"Norm":{norm}'
+
+
+def _number_text(number: float) -> str:
+    if math.isfinite(number):
+        return repr(number)
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _four(text: str) -> Four | None:
+    """The floats in a text of statistics; None where they would not give the same text."""
+    try:
+        high, low, mean, norm = (float(member.partition(":")[2]) for member in text.split(","))
+    except ValueError:
+        return None
+    made = high, low, mean, norm
+    return made if four_text(made) == text else None
+
+
+class Lists:
+    """One list for each row: those of row r are `of[starts[r]:starts[r + 1]]`."""
+
+    def __init__(self, of: "array[int] | array[float] | list[str]") -> None:
+        self.of = of
+        self.starts = array("i", (0,))
+
+    def end_row(self) -> None:
+        """What was added since the last row ended is this row's."""
+        self.starts.append(len(self.of))
+
+
+class Splitter:
+    """Takes entries apart, one after the other in the order of their rows; `rows` has the row of each call.
+
+    `statistics` and `digests` have 0 for the next new member of a table, else how far back in the table the same one
+    stands; the new members are in the four `numbers` and in `digest`. `calls` are rows back.
+    """
+
+    def __init__(self, rows: dict[str, int]) -> None:
+        self._rows, self._row = rows, 0
+        self._known: dict[str, int] = {}
+        self._bad: set[str] = set()
+        self.statistics, self.digests, self.calls = (Lists(array("i")) for _ in range(3))
+        self.digest = Lists(array("L"))
+        self.numbers = [Lists(array("d")) for _ in range(4)]
+        self.parameters = Lists([])
+        self._all = (self.statistics, self.digests, self.calls, self.digest, *self.numbers, self.parameters)
+
+    def split(self, name: str, text: str) -> str:
+        """The template of an entry."""
+        own = f'"data_name":"{name}.'
+        pieces = _PARTS.split(text.replace(own, f'"data_name":"{NAME}.'))
+        for at in range(1, len(pieces), 2):
+            part = pieces[at]
+            place = self._known.get(part)
+            if part[1] == "M":
+                pieces[at] = self._statistics(part, place)
+            elif part[1] == "m":
+                pieces[at] = self._digest(part, place)
+            elif part.startswith(_CALL):
+                call = part[len(_CALL) :]
+                if call in self._rows:
+                    self.calls.of.append(self._row - self._rows[call])  # type: ignore[arg-type]  # an array of int
+                    pieces[at] = f"{_CALL}{CALL}"
+            else:
+                self.parameters.of.append(part[len(_PARAMETER) : -1])  # type: ignore[arg-type]  # a list of texts
+                pieces[at] = f'{_PARAMETER}{PARAMETER}"'
+        return "".join(pieces)
+
+    def _statistics(self, part: str, place: int | None) -> str:
+        count = len(self.numbers[0].of)
+        if place is None:
+            if part in self._bad:
+                return part
+            if (four := _four(part)) is None:
+                self._bad.add(part)
+                return part
+            for column, number in zip(self.numbers, four, strict=True):
+                column.of.append(number)  # type: ignore[arg-type]  # an array of float
+            self._known[part] = count
+        self.statistics.of.append(0 if place is None else count - place)  # type: ignore[arg-type]  # an array of int
+        return STATISTICS
+
+    def _digest(self, part: str, place: int | None) -> str:
+        count = len(self.digest.of)
+        if place is None:
+            self._known[part] = count
+            self.digest.of.append(int(part[len(_MD5) : -1], 16))  # type: ignore[arg-type]  # an array of int
+        self.digests.of.append(0 if place is None else count - place)  # type: ignore[arg-type]  # an array of int
+        return f'{_MD5}{DIGEST}"'
+
+    def end_row(self) -> None:
+        """The next entry is that of the next row."""
+        self._row += 1
+        for lists in self._all:
+            lists.end_row()
+
+
+def joined(template: str, name: str, parts: Iterator[str]) -> str:
+    """The text of an entry again; `parts` are the texts of its marks other than `NAME`, in their order."""
+    return MARKS.sub(lambda mark: name if mark[0] == NAME else next(parts), template)

@@ -1,0 +1,1 @@
+"""The tensors of a columnar dump in one file (`reference/format.md`, page 13)."""
