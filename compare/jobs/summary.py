@@ -81,7 +81,7 @@ class RequestResult:
             yield from self.outcomes[0].lines
             return
         for outcome in self.outcomes:
-            text = f"not compared: {outcome.failed}" if outcome.failed else f"{outcome.mode}: {count(outcome.counts)}"
+            text = _state(outcome)
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
@@ -96,6 +96,11 @@ class RequestResult:
         if first.label:
             yield f"the first is in {first.label}:"
         yield first.lines[-1]
+
+
+def _state(outcome: Outcome) -> str:
+    """What became of one job, in words."""
+    return f"not compared: {outcome.failed}" if outcome.failed else outcome.unread or f"{outcome.mode}: {count(outcome.counts)}"
 
 
 def _order(outcome: Outcome) -> tuple[int, bool, bool, int, int]:
@@ -135,6 +140,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
                 "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
                 "noise_limits": o.limits or None,
+                **({"unread": o.unread} if o.unread else {}),
             }
             for o in result.outcomes
         ],

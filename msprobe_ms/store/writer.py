@@ -162,7 +162,7 @@ class Writer:
         if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
             os.ftruncate(self._journal.number, 0)
-        for name in (layout.DUMP, layout.DEBUG, layout.STACK, layout.CONSTRUCT):
+        for name in (layout.DUMP, layout.DEBUG, layout.STACK, layout.CONSTRUCT, layout.DIGEST):
             (self._folder / name).unlink(missing_ok=True)
         for file in (self._folder / layout.TENSORS).glob("*.npy*"):
             file.unlink()
