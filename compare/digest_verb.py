@@ -23,7 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument("path", metavar="DIR", help="a dump_path, a step's or a rank's folder, or a dump.json")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,14 +35,14 @@ def run(args: argparse.Namespace) -> int:
     if args.workers is not None and args.scheduler:
         raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
     root = Path(args.path).absolute()
+    if root.is_file() and root.name != layout.DUMP:
+        raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
     files = [root] if root.is_file() else sorted(_dumps(root))
     if not files:
         raise UsageError(f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run")
     from .workers import run as workers  # here: the help of the command is there before numpy is
 
-    done = workers.run(
-        digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting"
-    )
+    done = workers.run(digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting")
     results = dict(done)
     made = kept = failed = 0
     for at, file in enumerate(files):

@@ -85,7 +85,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--first-only",
         action="store_true",
-        help="write no tables, and read only the ranks that may hold the first wrong call, by what `msprobe digest` wrote",
+        help="write no tables, and read only ranks that may hold the first wrong call, by what `msprobe digest` wrote",
     )
     how.add_argument("--no-resume", action="store_true", help="begin anew where an interrupted comparison could go on")
     how.add_argument("-m", "--mode", metavar="auto", help="accepted from msprobe 26; what the sides hold is found out")

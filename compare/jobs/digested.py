@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import CONFIGURATION, read_input, replacing
@@ -19,7 +19,7 @@ from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.match.user_mapping import NOTHING
 from msprobe.compare.measure.files import Effort
-from msprobe.compare.ranks.collectives import Exchange, RankSummary
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, Traffic
 from msprobe.compare.ranks.search import summarise
 from msprobe.compare.ranks.stretches import stretches
 from msprobe.compare.request import Request
@@ -182,10 +182,7 @@ def _outcome_as_object(outcome: Outcome) -> dict[str, Any]:
 
 
 def _from_object(text: Mapping[str, Any]) -> Digested:
-    exchanges = tuple(
-        Exchange(name, traffic, word, tuple(group) if isinstance(group, list) else group, peer)
-        for name, traffic, word, group, peer in text["exchanges"]
-    )
+    exchanges = tuple(_exchange(*of) for of in text["exchanges"])
     stretches = tuple(text["stretches"])
     if len(stretches) != len(exchanges) + 1:
         raise ValueError("a stretch stands before each exchange and behind the last")
@@ -195,6 +192,14 @@ def _from_object(text: Mapping[str, Any]) -> Digested:
         raise TypeError("digests are texts")
     root, structure, described, run = words
     return Digested(root, structure, stretches, exchanges, described, run, alone)
+
+
+def _exchange(name: str, traffic: Traffic, word: str, group: Any, peer: int) -> Exchange:
+    group = tuple(group) if isinstance(group, list) else group
+    is_group = group is None or isinstance(group, str) or all(type(rank) is int for rank in group)
+    if not (isinstance(name, str) and isinstance(word, str) and traffic in get_args(Traffic) and is_group):
+        raise TypeError("this is no exchange")
+    return Exchange(name, traffic, word, group, int(peer))
 
 
 def _outcome_from_object(text: Mapping[str, Any]) -> Outcome:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
 from msprobe.compare.core.limits import LimitSource
-from msprobe.compare.ranks.collectives import RankSummary, connect
+from msprobe.compare.ranks.collectives import Connected, RankSummary, connect
 from msprobe.compare.ranks.search import Place, first_over_ranks
 from msprobe.compare.ranks.stretches import earliest
 from msprobe.compare.request import Request
@@ -82,10 +82,23 @@ def _look_at_all(tasks: Sequence[Task], request: Request) -> list[Look]:
         return [Look()] * len(tasks)
     parts = [[tasks[at] for at in places] for places in bundles([1] * len(tasks), _TOGETHER, _TOGETHER)]
     workers = request.workers or 0
-    results = dict(run(_look_at, parts, workers=workers if len(tasks) > 4 * _TOGETHER else 1, scheduler=request.scheduler))
+    results = dict(
+        run(_look_at, parts, workers=workers if len(tasks) > 4 * _TOGETHER else 1, scheduler=request.scheduler)
+    )
     found: list[Look] = []
     for at, part in enumerate(parts):
         found += [Look()] * len(part) if isinstance(result := results[at], Lost) else result
+    return _shared(found)
+
+
+def _shared(looks: Sequence[Look]) -> list[Look]:
+    """The same with each story once: thousands of ranks that do the same have millions of equal exchanges."""
+    once: dict[RankSummary | None, RankSummary | None] = {}
+    found = []
+    for look in looks:
+        summary = once.setdefault(look.summary, look.summary)
+        outcome = None if look.outcome is None else replace(look.outcome, rank_summary=summary)
+        found.append(Look(outcome, look.stretch, summary))
     return found
 
 
@@ -102,7 +115,7 @@ def _look(task: Task) -> Look:
     if target is None or golden is None:
         return Look()
     if (outcome := outcome_of_equal(task, target, golden)) is not None:
-        return Look(outcome, None, target.summary)
+        return Look(outcome, None, outcome.rank_summary)
     both = zip(target.stretches, golden.stretches, strict=False)
     stretch = next((n for n, (ours, theirs) in enumerate(both) if ours != theirs), None)
     # With other calls, or under another header, digests of calls do not say where a difference begins; nor do they
@@ -143,11 +156,13 @@ class _Search:
             unclear, waiting = [*unclear, *waiting], []
         self._read(unclear)
         summaries = {ranks[at]: s for at in ranks if (s := self._summary(at)) is not None}
+        if not waiting:
+            return
         connected = connect(summaries)
         places = {at: earliest(connected, ranks[at], self._looks[at].stretch or 0) for at in waiting}
         while places:
             first = min(places.values())
-            best = self._best(summaries)
+            best = self._best(summaries, connected)
             if best is not None and first > best:
                 break
             chosen = [at for at, place in places.items() if place == first]
@@ -164,11 +179,11 @@ class _Search:
     def _summary(self, at: int) -> RankSummary | None:
         return self.found[at].rank_summary if at in self.found else self._looks[at].summary
 
-    def _best(self, summaries: Mapping[int, RankSummary]) -> Place | None:
+    def _best(self, summaries: Mapping[int, RankSummary], connected: Connected) -> Place | None:
         """The place of the first wrong call of what was read so far; None while nothing is wrong."""
         if not self.is_wrong:
             return None
-        return next((first.place for first in first_over_ranks(summaries)), None)
+        return next((first.place for first in first_over_ranks(summaries, connected)), None)
 
     def _read(self, chosen: Sequence[int]) -> None:
         """Compare these in full."""

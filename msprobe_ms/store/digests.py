@@ -91,20 +91,20 @@ def dump_digest(structure: bytes, calls: list[bytes]) -> bytes:
 def files_state(file: Path) -> str:
     """The sizes and times of all files that the digests of a dump.json were made of, as a digest; a file that is
     written again, comes or goes changes it, the place of the dump does not. OSError where the dump is not there."""
+    os.stat(file)
     folder = file.parent
-    found = [(file.name, _state(os.stat(file)))]
-    for name in (layout.CONSTRUCT, layout.JOURNAL):
-        try:
-            found.append((name, _state(os.stat(folder / name))))
-        except FileNotFoundError:
-            found.append((name, None))
-    try:
-        with os.scandir(folder / layout.TENSORS) as entries:
-            found += sorted((entry.name, _state(entry.stat())) for entry in entries)
-    except FileNotFoundError:
-        pass
+    names = [file.name, layout.CONSTRUCT, layout.JOURNAL]
+    tensors = folder / layout.TENSORS
+    if tensors.exists():
+        names += sorted(f"{layout.TENSORS}/{name}" for name in os.listdir(tensors))
+    found = [(name, _state(folder / name)) for name in names]
     return blake2b(repr(found).encode("utf-8", "surrogateescape"), digest_size=SIZE).hexdigest()
 
 
-def _state(of: os.stat_result) -> tuple[int, int]:
-    return of.st_size, of.st_mtime_ns
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of a file; None where there is none, or a link that leads nowhere."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns

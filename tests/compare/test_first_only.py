@@ -36,7 +36,9 @@ def answer(target, golden, output, *more):
     """Exit code, and what is written but for tables: the sum of all, and the calls that differ first."""
     words = ["compare", "-tp", str(target), "-gp", str(golden), "-o", str(output), "-da", "--workers", "1", *more]
     code = main(words)
-    texts = [json.loads(file.read_text()) for name in ("summary", "analyze") for file in output.glob(f"*_{name}_*.json")]
+    texts = [
+        json.loads(file.read_text()) for name in ("summary", "analyze") for file in output.glob(f"*_{name}_*.json")
+    ]
     shutil.rmtree(output)
     return code, texts
 
@@ -75,7 +77,9 @@ def test_whatever_equal_dumps_hold_their_verdict_is_that_of_a_whole_comparison(
             made.call("Mint.sin.0.forward", [1.0, None, value(float("nan"))], [2.0], parent="Cell.a.A.forward.0")
             made.call("Mint.empty.0.forward", [value(3)], [5.0], missing=("input.1",))
             made.call("Cell.a.A.forward.0", [tensor(float("nan"))], [tensor(1.0, dtype="BFloat16")])
-            made.call("Mint.sin.0.backward", [tensor(1.0, gradient="accumulated")], [tensor(1.0, gradient="unavailable")])
+            made.call(
+                "Mint.sin.0.backward", [tensor(1.0, gradient="accumulated")], [tensor(1.0, gradient="unavailable")]
+            )
             made.extra = {"missing": [{"name": "Mint.empty.0.forward", "part": "input.1", "cause": "no room"}]}
             if rank:
                 made.data["Mint.sin.0.forward"]["output"][0] |= dict.fromkeys(("Max", "Min", "Mean", "Norm"))
@@ -111,7 +115,9 @@ def test_damaged_digests_count_as_none(run, tmp_path, reads, damage):
     target, golden = run("t", "step0/rank0"), run("g", "step0/rank0")
     digest(target, golden)
     file = target / "step0/rank0/digest.json"
-    file.write_bytes(damage if damage is not None else file.read_bytes().replace(b'"exchanges":[]', b'"exchanges":[[1]]'))
+    file.write_bytes(
+        damage if damage is not None else file.read_bytes().replace(b'"exchanges":[]', b'"exchanges":[[1]]')
+    )
     assert main(["compare", str(target), str(golden), "-o", str(tmp_path / "o"), "--first-only"]) == 0
     assert len(reads) == 1
 
