@@ -183,7 +183,11 @@ class _Search:
         """The place of the first wrong call of what was read so far; None while nothing is wrong."""
         if not self.is_wrong:
             return None
-        return next((first.place for first in first_over_ranks(summaries, connected)), None)
+        firsts = first_over_ranks(summaries, connected)
+        by_rank = {self._rank(at): outcome for at, outcome in self.found.items()}
+        # Else the answer is the earliest finding of any rank.
+        has_finding = any(by_rank[first.rank].first is not None for first in firsts)
+        return firsts[0].place if has_finding else None
 
     def _read(self, chosen: Sequence[int]) -> None:
         """Compare these in full."""
