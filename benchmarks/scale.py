@@ -280,14 +280,19 @@ def nothing(number: int) -> int:
     return number
 
 
-def print_replay(args: argparse.Namespace, root: Path) -> None:
-    """The answer for thousands of ranks, by the recorded tasks of one."""
-    found = constants(root, args.calls, args.exchanges)
+def pace() -> float:
+    """Seconds from one empty task to the next on Dask."""
     with cluster(2) as address:
         list(run(nothing, range(100), scheduler=address))
         begun = time.perf_counter()
         list(run(nothing, range(4000), scheduler=address))
-        dispatch = (time.perf_counter() - begun) / 4000
+        return (time.perf_counter() - begun) / 4000
+
+
+def print_replay(args: argparse.Namespace, root: Path) -> None:
+    """The answer for thousands of ranks, by the recorded tasks of one."""
+    found = constants(root, args.calls, args.exchanges)
+    dispatch = args.dispatch or pace()
     many = write_empty(root / "many", args.ranks)
     planning, made = cpu(lambda: plan(*many))
     stories = {rank: replace(found.summary, exchanges=found.summary.exchanges) for rank in range(args.ranks)}
@@ -328,6 +333,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int)
     parser.add_argument("--calls", type=int)
     parser.add_argument("--exchanges", type=int)
+    parser.add_argument("--dispatch", type=float, help="replay: seconds to send a task; default: what Dask takes here")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", help="where the dumps are generated; default: the folder for temporary files")
     args = parser.parse_args()
