@@ -34,8 +34,9 @@ class Request:
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
     trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
-    `html`: the outcomes have what a report shows. `tables`: the table of each job is written. `layouts` say how each
-    side shares its model out over ranks, which are then merged first.
+    `html`: the outcomes have what a report shows. `tables`: the table of each job is written. `first_only`: dumps are
+    read only where that can change which call is the first wrong one. `layouts` say how each side shares its model out
+    over ranks, which are then merged first.
     """
 
     target: Path
@@ -65,6 +66,7 @@ class Request:
     survey: bool = False
     html: bool = False
     tables: bool = True
+    first_only: bool = False
     layouts: Layouts | None = None
 
 

@@ -82,6 +82,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     names.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows")
     how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
     how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
+    how.add_argument(
+        "--first-only",
+        action="store_true",
+        help="write no tables, and read only ranks that may hold the first wrong call, by what `msprobe digest` wrote",
+    )
     how.add_argument("--no-resume", action="store_true", help="begin anew where an interrupted comparison could go on")
     how.add_argument("-m", "--mode", metavar="auto", help="accepted from msprobe 26; what the sides hold is found out")
     add_options(parser.add_argument_group("ranks that share one model out, which are merged first"))
@@ -141,6 +146,9 @@ def request_of(args: argparse.Namespace) -> Request:
         raise UsageError(f"-m {args.mode}: this version compares what training left behind; leave -m out, or -m auto")
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
+    if args.first_only and (args.html or args.highlight or args.layer_mapping):
+        other = "--html" if args.html else "--highlight" if args.highlight else "--layer_mapping"
+        raise UsageError(f"--first-only writes no tables, and {other} is for what they show; leave one of them out")
     if args.workers is not None and args.scheduler:
         raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
     sides = _sides(args)
@@ -177,6 +185,8 @@ def request_of(args: argparse.Namespace) -> Request:
         limits=limits,
         calibrate=Path(args.calibrate) if args.calibrate else None,
         html=args.html,
+        tables=not args.first_only,
+        first_only=args.first_only,
         layouts=layouts_of(args, has_golden=True),
     )
 

@@ -45,6 +45,7 @@ VERBS = {
     "convert": Verb("msprobe.convert", "turn a dump of JSON and npy files into a columnar one, and back"),
     "data2db": Verb("msprobe.monitor_convert.verb", "write what a monitor collected into a database"),
     "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
+    "digest": Verb("msprobe.compare.digest_verb", "digest dumps where they lie, so that equal ranks need not be read"),
     "doctor": Verb(
         "msprobe.doctor", "examine what a training will need; mend a dump whose process died", has_framework=True
     ),

@@ -196,9 +196,10 @@ class Outcome:
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `rank_summary` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
-    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
-    up to where differences were noise, where that was judged. `notes` is what the console says besides findings.
+    are compared. `failed` is a sentence where the job could not be done, `unread` where its dumps differ by their
+    digests and were not read; then nothing else is known. `unjudged` says why pairs of records have no verdict. `runs`
+    are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
+    that was judged. `notes` is what the console says besides findings.
     `survey` and `unit` (of a report) are there where the request asks for them.
     """
 
@@ -216,6 +217,7 @@ class Outcome:
     sides: str = ""
     rank_summary: RankSummary | None = None
     failed: str = ""
+    unread: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
     limits: str = ""

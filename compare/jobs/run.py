@@ -15,6 +15,7 @@ from msprobe.compare.workers.pool import Lost
 from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import claimed, exclusive
 
+from .first import first_wrong_only
 from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of
 from .plan import Job, Plan, plan
 from .summary import RequestResult, write_first_over_ranks, write_summary
@@ -52,7 +53,10 @@ def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResul
     # Where there are more processes than jobs, those that are left over help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
     tasks = tasks_of(made.jobs, request, paths, inside)
-    if len(tasks) == 1:
+    if request.first_only:
+        logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
+        result = RequestResult(first_wrong_only(tasks, request), made.missing)
+    elif len(tasks) == 1:
         result = RequestResult((compare_single(tasks[0]),), made.missing)
     else:
         logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count as count_from
 from pathlib import Path
 
@@ -11,12 +12,15 @@ from msprobe.base.log import visible
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
 from msprobe.compare.ranks.collectives import RankSummary
-from msprobe.compare.ranks.search import as_objects, first_over_ranks
+from msprobe.compare.ranks.search import First, as_objects, first_over_ranks
 from msprobe.compare.tables.console import left_open, no_difference
 from msprobe.compare.tables.json_file import as_object, causes
 from msprobe.compare.tables.table_file import write_text
 
 from .outcome import Outcome
+
+Group = tuple[int, bool, int]
+"""A step, whether it is of what was saved by hand, and the number of the tree."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,20 @@ class RequestResult:
             return None
         earliest = min(wrong, key=_order)
         for group, outcomes in sorted(ranks_of(self).items()):
-            if group[:2] == _group(earliest) and earliest in outcomes.values():
-                named = (outcomes[first.rank] for first in first_over_ranks(_stories(outcomes)))
+            if group[:2] == _group(earliest) and outcomes.get(earliest.rank or 0) is earliest:
+                named = (outcomes[first.rank] for first in self.firsts(group))
                 return min((o for o in named if o.first), key=_order, default=earliest)
         return earliest
+
+    def firsts(self, group: Group) -> list[First]:
+        """The calls that differ first among the ranks of a step; joining thousands of ranks takes seconds."""
+        if group not in self._firsts:
+            self._firsts[group] = first_over_ranks(_stories(ranks_of(self)[group]))
+        return self._firsts[group]
+
+    @cached_property
+    def _firsts(self) -> dict[Group, list[First]]:
+        return {}
 
     def lines(self) -> Iterator[str]:
         """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
@@ -81,7 +95,7 @@ class RequestResult:
             yield from self.outcomes[0].lines
             return
         for outcome in self.outcomes:
-            text = f"not compared: {outcome.failed}" if outcome.failed else f"{outcome.mode}: {count(outcome.counts)}"
+            text = _state(outcome)
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
@@ -96,6 +110,15 @@ class RequestResult:
         if first.label:
             yield f"the first is in {first.label}:"
         yield first.lines[-1]
+
+
+def _state(outcome: Outcome) -> str:
+    """What became of one job, in words."""
+    return (
+        f"not compared: {outcome.failed}"
+        if outcome.failed
+        else outcome.unread or f"{outcome.mode}: {count(outcome.counts)}"
+    )
 
 
 def _order(outcome: Outcome) -> tuple[int, bool, bool, int, int]:
@@ -135,6 +158,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
                 "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
                 "noise_limits": o.limits or None,
+                **({"unread": o.unread} if o.unread else {}),
             }
             for o in result.outcomes
         ],
@@ -147,16 +171,16 @@ def write_first_over_ranks(path: Path, result: RequestResult) -> None:
 
     Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
     """
-    for (step, _, _), outcomes in sorted(ranks_of(result).items()):
-        if found := first_over_ranks(_stories(outcomes)):
-            write_text(path, as_objects(found, None if step < 0 else step))
+    for group in sorted(ranks_of(result)):
+        if found := result.firsts(group):
+            write_text(path, as_objects(found, None if group[0] < 0 else group[0]))
             return
     write_text(path, {})
 
 
-def ranks_of(result: RequestResult) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
+def ranks_of(result: RequestResult) -> dict[Group, dict[int, Outcome]]:
     """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
-    found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
+    found: dict[Group, dict[int, Outcome]] = {}
     for outcome in result.outcomes:
         if outcome.rank_summary is not None:
             trees = (found.setdefault((*_group(outcome), tree), {}) for tree in count_from())

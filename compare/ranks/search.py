@@ -86,14 +86,16 @@ class First:
     node: Node
 
 
-def first_over_ranks(summaries: Mapping[int, RankSummary]) -> list[First]:
+def first_over_ranks(summaries: Mapping[int, RankSummary], connected: Connected | None = None) -> list[First]:
     """The calls that differ first, by rank: one, or several whose place is the same.
+
+    `connected` is how the exchanges of these ranks are joined, where that is known: it is the same whatever differs.
 
     What a rank received through an exchange is never named: an exchange whose result differs is named only where
     nothing that differs was put in, on any rank of which that is known. An exchange that differing data are put into is
     named only where no call before it differs on that rank: they come from what was not recorded.
     """
-    connected = connect(summaries)
+    connected = connected or connect(summaries)
     found = {rank: entry for rank in sorted(summaries) if (entry := _first(rank, summaries, connected))}
     lowest = min((place for place, _ in found.values()), default=None)
     nodes = {(rank, node.name): node for rank in found for node in summaries[rank].nodes[::-1]}  # the first of a name

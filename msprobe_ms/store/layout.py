@@ -12,6 +12,7 @@ DATA_FILES = (DUMP, DEBUG, *TABLES)
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
+DIGEST = "digest.json"
 TENSORS = "dump_tensor_data"
 PACK = "tensors.pack"
 PACK_INDEX = "tensors.index"

@@ -168,7 +168,7 @@ class Writer:
         if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
             os.ftruncate(self._journal.number, 0)
-        for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT):
+        for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.DIGEST):
             (self._folder / name).unlink(missing_ok=True)
         tensors = self._folder / layout.TENSORS
         for file in (*tensors.glob("*.npy*"), tensors / layout.PACK_INDEX, tensors / layout.PACK):

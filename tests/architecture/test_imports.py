@@ -50,7 +50,7 @@ INSIDE_COMPARE = (
     *("checkpoint", "key_data", "rollout", "rl", "merge", "suggest", "grad_probe", "monitor", "config_check"),
     "graph_visualize",
     "dispatch",
-    *("entry", "verb"),
+    *("entry", "verb", "digest_verb"),
 )
 """The layers inside `msprobe.compare`, lowest first, as docs/en/explanation/architecture.md draws them."""
 

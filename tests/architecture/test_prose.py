@@ -15,6 +15,8 @@ PRINTS = {
     # A failure of a worker process, which the operating system says in words.
     "msprobe.compare.jobs.calibration": "the failure of a job",
     "msprobe.compare.jobs.run": "the failure of a job",
+    "msprobe.compare.jobs.first": "the failure of a job",
+    "msprobe.compare.digest_verb": "the failure of a job",
     "msprobe.compare.jobs.outcome": "the failure of a reader",
     "msprobe.compare.measure.files": "the failure of a measurement",
     # Handed on as the one field of a reason.

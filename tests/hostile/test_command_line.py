@@ -72,6 +72,7 @@ WRONG = {
             "-- t",
         ),
     ],
+    "digest": ["", "EMPTY", "file", "nope", "dir", "-x", "dir --workers 0", "dir --workers 1 --scheduler x"],
     "doctor": ["EMPTY", "file", "nope", "-x", "--config nope", "--config dir", "--ranks x", "dir --config file"],
     "gather": ["", "EMPTY -o o", "dir -o EMPTY", "dir -o file", "dir -o o --step ,", "dir -o o --workers 0", "t -o o"],
     "merge_result": [

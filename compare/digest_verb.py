@@ -1,0 +1,90 @@
+"""Digest the dumps of a run where they lie, so that a comparison of many ranks need not read the equal ones.
+
+  msprobe digest DIR
+
+DIR is a dump_path, a step's folder, a rank's folder or a dump.json. Beside each dump.json below it a digest.json is
+written: digests of the dump, and what comparing it with an equal dump says. `msprobe compare --first-only` reads these
+files first. Run it on both runs, on the machines that have the dumps; what is up to date is left alone. Nothing else is
+changed. Exit code 0: every dump has its digests. 1: one could not be read or written. 2: the command was wrong.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import visible
+from msprobe.store import layout
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("path", metavar="DIR", help="a dump_path, a step's or a rank's folder, or a dump.json")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Digest what the arguments name, and count; UsageError where no dump is there."""
+    if args.workers is not None and args.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    if args.workers is not None and args.scheduler:
+        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
+    root = Path(args.path).absolute()
+    if root.is_file() and root.name != layout.DUMP:
+        raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
+    files = [root] if root.is_file() else sorted(_dumps(root))
+    if not files:
+        raise UsageError(f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run")
+    from .workers import run as workers  # here: the help of the command is there before numpy is
+
+    done = workers.run(digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting")
+    results = dict(done)
+    made = kept = failed = 0
+    for at, file in enumerate(files):
+        result = results[at]
+        if isinstance(result, workers.Lost):
+            result = Digestion(failed=f"{file}: {result.reason}")
+        made += result.is_new
+        kept += not (result.is_new or result.failed)
+        if result.failed:
+            failed += 1
+            print(visible(f"not digested: {result.failed}"))
+    print(f"{len(files)} dumps: {made} digested, {kept} up to date, {failed} failed")
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Digestion:
+    """What became of one dump; `failed` is a sentence."""
+
+    is_new: bool = False
+    failed: str = ""
+
+
+def digest_one(file: Path) -> Digestion:
+    """Digest one dump, where that is not done yet."""
+    from .jobs.digested import is_up_to_date, write_digests
+
+    try:
+        if is_up_to_date(file):
+            return Digestion()
+        write_digests(file)
+    except DumpError as err:
+        return Digestion(failed=" ".join(str(err).split()))
+    except OSError as err:
+        return Digestion(failed=f"{file.with_name(layout.DIGEST)}: cannot be written ({err.strerror or err})")
+    return Digestion(is_new=True)
+
+
+def _dumps(root: Path) -> Iterator[Path]:
+    """Every dump.json from a folder down."""
+    for folder, inner, files in os.walk(root):
+        if layout.DUMP in files:
+            yield Path(folder) / layout.DUMP
+        if layout.TENSORS in inner:
+            inner.remove(layout.TENSORS)
