@@ -11,7 +11,12 @@ import pytest
 
 import msprobe
 
-EXTENSIONS = ["msprobe/base/_statistic", "msprobe/cell_dump/_callers", "msprobe/compare/measure/_measure"]
+EXTENSIONS = [
+    "msprobe/base/_statistic",
+    "msprobe/cell_dump/_callers",
+    "msprobe/compare/measure/_measure",
+    "msprobe/graph_save/_operators",
+]
 C_SOURCES = (".c", ".h")
 """The extensions are built from them; installed they stand for them."""
 BUILT_FROM = ("msprobe_ms/report/page/",)
