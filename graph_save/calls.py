@@ -127,6 +127,7 @@ class GraphCalls:
         # Where a run begins when gradients of an earlier one have come, another pass begins, forward and backward.
         self._passes: list[list[tuple[Call, bool]]] = [[]]
         self._written: set[str] = set()
+        self._order: list[str] = []
         self._parameters_grad: dict[str, list[str]] = {}
         self._optimizer_ran = False
         self.listens = True
@@ -326,7 +327,8 @@ class GraphCalls:
         for turns in self._passes:
             order += [call.name for call, is_begin in turns if not is_begin]
             order += self._backward_of(turns)
-        if order:
+        if order != self._order:  # a line that says nothing new would have the files written again
+            self._order = order
             self._writer.order(order)
 
     def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:

@@ -16,7 +16,7 @@ from .calls import GraphCalls, GraphsOnly
 from .limits import wrong_in_graphs
 from .operators import has_tensor_dump, synchronize
 from .planting import Planting
-from .transport.callback import listen
+from .transport.reports import listen
 from .transport.tensordump import Dumping
 
 

@@ -54,7 +54,12 @@ def number(value: Any) -> int:
 
 def zeros(dtype: Any, shape: tuple[int, ...]) -> Array:
     """What stands for a tensor that does not arrive."""
-    return np.zeros(shape, mstype.dtype_to_nptype(dtype))
+    return np.zeros(shape, numpy_type(dtype))
+
+
+# The public name logs, in each call, that it is deprecated.
+numpy_type: Callable[[Any], Any] = getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype)
+"""numpy's type for one of the framework."""
 
 
 def wide(tensor):  # type: ignore[no-untyped-def]  # compiled code

@@ -15,19 +15,32 @@ from .operators import Tap, in_graph, sendable
 from .transport.callback import (
     beginning,
     beginning_run,
-    call_at,
-    end_at,
     ending,
     ending_run,
-    has_gradient,
     listening,
-    names_at,
-    owned_at,
     taking,
     taking_empty,
     taking_empty_gradient,
     taking_gradient,
     taking_parameter_gradient,
+)
+from .transport.native import (
+    native_begin_run,
+    native_end_run,
+    native_enter,
+    native_gradient,
+    native_gradients,
+    native_leave,
+)
+from .transport.reports import (
+    call_at,
+    end_at,
+    gradient_at,
+    has_gradient,
+    is_native,
+    names_at,
+    own,
+    received_at,
     value_at,
 )
 from .transport.tensordump import dump_begin, dump_end, dump_gradient, dump_value, dumps
@@ -43,20 +56,23 @@ def planted(
     def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph():
             return original(*args, **kwargs)
-        token = _enter(stem, _structure(args), _structure(kwargs))
+        given = _nothing_found
         if values:
-            for place in range(len(names)):
-                _report("parameters", names[place], "", owned[place], token)
-        context = (token, values, gradients)
-        args = _watch_all(args, "input", True, context)
-        kwargs = _watch_named(kwargs, len(args), context)
+            given = _found_in_call(names, owned, args, kwargs)
+        token = _enter(stem, _structure(args), _structure(kwargs), given)
+        if gradients:
+            args = _watch_all(args, "input", True, token)
+            kwargs = _watch_named(kwargs, len(args), token)
         result = original(*args, **kwargs)
+        made = _nothing_found
+        if values:
+            made = _found_in_result(result)
+        _leave(token, _structure(result), made)
+        if not gradients:
+            return result
         if isinstance(result, tuple):
-            result = _watch_all(result, "output", False, context)
-        else:
-            result = _watch(result, "output", "0", "0", True, context)
-        _leave(token, _structure(result))
-        return result
+            return _watch_all(result, "output", False, token)
+        return _watch(result, "output", "0", "0", True, token)
 
     return construct
 
@@ -68,6 +84,11 @@ def planted_root(original: Callable[..., Any], model: int) -> Callable[..., Any]
     def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph() or dumps():
             return original(*args, **kwargs)
+        if is_native():
+            token = ops.stop_gradient(native_begin_run(number_of_model))
+            result = original(*args, **kwargs)
+            native_end_run(token)
+            return result
         token = ops.stop_gradient(beginning_run(number_of_model))
         result = original(*args, **kwargs)
         ending_run(token)
@@ -76,96 +97,175 @@ def planted_root(original: Callable[..., Any], model: int) -> Callable[..., Any]
     return construct
 
 
-def _enter(stem, inputs, keywords):  # type: ignore[no-untyped-def]  # compiled code
+# What was found in a call: its tensors; where they stand, each `part:path`; their dtypes, and shapes.
+_nothing_found = ((), (), (), ())
+
+
+def _joined(one, two):  # type: ignore[no-untyped-def]  # compiled code
+    return (one[0] + two[0], one[1] + two[1], one[2] + two[2], one[3] + two[3])
+
+
+def _found(value, where):  # type: ignore[no-untyped-def]  # compiled code
+    if isinstance(value, Tensor):
+        if F.isconstant(F.shape(value)):
+            return ((value,), (where,), (value.dtype,), (value.shape,))
+        return _nothing_found
+    if isinstance(value, (tuple, list)):
+        found = _nothing_found
+        for inner in range(len(value)):
+            found = _joined(found, _found(value[inner], where + "." + str(inner)))
+        return found
+    if isinstance(value, dict):
+        found = _nothing_found
+        names = _names(value)
+        place = 0
+        for key in value:
+            found = _joined(found, _found(value[key], where + "." + names[place]))
+            place = place + 1
+        return found
+    return _nothing_found
+
+
+def _found_in_call(names, parameters, args, kwargs):  # type: ignore[no-untyped-def]  # compiled code
+    found = _nothing_found
+    for place in range(len(names)):
+        found = _joined(found, _found(parameters[place], "parameters:" + names[place]))
+    for place in range(len(args)):
+        found = _joined(found, _found(args[place], "input:" + str(place)))
+    for key in kwargs:
+        found = _joined(found, _found(kwargs[key], "kwargs:" + key))
+    return found
+
+
+def _found_in_result(result):  # type: ignore[no-untyped-def]  # compiled code
+    if not isinstance(result, tuple):
+        return _found(result, "output:0")
+    found = _nothing_found
+    for place in range(len(result)):
+        found = _joined(found, _found(result[place], "output:" + str(place)))
+    return found
+
+
+def _enter(stem, inputs, keywords, found):  # type: ignore[no-untyped-def]  # compiled code
     """Gives what the values of the call name it by: a token, or in the names of files its stem."""
+    tensors, wheres, dtypes, shapes = found
     if dumps():
         dump_begin(stem, inputs, keywords)
+        for place in range(len(tensors)):
+            dump_value(stem, wheres[place], tensors[place])
         return stem
-    return ops.stop_gradient(beginning(call_at(stem, inputs, keywords)))
+    if is_native():
+        return ops.stop_gradient(native_enter(call_at(stem, inputs, keywords, wheres, dtypes, shapes), *tensors))
+    token = ops.stop_gradient(beginning(call_at(stem, inputs, keywords, (), (), ())))
+    for place in range(len(tensors)):
+        _take(value_at(wheres[place], dtypes[place], shapes[place]), token, tensors[place])
+    return token
 
 
-def _leave(token, outputs):  # type: ignore[no-untyped-def]  # compiled code
+def _leave(token, outputs, found):  # type: ignore[no-untyped-def]  # compiled code
+    tensors, wheres, dtypes, shapes = found
     if dumps():
+        for place in range(len(tensors)):
+            dump_value(token, wheres[place], tensors[place])
         dump_end(token, outputs)
+    elif is_native():
+        native_leave(end_at(outputs, wheres, dtypes, shapes), token, *tensors)
     else:
-        ending(end_at(outputs), token)
+        for place in range(len(tensors)):
+            _take(value_at(wheres[place], dtypes[place], shapes[place]), token, tensors[place])
+        ending(end_at(outputs, (), (), ()), token)
+
+
+def _take(where, token, tensor):  # type: ignore[no-untyped-def]  # compiled code
+    if 0 in tensor.shape:
+        taking_empty(where, token)
+    else:
+        taking(where, token, sendable(tensor))
 
 
 def planted_optimizer(original: Callable[..., Any], owners: tuple[Owners, ...]) -> Callable[..., Any]:
     """A `construct` of an optimizer that reports the gradients that it receives, one for each of its parameters."""
+    optimizer = own(owners)
+    owned = tuple(bool(each) for each in owners)
 
     def construct(self, gradients):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph() or dumps():
             return original(gradients)
-        token = listening(owned_at(()))
-        for place in range(len(owners)):
-            if len(owners[place]) > 0 and isinstance(gradients[place], Tensor):
-                _report_parameter(gradients[place], token, owners[place])
+        tensors, places, dtypes, shapes = _nothing_found
+        for place in range(len(owned)):
+            if owned[place] and isinstance(gradients[place], Tensor) and F.isconstant(F.shape(gradients[place])):
+                tensors += (gradients[place],)
+                places += (place,)
+                dtypes += (gradients[place].dtype,)
+                shapes += (gradients[place].shape,)
+        _report_received(optimizer, tensors, places, dtypes, shapes)
         return original(gradients)
 
     return construct
 
 
-def _report_parameter(gradient, token, owners):  # type: ignore[no-untyped-def]  # compiled code
-    if F.isconstant(F.shape(gradient)):
-        where = owned_at(owners, gradient.dtype, gradient.shape)
-        taking_parameter_gradient(where, token, sendable(gradient))
+def _report_received(optimizer, tensors, places, dtypes, shapes):  # type: ignore[no-untyped-def]  # compiled code
+    if is_native():
+        native_gradients(received_at(optimizer, places, dtypes, shapes), *tensors)
+        return
+    token = listening(received_at(optimizer, (), (), ()))
+    for each in range(len(tensors)):
+        where = received_at(optimizer, (places[each],), (dtypes[each],), (shapes[each],))
+        taking_parameter_gradient(where, token, sendable(tensors[each]))
 
 
-def _watch_all(members, part, single, context):  # type: ignore[no-untyped-def]  # compiled code
+def _watch_all(members, part, single, token):  # type: ignore[no-untyped-def]  # compiled code
     made = ()
     for place in range(len(members)):
-        made += (_watch(members[place], part, str(place), str(place), single, context),)
+        made += (_watch(members[place], part, str(place), str(place), single, token),)
     return made
 
 
-def _watch_named(named, first, context):  # type: ignore[no-untyped-def]  # compiled code
+def _watch_named(named, first, token):  # type: ignore[no-untyped-def]  # compiled code
     """The keyword arguments. To set a dict's items one by one would make variables of constants."""
     keys = ()
     made = ()
     place = first
     for key in named:
         keys += (key,)
-        made += (_watch(named[key], "kwargs", key, str(place), True, context),)
+        made += (_watch(named[key], "kwargs", key, str(place), True, token),)
         place = place + 1
     return F.make_dict(keys, made)
 
 
-def _watch(value, part, path, place, single, context):  # type: ignore[no-untyped-def]  # compiled code
+def _watch(value, part, path, place, single, token):  # type: ignore[no-untyped-def]  # compiled code
     """Returns the value, which the code that follows must use: gradients are reported of what is returned."""
     if isinstance(value, Tensor):
-        if context[1]:
-            _report(part, path, place, value, context[0])
-        if context[2] and F.isconstant(F.shape(value)) and has_gradient(value.dtype):
+        if F.isconstant(F.shape(value)) and has_gradient(value.dtype):
             if dumps():
-                return dump_gradient(context[0], part, path, place, single, value)
-            where = value_at(part, path, place, single, value.dtype, value.shape)
-            return _tap(value, context[0], where)
+                return dump_gradient(token, part, path, place, single, value)
+            where = gradient_at(part, path, place, single, value.dtype, value.shape)
+            return _tap(value, token, where)
         return value
     if isinstance(value, tuple):
         made = ()
         for inner in range(len(value)):
-            made += (_inside(value, inner, str(inner), part, path, place, context),)
+            made += (_inside(value, inner, str(inner), part, path, place, token),)
         return made
     if isinstance(value, list) and len(value) > 0:  # the compiler makes no empty one
         listed = ()
         for inner in range(len(value)):
-            listed += (_inside(value, inner, str(inner), part, path, place, context),)
+            listed += (_inside(value, inner, str(inner), part, path, place, token),)
         return list(listed)
     if isinstance(value, dict):
         names = _names(value)
         keys = ()
         named = ()
         for key in value:
-            named += (_inside(value, key, names[len(keys)], part, path, place, context),)
+            named += (_inside(value, key, names[len(keys)], part, path, place, token),)
             keys += (key,)
         return F.make_dict(keys, named)
     return value
 
 
-def _inside(value, key, name, part, path, place, context):  # type: ignore[no-untyped-def]  # compiled code
+def _inside(value, key, name, part, path, place, token):  # type: ignore[no-untyped-def]  # compiled code
     within = "." + name
-    return _watch(value[key], part, path + within, place + within, False, context)
+    return _watch(value[key], part, path + within, place + within, False, token)
 
 
 def _names(value):  # type: ignore[no-untyped-def]  # compiled code
@@ -178,20 +278,9 @@ def _names(value):  # type: ignore[no-untyped-def]  # compiled code
     return names_at(keys, contain)
 
 
-def _report(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # compiled code
-    if not F.isconstant(F.shape(tensor)):
-        return
-    if dumps():
-        dump_value(token, part, path, place, True, tensor)
-    else:
-        where = value_at(part, path, place, True, tensor.dtype, tensor.shape)
-        if 0 in tensor.shape:
-            taking_empty(where, token)
-        else:
-            taking(where, token, sendable(tensor))
-
-
 def _report_gradient(gradient, token, where):  # type: ignore[no-untyped-def]  # compiled code
+    if is_native():
+        return native_gradient(where, token, gradient)
     if 0 in gradient.shape:
         return taking_empty_gradient(where, token)
     return taking_gradient(where, token, sendable(gradient))

@@ -166,9 +166,9 @@ def _end(stem: str, outputs: Any) -> str:
     return plan.path(f"{stem}.end")
 
 
-def _value(stem: str, *value: Any) -> str:
-    part, path = value[:2]
-    plan.values[f"{stem}.forward.{part}.{path}"] = value
+def _value(stem: str, where: str, dtype: Any, shape: Any) -> str:
+    part, _, path = where.partition(":")
+    plan.values[f"{stem}.forward.{part}.{path}"] = (part, path, path, True, dtype, shape)
     return plan.path(f"{stem}.forward.{part}.{path}")
 
 
@@ -194,9 +194,9 @@ def dump_end(stem, outputs):  # type: ignore[no-untyped-def]  # compiled code
     dump(_end_file(stem, outputs), _MARK)
 
 
-def dump_value(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
-    """A value of a call."""
-    dump(_value_file(stem, part, path, place, single, tensor.dtype, tensor.shape), wide(tensor))
+def dump_value(stem, where, tensor):  # type: ignore[no-untyped-def]  # compiled code
+    """A value of a call, at `part:path`."""
+    dump(_value_file(stem, where, tensor.dtype, tensor.shape), wide(tensor))
 
 
 def dump_gradient(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code

@@ -63,15 +63,30 @@ def _text(*values: Any) -> bytes:
 
 
 def _elements(dump: Dump, name: str) -> bytes:
-    """The digest of a tensor's file; of one that cannot be read, what is wrong with it."""
+    """The digest of a tensor's file, or of what a pack has under its name; of one that cannot be read, what is wrong
+    with it."""
     found = blake2b(digest_size=SIZE)
     try:
-        with open_input(tensor_file(dump.folder, name, dump.tensors)) as file:
+        path = tensor_file(dump.folder, name, dump.tensors)
+        if not os.path.lexists(path) and (path.parent / layout.PACK_INDEX).exists():
+            _add_packed(path, found)
+            return found.digest()
+        with open_input(path) as file:
             while piece := file.read(_PIECE):
                 found.update(piece)
     except (DumpError, OSError) as err:
         return f"not read: {type(err).__name__}".encode()
     return found.digest()
+
+
+def _add_packed(path: Path, found: "blake2b") -> None:
+    from .tensor_pack.packed import find_packed  # here: it imports numpy and pyarrow
+
+    if (packed := find_packed(path)) is None:
+        raise DumpError(f"{path}: is neither there nor in the pack")
+    found.update(_text("packed", str(packed.dtype), packed.shape))
+    for start in range(0, packed.size, _PIECE):
+        found.update(packed.part(start, min(start + _PIECE, packed.size)).tobytes())
 
 
 def structure_digest(dump: Dump) -> bytes:

@@ -15,6 +15,7 @@ EXTENSIONS = [
     "msprobe/base/_statistic",
     "msprobe/cell_dump/_callers",
     "msprobe/compare/measure/_measure",
+    "msprobe/graph_save/_operators",
     "msprobe/store/_entries",
 ]
 C_SOURCES = (".c", ".h")

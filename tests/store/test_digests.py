@@ -141,3 +141,22 @@ def test_files_that_are_written_come_or_go_are_seen_and_where_they_are_is_not(tm
         state = files_state(folder / "dump.json")
         assert state not in seen
         seen.add(state)
+
+
+def test_the_elements_of_packed_tensors_count(tmp_path):
+    """In a pack, where no file has the tensor's name."""
+    pytest.importorskip("pyarrow", reason="packs are compressed by pyarrow")
+    from msprobe.store.tensor_pack.pack import Pack
+
+    dump = copy.deepcopy(DUMP)
+    dump["data"][SIN]["output"] = [record(data_name=f"{SIN}.output.0.npy")]
+    made = []
+    for at, last in enumerate((3.0, 3.0, 4.0)):
+        folder = write(tmp_path / str(at), dump)
+        tensors = folder / "dump_tensor_data"
+        tensors.mkdir()
+        Pack(tensors).write(str(tensors / f"{SIN}.output.0.npy"), np.array([[0.0, 1.0], [2.0, last]], np.float32))
+        made.append(digests(folder)[2])
+    assert made[0] == made[1]
+    assert made[0][0] != made[2][0]
+    assert made[0][1] == made[2][1]

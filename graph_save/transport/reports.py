@@ -1,0 +1,193 @@
+"""What happens when an operator of a running graph reports, and what each of its places in a graph stands for.
+
+Operators of the forward run in the order of the program, those of the backward whenever their gradient is there: each
+of them says which call it belongs to, by the token that the call's beginning returned.
+"""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor
+from mindspore import dtype as mstype
+
+from msprobe.at_compile import AtCompile
+from msprobe.base.nested import key_names
+from msprobe.graph_save.calls import GraphCalls, Owners, Value
+from msprobe.graph_save.operators import Array, Places, numpy_type, structure_of
+
+try:
+    from msprobe.graph_save import _operators  # type: ignore[attr-defined]  # optional, without a Python source
+
+    library: Any = _operators
+    """The operators in C; None where they were not built."""
+except ImportError:  # it was installed without a compiler: the operators of Python serve
+    library = None
+
+_listener: GraphCalls | None = None
+
+
+def listen(listener: GraphCalls | None) -> None:
+    """From here on `listener` receives the calls; None: nothing does."""
+    global _listener
+    _listener = listener
+    if library is not None:
+        library.listen(listener is not None)
+
+
+# ---- constants of the graph ----------------------------------------------------------------------------------------
+
+_calls, _ends, _values, _gradients = Places(), Places(), Places(), Places()
+_owners: list[tuple[Owners, ...]] = []
+NO_LISTENER = 0
+_tokens = count(NO_LISTENER + 1)
+
+Wheres = Sequence[str]
+"""Places of tensors in a call, each `part:path`."""
+
+
+def _values_at(wheres: Wheres, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Value, ...]:
+    made = []
+    for where, dtype, shape in zip(wheres, dtypes, shapes, strict=True):
+        part, _, path = where.partition(":")
+        made.append(Value(part, path, path, True, dtype, tuple(shape)))
+    return tuple(made)
+
+
+def _call(stem: str, inputs: Any, keywords: Any, *values: Any) -> Tensor:
+    return _calls.number(stem, structure_of(inputs), structure_of(keywords), _values_at(*values))
+
+
+def _end(outputs: Any, *values: Any) -> Tensor:
+    return _ends.number(structure_of(outputs), _values_at(*values))
+
+
+def _value(where: str, dtype: Any, shape: Any) -> Tensor:
+    return _values.number(*_values_at([where], [dtype], [shape]))
+
+
+def _gradient(*value: Any) -> Tensor:
+    return _values.number(Value(*value))
+
+
+def _received(optimizer: int, places: Sequence[int], dtypes: Sequence[Any], shapes: Sequence[Any]) -> Tensor:
+    owners = _owners[optimizer]
+    return _gradients.number(
+        *((owners[place], dtype, shape) for place, dtype, shape in zip(places, dtypes, shapes, strict=True))
+    )
+
+
+def _is_differentiable(dtype: Any) -> bool:
+    return dtype in mstype.float_type or dtype in mstype.complex_type
+
+
+def _names(keys: Sequence[Any], contain: Sequence[bool]) -> tuple[str, ...]:
+    """The names of a dict's members, of which some contain others."""
+    return tuple(key_names(keys, [[] if each else None for each in contain]))
+
+
+def _has_native() -> bool:
+    return library is not None
+
+
+call_at = AtCompile(_call)
+end_at = AtCompile(_end)
+value_at = AtCompile(_value)
+gradient_at = AtCompile(_gradient)
+received_at = AtCompile(_received)
+names_at = AtCompile(_names)
+has_gradient = AtCompile(_is_differentiable)
+is_native = AtCompile(_has_native)
+
+
+def own(owners: tuple[Owners, ...]) -> int:
+    """A number for the owners of an optimizer's parameters, which compiled code can pass on."""
+    _owners.append(owners)
+    return len(_owners) - 1
+
+
+# ---- what an operator does when the graph runs; it passes numbers, and tensors as arrays or buffers ----------------
+
+
+def enter(place: int, *tensors: Any) -> int:
+    """A call begins; returns its token."""
+    if _listener is None:
+        return NO_LISTENER
+    token = next(_tokens)
+    stem, inputs, keywords, values = _calls[place]
+    _listener.begin(token, stem, inputs, keywords)
+    _pass_values(token, values, tensors)
+    return token
+
+
+def leave(place: int, token: int, *tensors: Any) -> int:
+    """A call ends."""
+    if _listener is not None and token != NO_LISTENER:
+        outputs, values = _ends[place]
+        _pass_values(token, values, tensors)
+        _listener.end(token, outputs)
+    return 0
+
+
+def _pass_values(token: int, values: tuple[Value, ...], tensors: tuple[Any, ...]) -> None:
+    if _listener is not None:
+        for value, tensor in zip(values, tensors, strict=True):
+            _listener.value(token, value, _array(tensor, value.dtype, value.shape))
+
+
+def value(place: int, token: int, tensor: Any) -> int:
+    """A value of a call."""
+    if token != NO_LISTENER:
+        _pass_values(token, _values[place], (tensor,))
+    return 0
+
+
+def gradient(place: int, token: int, tensor: Any) -> int:
+    """A gradient of a call."""
+    if _listener is not None and token != NO_LISTENER:
+        (value,) = _values[place]
+        _listener.gradient(token, value, _array(tensor, value.dtype, value.shape))
+    return 0
+
+
+def begin_run(model: int) -> int:
+    """A run of a model begins; returns its token."""
+    if _listener is None:
+        return NO_LISTENER
+    token = next(_tokens)
+    _listener.begin_run(token, model)
+    return token
+
+
+def end_run(token: int) -> int:
+    """A run of a model ends."""
+    if _listener is not None:
+        _listener.end_run(token)
+    return 0
+
+
+def parameter_gradients(place: int, *tensors: Any) -> int:
+    """Gradients that an optimizer receives."""
+    if _listener is not None:
+        for (owners, dtype, shape), tensor in zip(_gradients[place], tensors, strict=True):
+            _listener.parameter_gradient(owners, dtype, _array(tensor, dtype, shape))
+    return 0
+
+
+def is_listening() -> int:
+    """A number that is not known before the graph runs."""
+    return NO_LISTENER if _listener is None else 1
+
+
+def _array(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> Array:
+    """The tensor, which was passed as an array or a buffer; an empty one has none, or an empty buffer."""
+    if 0 in shape:
+        return np.zeros(shape, numpy_type(dtype))
+    if isinstance(tensor, memoryview):
+        tensor = np.frombuffer(tensor, numpy_type(dtype))
+    return np.reshape(tensor, shape)
+
+
+if library is not None:
+    library.connect(enter, leave, begin_run, end_run, gradient, parameter_gradients)
