@@ -40,16 +40,17 @@ def all_said(reasons: Iterable[Reason]) -> Words:
     return joined([said(reason) for reason in reasons], "{before}. {after}")
 
 
-def say_limits(limits: Limits) -> str:
+def say_limits(limits: Limits) -> Phrase:
     """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
     if limits.source is LimitSource.EXACT:
-        return "noise limits: exact, no difference is noise"
+        return phrase("noise limits: exact, no difference is noise")
     if limits.source is LimitSource.BUILT_IN:
-        return "noise limits: built-in"
-    text = f"noise limits: calibrated by {limits.file}"
+        return phrase("noise limits: built-in")
+    text = phrase("noise limits: calibrated by {file}", file=limits.file)
     if not limits.first_wrong:
         return text
-    return f"{text}; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
+    names = ", ".join(limits.first_wrong)
+    return phrase("{text}; its trusted run has a first wrong call itself: {names}", text=text, names=names)
 
 
 def say_value(value: object) -> Words:
@@ -88,13 +89,19 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
     )
 
 
-def say_unseen(unseen: Unseen) -> str:
+def say_unseen(unseen: Unseen) -> Phrase:
     """What noise hides of a comparison by statistics."""
-    text = "noise hides from statistics single elements and optimizer constants below 1e-3"
+    text = phrase("noise hides from statistics single elements and optimizer constants below 1e-3")
     if not unseen.outputs:
         return text
-    outputs = f"{unseen.outputs} output{'s' * (unseen.outputs != 1)}"
-    return f"{text}, and of {outputs} what is less than {unseen.share:.2g} of the norm (median)"
+    return phrase(
+        "{text}, and of {number} output what is less than {share:.2g} of the norm (median)"
+        if unseen.outputs == 1
+        else "{text}, and of {number} outputs what is less than {share:.2g} of the norm (median)",
+        text=text,
+        number=unseen.outputs,
+        share=unseen.share,
+    )
 
 
 def _statistic(r: Reason) -> Phrase:
