@@ -31,7 +31,7 @@ def said(reason: Reason) -> Phrase:
     if not isinstance(words, str):
         return words(reason)
     # Whose limit decided, where that is not built in.
-    by = phrase(" ({whose} limit)", whose=reason.names[0]) if reason.names else ""
+    by = phrase(" ({whose} limit)", whose=phrase(reason.names[0])) if reason.names else ""
     return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
 
@@ -149,9 +149,13 @@ def _integers(r: Reason) -> Phrase:
 def _residual(r: Reason) -> Phrase:
     if r.names:
         return phrase(
-            "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})", r=r
+            "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause}: {r.allowed:.2g})",
+            r=r,
+            cause=phrase(r.name),
         )
-    return phrase("Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})", r=r)
+    return phrase(
+        "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause})", r=r, cause=phrase(r.name)
+    )
 
 
 _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
@@ -230,9 +234,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
     Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
-    Why.LAW_KEPT: "Noise: {r.name}, as on the golden side",
-    Why.LAW_BROKEN: (
-        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}"
+    Why.LAW_KEPT: lambda r: phrase("Noise: {law}, as on the golden side", law=phrase(r.name)),
+    Why.LAW_BROKEN: lambda r: phrase(
+        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {law}",
+        r=r,
+        law=phrase(r.name),
     ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",

@@ -8,6 +8,8 @@ from msprobe.checks.invariants import wording as invariants
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite import wording as nonfinite
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
+from msprobe.compare.core.limits import LimitSource
+from msprobe.compare.core.noise import Sign
 from msprobe.compare.jobs import report as jobs
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
@@ -15,6 +17,7 @@ from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import FindingKind, UpdateCause
 from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.finding import Cause
+from msprobe.compare.noise.identities import Law
 from msprobe.compare.parallel import wording as parallel
 from msprobe.compare.rl import wording as flows
 from msprobe.compare.rl.configurations import NUMERIC, PLACE
@@ -47,6 +50,8 @@ TABLES = {
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
     "_SENTENCES[why]": parallel._SENTENCES.values(),
+    "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
+    "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
     "stage_of[kind]": [stage.value for stage in Stage],
     "result.basis.value": [basis.value for basis in Basis],

@@ -154,7 +154,7 @@ function First({ first, go }: { first: Beginning; go: Go }) {
       </p>
       <p class="reason">
         <strong>{kindName(first.kind)}</strong>
-        {first.reason ? <span class="because">: {say(first.reason)}</span> : null}
+        {first.reason ? <span class="because">{t("because", say(first.reason))}</span> : null}
       </p>
       <p class="facts">
         <Where one={first} />
@@ -235,7 +235,7 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
               <Name one={one} go={go} /> <Where one={one} />
               <div class="because">
                 {kindName(one.kind)}
-                {one.reason ? `: ${say(one.reason)}` : ""}
+                {one.reason ? t("because", say(one.reason)) : ""}
                 {one.source ? (
                   <span class="file">
                     {" "}

@@ -44,6 +44,7 @@ const TEXTS = {
   stage: ["stage", "阶段"],
   show_in_tree: ["Show in tree", "在树中定位"],
   evidence: ["Evidence", "依据"],
+  because: [": {0}", "：{0}"],
   reaches: ["later calls that receive the difference: {0}", "后续受影响的调用：{0}"],
   to_loss: ["it reaches the loss", "影响到 loss"],
   not_to_loss: ["it does not reach the loss", "未影响到 loss"],
@@ -294,6 +295,9 @@ const PLACEHOLDER = /\{([^{}]*)\}/g;
 /** Placeholders for sides and verdicts, whose values are words of the page. */
 const OF_PAGE = /^(?:r\.side|side|here|there|grade)$/;
 
+const CHINESE = /[\u4e00-\u9fff]/;
+const LATIN = /[\w\]]/;
+
 const DEEPEST = 20;
 
 function chinese(template: string): string {
@@ -307,12 +311,21 @@ export function say(words: Words, language = current, depth = 0): string {
   const [template, ...values] = words;
   if (typeof template !== "string" || depth > DEEPEST) return "";
   const names = [...new Set(Array.from(template.matchAll(PLACEHOLDER), (found) => found[1]))];
-  return shown(language === "zh" ? chinese(template) : template).replace(PLACEHOLDER, (whole, name) => {
+  return shown(language === "zh" ? chinese(template) : template).replace(PLACEHOLDER, (whole, name, at, all) => {
     const value = values[names.indexOf(name)];
     if (value === undefined) return whole;
-    if (language === "zh" && typeof value === "string" && OF_PAGE.test(name) && isKey(value)) return t(value);
-    return say(value, language, depth + 1);
+    if (language !== "zh") return say(value, language, depth + 1);
+    const isOfPage = typeof value === "string" && OF_PAGE.test(name) && isKey(value);
+    return apart(all[at - 1], isOfPage ? t(value) : say(value, language, depth + 1), all[at + whole.length]);
   });
+}
+
+/** A text with a space to what stands around it, where a Chinese character and a Latin one would touch. */
+function apart(before: string | undefined, text: string, after: string | undefined): string {
+  const is = (kind: RegExp, one: string | undefined) => one !== undefined && kind.test(one);
+  const left = is(CHINESE, before) && is(LATIN, text[0]) ? " " : "";
+  const right = is(CHINESE, after) && is(LATIN, text.at(-1)) ? " " : "";
+  return left + text + right;
 }
 
 /** What a command says, as it prints it. */

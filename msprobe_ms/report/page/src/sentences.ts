@@ -61,10 +61,10 @@ export const OF_COMPARISONS: Record<string, string> = {
     "两侧均未能采集，原因见各自 dump.json 的 `missing`",
   "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}":
     "噪声：算子残差为 {r.amount:.2g}，标杆 {r.excess:.2g}，噪声上限 {r.allowed:.2g}{by}",
-  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})":
-    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}）",
-  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})":
-    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}：{r.allowed:.2g}）",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{cause}）",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause}: {r.allowed:.2g})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{cause}：{r.allowed:.2g}）",
   "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
     "噪声：差异为其范数的 {r.amount:.2g}，输入可解释 {r.allowed:.2g}{by}",
   "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
@@ -73,9 +73,33 @@ export const OF_COMPARISONS: Record<string, string> = {
     "噪声：统计量差异为 {r.amount:.2g}，输入可解释 {r.allowed:.2g}",
   "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}":
     "统计量差异为 {r.amount:.2g}，输入只能解释 {r.allowed:.2g}",
-  "Noise: {r.name}, as on the golden side": "噪声：{r.name}，与标杆侧相同",
-  "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}":
-    "其 {r.side} 与由输入推得的值相差 {r.amount:.2g}，标杆 {r.excess:.2g}，而按理 {r.name}",
+  "Noise: {law}, as on the golden side": "噪声：{law}，与标杆侧相同",
+  "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {law}":
+    "其 {r.side} 与由输入推得的值相差 {r.amount:.2g}，标杆 {r.excess:.2g}，而按理{law}",
+  "beyond any rounding, on the target side only": "超出任何舍入误差，且仅待调试侧如此",
+  "coarser than the same call in other layers": "比其他层的同类调用更粗糙",
+  "coarser than most calls of its kind": "比大多数同类调用更粗糙",
+  "beyond the spread of its kin": "超出同类调用的离散范围",
+  "single elements beyond noise": "个别元素超出噪声",
+  "a common factor or offset": "存在共同的倍数或偏移",
+  "a call that only moves data changed it": "仅搬运数据的调用改变了数据",
+  "differs by more than its inputs explain": "差异超出输入所能解释",
+  "another function than the golden's": "与标杆的函数不同",
+  "all other calls of the kind are equal to the bit": "其他同类调用均逐位相等",
+  "coarser than the calibration allows its kind": "精度低于校准允许的范围",
+  "breaks an identity between its statistics": "违反其统计量之间的恒等式",
+  "the elements are those of the input": "其元素就是输入的元素",
+  "the elements are a linear function of the input's": "其元素是输入元素的线性函数",
+  "the sum of all elements follows from the inputs' sums": "全部元素之和由输入之和决定",
+  "the parts make up the whole": "各部分合起来就是整体",
+  "the elements are copies of the input's": "其元素是输入元素的副本",
+  "the elements are picked from the input": "其元素取自输入",
+  "the extremes are those of the input, mapped": "其最值由输入的最值映射得到",
+  "the sum of squares follows from the norm": "其平方和由范数决定",
+  "every row sums to one number": "每行之和是同一个数",
+  "the mean is taken out": "均值已被减去",
+  calibrated: "校准",
+  exact: "精确",
   " ({whose} limit)": "（{whose} 的限值）",
   "Noise of the calls that made it": "产生该值的调用带来的噪声",
   "The difference dies out: nothing that counts differs because of it": "差异随后消失，不影响其他结果",
@@ -294,8 +318,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
   "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
   "unjudged: {why}": "未判定：{why}",
-  "{number} {cause}": "{number} 对{cause}",
-  "{number} {grade}": "{number} {grade}",
+  "{number} {cause}": "{cause} {number} 对",
+  "{number} {grade}": "{number} 个{grade}",
   "{mode} compared: {counts}": "按{mode}比对：{counts}",
   "{mode} cannot see {what}": "{mode}无法体现：{what}",
   tensor: "张量",

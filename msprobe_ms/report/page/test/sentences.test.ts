@@ -35,6 +35,11 @@ test("a placeholder that stands twice has one value, and sides are words of the 
   assert.equal(in_("zh", words), "仅待调试侧有此调用，标杆侧接着执行 target（即待调试侧的 other）");
 });
 
+test("a name has a space to the Chinese around it", () => {
+  const words: Words = ["all inputs agree, but {difference}", ["{place} differs within tolerance", "output.0"]];
+  assert.equal(in_("zh", words), "所有输入一致，但 output.0 的差异在容差内");
+});
+
 test("an unknown template is said as it is, and what is damaged does no harm", () => {
   assert.equal(in_("zh", ["new: {a}", "x"]), "new: x");
   assert.equal(in_("en", ["a\u202e{a}{b}", "$&{a}"]), "a\\u202e$&{a}{b}");
