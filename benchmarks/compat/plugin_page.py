@@ -65,6 +65,17 @@ class Plugin:
     def choose(self, name: str) -> None:
         self.node(name).first.click(force=True)
 
+    def lists(self, label: str):
+        """The labels of all lists that begin so."""
+        return self.page.locator("label:visible").filter(has_text=label)
+
+    def pick(self, label: str, at: int, name: str) -> None:
+        """Choose a node of the list with this label, the `at`th of several."""
+        box = self.page.locator("vaadin-combo-box:visible").filter(has=self.page.locator("label", has_text=label))
+        field = box.nth(at).locator("input")
+        field.fill(name)
+        field.press("Enter")
+
     def count(self, label: str):
         """The label of a list, which ends with the number of its entries."""
         return self.page.locator("label").filter(has_text=label).first
@@ -103,6 +114,24 @@ def search(plugin: Plugin, word: str, number: int) -> None:
     expect(plugin.count(SEARCH)).to_have_text(f"{SEARCH}({number})")
 
 
+PARTED = 4
+"""The cell and the primitive inside, forward and backward, which the page parts together."""
+
+
+def matching(plugin: Plugin) -> None:
+    """Two nodes are parted by hand, and matched again."""
+    plugin.open("compared", "Cell.fc1.Linear.forward.0", 2)
+    plugin.page.get_by_role("button", name="功能").click()
+    expect(plugin.count("调试侧(")).to_have_text("调试侧(0)")  # unmatched, of the debugged side
+    total = int(plugin.lists("调试侧(").last.inner_text().strip(")").partition("(")[2])
+    for button, at, unmatched in (("取消匹配", -1, PARTED), ("点击匹配", 0, 0)):
+        for side in ("调试侧(", "标杆侧("):
+            plugin.pick(side, at, "Cell.act.ReLU.forward.0")
+        plugin.page.get_by_text(button, exact=True).click()
+        expect(plugin.lists("调试侧(").first).to_have_text(f"调试侧({unmatched})")
+        expect(plugin.lists("调试侧(").last).to_have_text(f"调试侧({total - unmatched})")
+
+
 def overflow(plugin: Plugin) -> None:
     """One graph with levels: its calls can be found."""
     plugin.open("overflow", "Module.m.M.forward.0", 1)
@@ -112,7 +141,7 @@ def overflow(plugin: Plugin) -> None:
 
 
 def ranks(plugin: Plugin) -> None:
-    """Several ranks: both can be chosen, and a collective says with whom it exchanges."""
+    """Several ranks: a collective says with whom it exchanges and leads there, and both ranks can be chosen."""
     plugin.open("ranks", "Module.m.M.forward.0", 2)
     plugin.expand("Module.m.M.forward.0")
     expect(plugin.node("broadcast.0")).to_have_count(2)
@@ -120,10 +149,18 @@ def ranks(plugin: Plugin) -> None:
         plugin.choose("broadcast.0")
     shown = answer.value.text()
     assert "Distributed.broadcast.0.forward" in shown, shown[:300]
-    rank = plugin.page.get_by_role("combobox", name="Rank")
-    rank.fill("1")
+    plugin.node("broadcast.0").first.click(button="right", force=True)
+    plugin.page.get_by_text("数据发送").hover()
     with plugin.page.expect_response(
-        lambda r: "changeNodeExpandState" in r.url and '"rank":1' in (r.request.post_data or "")
+        lambda r: "getNodeInfo" in r.url and '"rank":1' in (r.request.post_data or "")
+    ) as answer:
+        plugin.page.get_by_role("menuitem", name="rank1").click()
+    assert "Distributed.broadcast.0.forward" in answer.value.text(), "the partner is chosen there"
+    rank = plugin.page.get_by_role("combobox", name="Rank")
+    expect(rank).to_have_value("1")
+    rank.fill("0")
+    with plugin.page.expect_response(
+        lambda r: "changeNodeExpandState" in r.url and '"rank":0' in (r.request.post_data or "")
     ):
         rank.press("Enter")
     expect(plugin.node("Module.m.M.forward.0")).to_have_count(2)
@@ -136,7 +173,7 @@ def structure(plugin: Plugin) -> None:
     expect(plugin.node("Dense.0.forward")).to_have_count(1)
 
 
-CHECKS: tuple[Callable[[Plugin], None], ...] = (compared, overflow, ranks, structure)
+CHECKS: tuple[Callable[[Plugin], None], ...] = (compared, matching, overflow, ranks, structure)
 
 
 def main() -> int:

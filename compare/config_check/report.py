@@ -16,7 +16,7 @@ from msprobe.report.file import Chunks, Report, against, now
 from .compare import Compared, compare_packs
 from .findings import Checker, Level, OneSided, Outcome, Row
 from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, summary_rows
-from .wording import by_importance, lines, sentence
+from .wording import answer, by_importance, checkers, what
 
 _LISTED = 50
 
@@ -36,7 +36,6 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
     compared = compare_packs(bench, cmp, output, watch)
     chunks = Chunks()
-    *notes, line = lines(compared, 0)
     named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
     is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
     state = "clean" if compared.is_clean else "unjudged" if is_open and not named else "differs"
@@ -50,22 +49,17 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
         Side(str(bench)),
         Answer(
             state,
-            line,
+            answer(compared),
             named[0] if named else None,
             tuple(named[1:]),
             (),
             _advice(named),
-            _without_path(notes, compared),
+            tuple(checkers(compared)),
         ),
         {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level},
         tables=tuple(_tables(compared, kept, chunks)),
     )
     return Report(head, chunks), compared
-
-
-def _without_path(notes: list[str], compared: Compared) -> tuple[str, ...]:
-    """The lines of the checkers; how many rows are in the workbook says the page itself."""
-    return tuple(notes[: len(compared.outcomes)])
 
 
 def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
@@ -75,7 +69,7 @@ def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
 
 def _beginning(row: Row) -> Beginning:
     sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
-    return Beginning(row.name, f"{row.checker.value} {row.kind.value}", sentence(row), evidence=(sides,))
+    return Beginning(row.name, f"{row.checker.value} differs", what(row), evidence=(sides,))
 
 
 def _tables(
@@ -88,7 +82,7 @@ def _tables(
     for outcome in differing:
         yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
     rows = (tuple(cells) for cells, _ in summary_rows(compared.outcomes))
-    yield put_table(chunks, "summary", SUMMARY_COLUMNS, rows, "pass_check")
+    yield put_table(chunks, phrase("summary"), SUMMARY_COLUMNS, rows, "pass_check")
     for outcome in judged:
         if outcome not in differing:
             yield _table(outcome, COLUMNS[outcome.checker], kept[outcome.checker], chunks)
@@ -99,9 +93,9 @@ def _table(
 ) -> TableSet:
     """The rows of one checker, what differs first; of very many those that matter, and the first others."""
     rows = sorted(rows, key=lambda row: _LETTERS.index(row[1]))
-    total, title = sum(outcome.counts.values()), outcome.checker.value
+    total, title = sum(outcome.counts.values()), phrase(outcome.checker.value)
     if total > len(rows):
-        title = f"{title} ({len(rows)} of {total} rows)"
+        title = phrase("{title} ({number} of {total} rows)", title=title, number=len(rows), total=total)
     titles = tuple(column.title for column in columns)
     table = Table(titles, tuple(cells for cells, _ in rows), "".join(letter for _, letter in rows))
     return TableSet(title, chunks.add(table), len(rows))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.base.redaction import NOT_RECORDED
 from msprobe.compare.tables.cells import Cell, guard, number
 from msprobe.compare.tables.columns import Column
@@ -120,24 +121,26 @@ def _site(site: CallSite | None) -> tuple[Cell, Cell]:
 def summary_rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[Sequence[Cell], str]]:
     """One row for each checker."""
     for outcome in outcomes:
-        yield (outcome.checker.value, outcome.level.value, remark(outcome)), outcome.level.value
+        yield (outcome.checker.value, outcome.level.value, str(remark(outcome))), outcome.level.value
 
 
-def remark(outcome: Outcome) -> str:
+def remark(outcome: Outcome) -> Words:
     """How many rows of each level there are, or why nothing was compared."""
     if outcome.one_sided is not OneSided.NO:
-        return str(outcome.one_sided.value)
-    words = (f"{outcome.counts[level]} {level.value}" for level in reversed(SEVERITY) if outcome.counts[level])
-    return ", ".join(words)
+        return phrase(outcome.one_sided.value)
+    found = [(level.value, outcome.counts[level]) for level in reversed(SEVERITY) if outcome.counts[level]]
+    return joined(
+        [phrase("{number} {grade}", number=number, grade=level) for level, number in found], "{before}, {after}"
+    )
 
 
-def names_and_values(row: SettingRow) -> str:
+def names_and_values(row: SettingRow) -> Phrase:
     """`lr: 0.1 | 0.2`, with both names where they differ."""
     name = " / ".join(dict.fromkeys(name for name in (row.bench_name, row.cmp_name) if name))
-    return f"{name}: {_shown(row.bench)} | {_shown(row.cmp)}"
+    return phrase("{name}: {a} | {b}", name=name, a=_shown(row.bench), b=_shown(row.cmp))
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> Words:
     if value == NOT_RECORDED:
-        return Kind.NOT_RECORDED.value
-    return "not set" if value is None else str(value_cell(value))
+        return phrase("not recorded")
+    return phrase("not set") if value is None else str(value_cell(value))

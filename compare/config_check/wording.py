@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from msprobe.base.phrase import Phrase, Words, joined, phrase
+
 from .compare import Compared
 from .findings import SEVERITY, Checker, Kind, Level, OneSided, Outcome, RandomRow, Row, SettingRow, TensorRow
 from .sheets import names_and_values, remark
@@ -13,28 +15,40 @@ _CAUSES = (
 """What explains the rest stands first: other settings make other weights, and draw other numbers."""
 
 
-def lines(compared: Compared, top: int) -> Iterator[str]:
+def lines(compared: Compared, top: int) -> Iterator[Words]:
     """The outcome of each checker, at most `top` rows that matter, and the answer."""
-    for outcome in compared.outcomes:
-        words = remark(outcome)
-        yield f"{outcome.checker.value}: {outcome.level.value}" + f" ({words})" * bool(words)
+    yield from checkers(compared)
     rows = by_importance(compared)
     shown = rows[: max(top, 1)]
     if (more := _count(compared) - len(shown)) > 0:
         yield f"{more} more rows: {compared.result}"
     yield from (f"{row.level.value}: {sentence(row)}" for row in reversed(shown[1:]))
-    yield _answer(compared, rows)
+    yield answer(compared)
 
 
-def _answer(compared: Compared, rows: list[Row]) -> str:
-    sides = f"{compared.bench} and {compared.cmp}"
+def checkers(compared: Compared) -> Iterator[Phrase]:
+    """The outcome of each checker."""
+    for outcome in compared.outcomes:
+        text = phrase("{checker}: {grade}", checker=phrase(outcome.checker.value), grade=outcome.level.value)
+        words = remark(outcome)
+        yield phrase("{text} ({cause})", text=text, cause=words) if words else text
+
+
+def answer(compared: Compared) -> Phrase:
+    """The last line."""
+    sides = phrase("{before} and {after}", before=compared.bench, after=compared.cmp)
+    rows = by_importance(compared)
     if rows:
-        return f"{rows[0].level.value}: {sentence(rows[0])} ({sides})"
-    unjudged = [outcome for outcome in compared.outcomes if outcome.one_sided is not OneSided.NO]
+        return phrase("{grade}: {text} ({sides})", grade=rows[0].level.value, text=sentence(rows[0]), sides=sides)
+    unjudged = [
+        phrase("{text} ({cause})", text=phrase(outcome.checker.value), cause=phrase(outcome.one_sided.value))
+        for outcome in compared.outcomes
+        if outcome.one_sided is not OneSided.NO
+    ]
     if unjudged:
-        which = ", ".join(f"{outcome.checker.value} ({outcome.one_sided.value})" for outcome in unjudged)
-        return f"unjudged: {which}; everything else passes ({sides})"
-    return f"pass: nothing that matters differs between {sides}"
+        which = joined(unjudged, "{before}, {after}")
+        return phrase("unjudged: {which}; everything else passes ({sides})", which=which, sides=sides)
+    return phrase("pass: nothing that matters differs between {sides}", sides=sides)
 
 
 def by_importance(compared: Compared) -> list[Row]:
@@ -64,23 +78,31 @@ def _count(compared: Compared) -> int:
     return sum(outcome.counts[level] for outcome in compared.outcomes for level in (Level.ERROR, Level.WARNING))
 
 
-def sentence(row: Row) -> str:
+def sentence(row: Row) -> Phrase:
     """A row in words: `hyperparameters: lr: 0.1 | 0.2`."""
-    where = row.checker.value
+    return phrase("{checker}: {what}", checker=phrase(row.checker.value), what=what(row))
+
+
+def what(row: Row) -> Phrase:
+    """The same without the checker."""
     if isinstance(row, SettingRow):
-        return f"{where}: {names_and_values(row)}"
+        return names_and_values(row)
     if isinstance(row, RandomRow):
-        counts = [0 if site is None else site.count for site in (row.bench, row.cmp)]
         site = row.bench or row.cmp
-        last = site.stack[-1] if site is not None and site.stack else "an unknown place"
-        return f"{where}: {row.op} was called {counts[0]} | {counts[1]} times on rank {row.rank} from {last}"
-    return f"{where}: {_tensor(row)}"
-
-
-def _tensor(row: TensorRow) -> str:
-    where = f"at step {row.place.step}, rank {row.place.rank}"
+        return phrase(
+            "{name} was called {a} | {b} times on rank {rank} from {place}",
+            name=row.op,
+            a=0 if row.bench is None else row.bench.count,
+            b=0 if row.cmp is None else row.cmp.count,
+            rank=row.rank,
+            place=site.stack[-1] if site is not None and site.stack else phrase("an unknown place"),
+        )
+    where = phrase("at step {step}, rank {rank}", step=row.place.step, rank=row.place.rank)
+    name: Words = row.name or phrase("everything")
     if row.kind is not Kind.DIFFERS:
-        return f"{row.name or 'everything'} {where}: {row.kind.value}"
+        return phrase("{name} {where}: {kind}", name=name, where=where, kind=phrase(row.kind.value))
     names = ("max", "min", "mean", "norm")
-    apart = (f"{name} {each:.3g}" for name, each in zip(names, row.relative, strict=True) if each)
-    return f"{row.name} {where} differs: {', '.join(apart) or 'from zero, or by what is no number'}, relative"
+    apart = ", ".join(f"{name} {each:.3g}" for name, each in zip(names, row.relative, strict=True) if each)
+    if not apart:
+        return phrase("{name} {where} differs: from zero, or by what is no number, relative", name=name, where=where)
+    return phrase("{name} {where} differs: {apart}, relative", name=name, where=where, apart=apart)

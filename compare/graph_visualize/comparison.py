@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.elements import Elements
@@ -153,7 +153,7 @@ class Comparison:
         added = {
             "Requires_grad Consistent": str(Indicator.GRADIENT not in record.own),
             "Result": worst([found]).name.lower(),
-            "Err_message": text(json.dumps([indicator.sentence for indicator in found])),
+            "Err_message": _sentences(found),
         }
         if self._task == "md5":
             added = {"Result": added.pop("Result"), **added}
@@ -161,12 +161,19 @@ class Comparison:
 
     def _shown(self, cell: Cell) -> str:
         """A cell as text; of a share no more than six digits behind the point."""
+        if type(cell) is not str:
+            return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
         part = share(cell)
         if part is None:
-            return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
+            return text(cell)
         shown = str(cell)
         digits = shown[:-1].partition(".")[2]
         return f"{100 * part:.6f}%" if len(digits) > 6 and "e" not in digits else shown
+
+
+@cache
+def _sentences(found: tuple[Indicator, ...]) -> str:
+    return text(json.dumps([indicator.sentence for indicator in found]))
 
 
 def _digest(columns: Columns, row: int) -> str:

@@ -35,9 +35,21 @@ class Style:
     with_digest: bool = False
     is_old: bool = False
 
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Members of a record that are not listed."""
+        return _DROPPED[self.with_digest, self.is_old]
+
     def text(self, value: object) -> str:
         """A value as text."""
         return rounded(value) if self.is_old and type(value) is float else text(value)
+
+
+_DROPPED = {
+    (with_digest, is_old): frozenset([*["md5"] * (not with_digest), *["requires_grad"] * is_old])
+    for with_digest in (False, True)
+    for is_old in (False, True)
+}
 
 
 def text(value: object) -> str:
@@ -56,10 +68,8 @@ def item(leaf: object, style: Style) -> Item:
         return {"value": _NOTHING}
     if not isinstance(leaf, Mapping):
         leaf = {"type": type(leaf).__name__, "value": leaf}
-    dropped = {
-        key for key, is_shown in (("md5", style.with_digest), ("requires_grad", not style.is_old)) if not is_shown
-    }
-    shown = {str(key): style.text(value) for key, value in leaf.items() if key not in dropped}
+    dropped, said = style.dropped, style.text if style.is_old else text
+    shown = {str(key): said(value) for key, value in leaf.items() if key not in dropped}
     shown.setdefault("data_name", _NO_FILE)
     if "group_ranks" in leaf:
         return shown

@@ -13,12 +13,14 @@ from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
+from msprobe.compare.locate.wording import full_said
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
@@ -27,7 +29,7 @@ from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
-from msprobe.compare.tables.console import lines, notes, watch, write_advice
+from msprobe.compare.tables.console import LastLine, lines, no_difference, notes, watch, write_advice
 from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
@@ -220,9 +222,9 @@ class Outcome:
     unread: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
-    limits: str = ""
+    limits: Words = ""
     survey: Survey | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
 
     @property
@@ -235,11 +237,20 @@ class Outcome:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
 
+    @property
+    def last(self) -> Words:
+        """The last line of the answer, in words."""
+        if self.failed:
+            return phrase("not compared: {cause}", cause=self.failed)
+        if self.first is not None:
+            return LastLine(phrase("first wrong call"), full_said(self.first)).said
+        return no_difference(self.is_clean, self.judged, self.unjudged).said
+
     def _repr_html_(self) -> str:
         """The answer of this job, for a notebook."""
         state = "differs" if self.findings else "clean" if self.is_clean else "unjudged"
-        line = f"not compared: {self.failed}" if self.failed else self.lines[-1] if self.lines else ""
-        facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", self.limits)]
+        line = str(self.last) if self.failed else self.lines[-1] if self.lines else ""
+        facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", str(self.limits))]
         facts += [(f"{number} unjudged", cause.value) for cause, number in self.unjudged.items()]
         rows = [(each.name, each.cell, each.kind.value, max(each.receivers, 0)) for each in self.findings]
         return fragment(state, line, facts, ("beginning", "cell", "kind", "later calls that received it"), rows)

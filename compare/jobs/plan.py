@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import few, logger
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.detect import Kind, kind_of
@@ -230,7 +231,7 @@ class Plan:
     """What is compared, in a stable order; in sentences, what has no partner; and of what kind the sides are."""
 
     jobs: tuple[Job, ...]
-    missing: tuple[str, ...] = ()
+    missing: tuple[Words, ...] = ()
     kinds: str = ""
 
 
@@ -265,8 +266,9 @@ def plan(
         _check_choice(sides, axis, wanted)
     pairing = _Pairing(*sides, chosen)
     if not pairing.jobs:
+        said = "; ".join(map(str, pairing.missing[:_NAMED]))
         raise UsageError(
-            f"{sides[0].path} and {sides[1].path} have nothing in common: {'; '.join(pairing.missing[:_NAMED])}; "
+            f"{sides[0].path} and {sides[1].path} have nothing in common: {said}; "
             "give the two folders that belong together"
         )
     return Plan(tuple(pairing.jobs), tuple(pairing.missing), f"target: {sides[0].text}; golden: {sides[1].text}")
@@ -290,7 +292,7 @@ class _Pairing:
         self._sides = target, golden
         self._chosen = chosen
         self.jobs: list[Job] = []
-        self.missing: list[str] = []
+        self.missing: list[Words] = []
         self._descend(list(target.places), list(golden.places), Place())
 
     def _descend(self, left: list[Place], right: list[Place], done: Place, axis: int = 0) -> None:
@@ -305,7 +307,9 @@ class _Pairing:
         for key_left, key_right in self._matched(name, by_left, by_right, done):
             if key_left is _ABSENT or key_right is _ABSENT:
                 key, here = (key_right, "golden") if key_left is _ABSENT else (key_left, "target")
-                self.missing.append(f"{_named(name, key, done)} is only on the {here} side")
+                self.missing.append(
+                    phrase("{what} is only on the {side} side", what=_named(name, key, done), side=here)
+                )
                 continue
             known = key_right if key_left is None else key_left
             self._descend(by_left[key_left], by_right[key_right], done._replace(**{name: known}), axis + 1)

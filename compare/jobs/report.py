@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from shlex import join, quote
 
-from msprobe.base.log import visible
 from msprobe.base.names import parse
-from msprobe.base.phrase import phrase
+from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
@@ -80,7 +79,8 @@ def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -
     for outcome in outcomes:
         if outcome.unit is None:
             if outcome.failed:
-                made.notes.append(visible(f"{outcome.label or stage}: not compared: {outcome.failed}"))
+                text = phrase("{what}: not compared: {cause}", what=outcome.label or stage, cause=outcome.failed)
+                made.notes.append(text)
             continue
         unit = Unit(
             label_of(", ".join(filter(None, (stage, outcome.label))), outcome.step, outcome.rank),
@@ -90,14 +90,13 @@ def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -
             rank=outcome.rank,
             stage=stage,
             counts={grade: outcome.counts.get(grade, 0) for grade in GRADES},
-            line=outcome.lines[-1] if outcome.lines else "",
+            line=outcome.last,
         )
         found[id(outcome)] = made.add(outcome.unit, unit)
     return found
 
 
 def _answer(result: RequestResult, request: Request, made: Assembly, units: dict[int, int]) -> Answer:
-    lines = list(result.lines())
     named = result.first
     ordered = sorted(result.outcomes, key=lambda outcome: outcome is not named)
     found: list[Beginning] = []
@@ -110,7 +109,7 @@ def _answer(result: RequestResult, request: Request, made: Assembly, units: dict
     state = "differs" if named is not None else "clean" if result.is_clean else "unjudged"
     return Answer(
         state,
-        lines[-1],
+        result.last,
         found[0] if named is not None and found else None,
         tuple(found[1:_MOST] if named is not None else found[:_MOST]),
         tuple(harmless[:_MOST]),
@@ -119,15 +118,15 @@ def _answer(result: RequestResult, request: Request, made: Assembly, units: dict
     )
 
 
-def _notes(result: RequestResult) -> Iterator[str]:
+def _notes(result: RequestResult) -> Iterator[Words]:
     """What the console says besides findings."""
-    yield from map(visible, result.merging)
+    yield from result.merging
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return
     yield from left_open(result.judged, result.unjudged, (outcome.mode for outcome in result.outcomes))
-    yield from map(visible, dict.fromkeys(outcome.limits for outcome in result.outcomes if outcome.limits))
-    yield from (visible(f"missing: {sentence}") for sentence in result.missing)
+    yield from result.limits
+    yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
 
 
 _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"

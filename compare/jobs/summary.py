@@ -9,6 +9,7 @@ from itertools import count as count_from
 from pathlib import Path
 
 from msprobe.base.log import visible
+from msprobe.base.phrase import Words
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
 from msprobe.compare.ranks.collectives import RankSummary
@@ -32,8 +33,8 @@ class RequestResult:
     """
 
     outcomes: tuple[Outcome, ...]
-    missing: tuple[str, ...] = ()
-    merging: tuple[str, ...] = ()
+    missing: tuple[Words, ...] = ()
+    merging: tuple[Words, ...] = ()
     copies_agree: bool = True
 
     @property
@@ -90,6 +91,20 @@ class RequestResult:
         yield from self._compared()
         yield from said if is_answer else ()
 
+    @property
+    def last(self) -> Words:
+        """The last of these lines, in words."""
+        if self.first is not None:
+            return self.first.last
+        if not self.copies_agree:
+            return self.merging[-1]
+        return no_difference(self.is_clean, self.judged, self.unjudged).said
+
+    @property
+    def limits(self) -> tuple[Words, ...]:
+        """Up to where differences were noise, each once."""
+        return tuple({str(o.limits): o.limits for o in self.outcomes if o.limits}.values())
+
     def _compared(self) -> Iterator[str]:
         if len(self.outcomes) == 1 and not self.missing:
             yield from self.outcomes[0].lines
@@ -99,13 +114,13 @@ class RequestResult:
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
-        yield from left_open(self.judged, self.unjudged, (o.mode for o in self.outcomes))
-        yield from map(visible, dict.fromkeys(o.limits for o in self.outcomes if o.limits))
+        yield from map(str, left_open(self.judged, self.unjudged, (o.mode for o in self.outcomes)))
+        yield from map(visible, self.limits)
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first
         if first is None:
-            yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged))
+            yield str(no_difference(self.is_clean, self.judged, self.unjudged).said)
             return
         if first.label:
             yield f"the first is in {first.label}:"
@@ -144,7 +159,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
         "counts": {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
         "unjudged": causes(result.unjudged),
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
-        "missing": list(result.missing),
+        "missing": list(map(str, result.missing)),
         "jobs": [
             {
                 "label": o.label,
@@ -157,7 +172,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
                 "unjudged": causes(o.unjudged),
                 "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
-                "noise_limits": o.limits or None,
+                "noise_limits": str(o.limits) or None,
                 **({"unread": o.unread} if o.unread else {}),
             }
             for o in result.outcomes

@@ -31,7 +31,7 @@ def said(reason: Reason) -> Phrase:
     if not isinstance(words, str):
         return words(reason)
     # Whose limit decided, where that is not built in.
-    by = phrase(" ({whose} limit)", whose=reason.names[0]) if reason.names else ""
+    by = phrase(" ({whose} limit)", whose=phrase(reason.names[0])) if reason.names else ""
     return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
 
@@ -40,16 +40,17 @@ def all_said(reasons: Iterable[Reason]) -> Words:
     return joined([said(reason) for reason in reasons], "{before}. {after}")
 
 
-def say_limits(limits: Limits) -> str:
+def say_limits(limits: Limits) -> Phrase:
     """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
     if limits.source is LimitSource.EXACT:
-        return "noise limits: exact, no difference is noise"
+        return phrase("noise limits: exact, no difference is noise")
     if limits.source is LimitSource.BUILT_IN:
-        return "noise limits: built-in"
-    text = f"noise limits: calibrated by {limits.file}"
+        return phrase("noise limits: built-in")
+    text = phrase("noise limits: calibrated by {file}", file=limits.file)
     if not limits.first_wrong:
         return text
-    return f"{text}; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
+    names = ", ".join(limits.first_wrong)
+    return phrase("{text}; its trusted run has a first wrong call itself: {names}", text=text, names=names)
 
 
 def say_value(value: object) -> Words:
@@ -88,13 +89,19 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
     )
 
 
-def say_unseen(unseen: Unseen) -> str:
+def say_unseen(unseen: Unseen) -> Phrase:
     """What noise hides of a comparison by statistics."""
-    text = "noise hides from statistics single elements and optimizer constants below 1e-3"
+    text = phrase("noise hides from statistics single elements and optimizer constants below 1e-3")
     if not unseen.outputs:
         return text
-    outputs = f"{unseen.outputs} output{'s' * (unseen.outputs != 1)}"
-    return f"{text}, and of {outputs} what is less than {unseen.share:.2g} of the norm (median)"
+    return phrase(
+        "{text}, and of {number} output what is less than {share:.2g} of the norm (median)"
+        if unseen.outputs == 1
+        else "{text}, and of {number} outputs what is less than {share:.2g} of the norm (median)",
+        text=text,
+        number=unseen.outputs,
+        share=unseen.share,
+    )
 
 
 def _statistic(r: Reason) -> Phrase:
@@ -142,9 +149,13 @@ def _integers(r: Reason) -> Phrase:
 def _residual(r: Reason) -> Phrase:
     if r.names:
         return phrase(
-            "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})", r=r
+            "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause}: {r.allowed:.2g})",
+            r=r,
+            cause=phrase(r.name),
         )
-    return phrase("Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})", r=r)
+    return phrase(
+        "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause})", r=r, cause=phrase(r.name)
+    )
 
 
 _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
@@ -223,9 +234,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
     Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
-    Why.LAW_KEPT: "Noise: {r.name}, as on the golden side",
-    Why.LAW_BROKEN: (
-        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}"
+    Why.LAW_KEPT: lambda r: phrase("Noise: {law}, as on the golden side", law=phrase(r.name)),
+    Why.LAW_BROKEN: lambda r: phrase(
+        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {law}",
+        r=r,
+        law=phrase(r.name),
     ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",

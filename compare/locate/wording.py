@@ -208,13 +208,24 @@ _LOOK_AT_GRADIENT = (
 
 def short(finding: Finding) -> str:
     """`NAME in CELL: KIND`."""
-    return f"{finding.name} in {finding.cell}: {kind(finding)}"
+    return str(short_said(finding))
+
+
+def short_said(finding: Finding) -> Phrase:
+    """The same as a phrase."""
+    return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_said(finding))
 
 
 def full(finding: Finding) -> str:
     """`NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
+    return str(full_said(finding))
+
+
+def full_said(finding: Finding) -> Phrase:
+    """The same as a phrase."""
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    return f"{short(finding)}: {reason(finding)}{place}"
+    text = phrase("{call}: {reason}", call=short_said(finding), reason=reason_said(finding))
+    return phrase("{text}{place}", text=text, place=place)
 
 
 def reason(finding: Finding) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.phrase import phrase
 from msprobe.store.monitor.table import Output
 
 from .band import LIMITS, Bands, Basis, bands, is_large, is_passing, steps_left
@@ -55,7 +56,7 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, target
         unmatched=paired.unmatched,
         uncommon=paired.uncommon,
         lost_ranks=paired.lost_ranks,
-        notes=(*(f"A: {note}" for note in a.notes), *(f"B: {note}" for note in b.notes)),
+        notes=tuple(phrase("{side}: {note}", side=s, note=note) for s, x in (("A", a), ("B", b)) for note in x.notes),
         curves=_curves(finding, measured, how),
         further=_further(finding, measured, how, targets),
     )

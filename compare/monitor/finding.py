@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.log import few
+from msprobe.base.phrase import Words
 from msprobe.report.fragment import fragment
 from msprobe.store.monitor.layout import Stage
 
@@ -116,7 +117,7 @@ class Result:
     unmatched: tuple[Unmatched, ...]
     uncommon: tuple[UncommonSteps, ...]
     lost_ranks: dict[str, tuple[int, ...]]
-    notes: tuple[str, ...]
+    notes: tuple[Words, ...]
     curves: tuple[Curve, ...]
     further: tuple[Curve, ...] = ()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from msprobe.base.files import make_folder, refuse_existing, replacing, writing
 from msprobe.base.log import logger
+from msprobe.base.phrase import Phrase
 from msprobe.store.lock import exclusive
 
 from .finding import Result
@@ -64,7 +65,7 @@ def as_object(result: Result) -> dict[str, object]:
     steps = result.steps
     found["steps"] = {"first": steps[0], "last": steps[-1], "count": len(steps)}
     configuration = None if result.finding is None else next_dump(result.finding, result.ranks)
-    return {"is_clean": result.is_clean, "answer": answer(result), **found, "next_dump": configuration}
+    return {"is_clean": result.is_clean, "answer": str(answer(result)), **found, "next_dump": configuration}
 
 
 def _json(value: object) -> bytes:
@@ -72,6 +73,8 @@ def _json(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Phrase):
+        return str(value)
     if isinstance(value, Enum):
         return value.name.lower()
     if is_dataclass(value):

@@ -31,7 +31,7 @@ def page(result: Result) -> str:
 def _parts(result: Result) -> Iterator[str]:
     yield '<!doctype html><html lang="en"><meta charset="utf-8"><title>msprobe monitor compare</title>'
     yield f"<style>{_STYLE}</style>"
-    yield f"<h1>{escape(answer(result))}</h1>"
+    yield f"<h1>{escape(str(answer(result)))}</h1>"
     yield f"<p>A: {escape(result.target)}<br>B: {escape(result.golden)}</p>"
     yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in list(lines(result))[:_MOST]) + "</ul>"
     if result.curves:

@@ -89,7 +89,9 @@ def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:
     def made(target: str, kind: str, curves: Iterable[Curve], is_answer: bool) -> CurveSet:
         held = list(curves)
         shown = [_page_curve(curve) for curve in held]
-        stage = f"{stage_of[kind]} ({kind})" if kind in stage_of else kind
+        stage: Words = kind
+        if kind in stage_of:
+            stage = phrase("{stage} ({kind})", stage=phrase(stage_of[kind]), kind=kind)
         return CurveSet(target, stage, chunks.add(shown), is_answer, max(map(_excess, held), default=None, key=_or_0))
 
     if result.curves:
@@ -143,7 +145,7 @@ def _stages(result: Result, chunks: Chunks) -> TableSet:
     titles = ("kind", "stage", "left at the step", "targets", "leaves first at")
     rows = tuple((one.kind, one.stage.value, one.left, one.targets, one.first_step) for one in result.stages)
     letters = "".join("e" if one.left else "p" for one in result.stages)
-    return TableSet("stages, in the order of a step", chunks.add(Table(titles, rows, letters)), len(rows))
+    return TableSet(phrase("stages, in the order of a step"), chunks.add(Table(titles, rows, letters)), len(rows))
 
 
 def command_of(target: str, golden: str, calibrate: str = "") -> str:

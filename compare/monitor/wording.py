@@ -1,20 +1,21 @@
 """The answer about two monitors in sentences; the last line is the answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msprobe.base.log import few
-from msprobe.base.phrase import Phrase, Words, phrase
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 
 from .band import Basis
 from .deviations import OF_UPDATES
 from .finding import Cause, Finding, OfStage, Result
+from .pairing import Unmatched
 
 _SIDES = {"A": "A", "B": "B"}
 
 
 def lines(result: Result) -> Iterator[str]:
     """What the command prints."""
-    yield from about(result)
+    yield from map(str, about(result))
     finding = result.finding
     if finding is not None:
         yield f"what it means: {meaning(finding)}"
@@ -22,47 +23,81 @@ def lines(result: Result) -> Iterator[str]:
             yield f"behind it in the backward pass {finding.agreeing} agrees"
         if finding.is_of_digits:
             yield "all of it is in the last digits of the files: it may have begun unseen in the update before"
-        yield from stages(result)
-    yield answer(result)
+        yield from map(str, stages(result))
+    yield str(answer(result))
 
 
-def stages(result: Result) -> Iterator[str]:
+def stages(result: Result) -> Iterator[Words]:
     """What of the step of a finding left the band, and what did not."""
     left = [stage for stage in result.stages if stage.left]
     inside = [stage for stage in result.stages if not stage.left]
-    yield "left the band at this step: " + few((_of_stage(stage) for stage in left), 12)
+    yield phrase("left the band at this step: {kinds}", kinds=_few(map(_of_stage, left)))
     if inside:
-        yield "stayed inside: " + few((_of_stage(stage) for stage in inside), 12)
+        yield phrase("stayed inside: {kinds}", kinds=_few(map(_of_stage, inside)))
 
 
-def about(result: Result) -> Iterator[str]:
+def _few(parts: Iterable[Words], most: int = 12) -> Words:
+    every = list(parts)
+    listed, more = joined(every[:most], "{before}, {after}"), len(every) - most
+    return phrase("{listed} and {number} more", listed=listed, number=more) if more > 0 else listed
+
+
+def about(result: Result) -> Iterator[Words]:
     """What was compared, and what could not be."""
-    steps = f"steps {result.steps[0]} to {result.steps[-1]} ({len(result.steps)} in common)"
-    yield f"{steps}, {result.compared} numbers compared; the band: {result.basis.value}"
+    yield phrase(
+        "steps {first} to {last} ({steps} in common), {number} numbers compared; the band: {basis}",
+        first=result.steps[0],
+        last=result.steps[-1],
+        steps=len(result.steps),
+        number=result.compared,
+        basis=phrase(result.basis.value),
+    )
     if result.basis is Basis.LEARNED and result.judged_from is not None and result.judged_from > result.steps[0]:
-        yield f"unjudged: steps {result.steps[0]} to {result.judged_from - 1}, of which the band is learned"
+        yield phrase(
+            "unjudged: steps {first} to {last}, of which the band is learned",
+            first=result.steps[0],
+            last=result.judged_from - 1,
+        )
     if result.passed:
-        yield f"gradients left the band for one step, as at a kink of an activation: step {few(result.passed, 8)}"
+        yield phrase(
+            "gradients left the band for one step, as at a kink of an activation: step {steps}",
+            steps=some(result.passed, 8),
+        )
     for side, ranks in result.lost_ranks.items():
         if ranks:
-            yield f"unmatched: rank {few(ranks, 8)} of {side}"
-    for one in result.unmatched:
-        what = f"{len(one.names)} of {one.kind}: {few(one.names)}" if one.names else f"all of {one.kind}"
-        yield f"unmatched on rank {one.rank}: {what}, in {one.side} alone"
+            yield phrase("unmatched: rank {ranks} of {side}", ranks=some(ranks, 8), side=side)
+    yield from map(_unmatched, result.unmatched)
     alike: dict[tuple[int, bool, str], list[str]] = {}
     for one_kind in result.uncommon:
         alike.setdefault((one_kind.count, one_kind.is_micro, one_kind.side), []).append(one_kind.kind)
     for (count, is_micro, side), kinds in alike.items():
-        noun = f"{'micro ' * is_micro}step{'s' * (count != 1)}"
-        yield f"not compared: {count} {noun} of {few(kinds, 12)}, in {side} alone"
+        steps = phrase(
+            ("{number} micro step" if count == 1 else "{number} micro steps")
+            if is_micro
+            else ("{number} step" if count == 1 else "{number} steps"),
+            number=count,
+        )
+        yield phrase("not compared: {steps} of {kinds}, in {side} alone", steps=steps, kinds=some(kinds, 12), side=side)
     yield from result.notes
 
 
-def _of_stage(stage: OfStage) -> str:
+def _unmatched(one: Unmatched) -> Phrase:
+    what = (
+        phrase("{number} of {kind}: {names}", number=len(one.names), kind=one.kind, names=some(one.names))
+        if one.names
+        else phrase("all of {kind}", kind=one.kind)
+    )
+    return phrase("unmatched on rank {rank}: {what}, in {side} alone", rank=one.rank, what=what, side=one.side)
+
+
+def _of_stage(stage: OfStage) -> Phrase:
     if stage.left:
-        return f"{stage.kind} ({stage.left} of {stage.targets})"
-    later = "" if stage.first_step is None else f", leaves at step {stage.first_step}"
-    return f"{stage.kind} ({stage.targets}{later})"
+        return phrase("{kind} ({number} of {total})", kind=stage.kind, number=stage.left, total=stage.targets)
+    if stage.first_step is None:
+        return phrase("{kind} ({total})", kind=stage.kind, total=stage.targets)
+    return phrase(
+        "{kind} ({total}, leaves at step {step})", kind=stage.kind, total=stage.targets, step=stage.first_step
+    )
 
 
 def meaning(finding: Finding) -> Phrase:
@@ -73,20 +108,24 @@ def meaning(finding: Finding) -> Phrase:
     return text
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> Phrase:
     """The last line."""
     finding = result.finding
     if finding is None:
         if result.basis is Basis.NOTHING:
-            return "unjudged: too few steps to learn the band from; give --calibrate, or longer runs"
+            return phrase("unjudged: too few steps to learn the band from; give --calibrate, or longer runs")
         if result.basis is Basis.EQUAL:
-            return f"no divergence: all {result.compared} numbers are equal"
-        return f"no divergence: all numbers from step {result.judged_from} on stay within the band"
+            return phrase("no divergence: all {number} numbers are equal", number=result.compared)
+        return phrase("no divergence: all numbers from step {step} on stay within the band", step=result.judged_from)
     others = f" and {finding.left - 1} of {finding.targets - 1} others" if finding.left > 1 else ""
     micro = f", micro step {finding.micro_step}" if finding.micro_step else ""
     of = "rank" if len(finding.ranks) == 1 else "ranks"
     where = f"at step {finding.step}{micro} on {of} {few(finding.ranks, 8)}"
-    return f"first divergence: {finding.stage.value} of {finding.target}{others} {where}: {how_far(finding)}"
+    return phrase(
+        "first divergence: {what}: {how_far}",
+        what=f"{finding.stage.value} of {finding.target}{others} {where}",
+        how_far=how_far(finding),
+    )
 
 
 def how_far(finding: Finding) -> Phrase:

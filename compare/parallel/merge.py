@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.store import layout as files
 
@@ -38,7 +39,7 @@ class Merged:
 
     target: Path
     golden: Path | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Words, ...] = ()
     is_clean: bool = True
 
 
@@ -137,7 +138,7 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
     """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
-    notes: list[str] = []
+    notes: list[Words] = []
     is_clean = True
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
@@ -152,7 +153,7 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
                 merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
                 golden = merging.write(folder)
-                where = f"{each.which}{_place(of_sides[at], copy, each.layout)}"
+                where = phrase("{side}{place}", side=each.which, place=_place(of_sides[at], copy, each.layout))
                 said = list(summary(merging.tally, where))
                 is_clean = is_clean and not any(f.why is Why.REPLICAS_DIFFER for f in merging.tally.findings)
                 notes += said

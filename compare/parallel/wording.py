@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msprobe.base.phrase import Words, phrase
+
 from .records import Finding, Tally, Why
 
 _SENTENCES = {
@@ -20,12 +22,12 @@ _SENTENCES = {
     ),
     Why.VALUES_DIFFER: "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}",
     Why.STRUCTURES_DIFFER: "{n} have another form on each tensor parallel rank and were left out, first {first}",
-    Why.NOT_ON_ALL_RANKS: "{n} calls are not on every tensor parallel rank and were left out, first {first}",
-    Why.ON_SEVERAL_STAGES: "{n} calls are on several pipeline stages, and those of the first are kept, first {first}",
+    Why.NOT_ON_ALL_RANKS: "{n} are not on every tensor parallel rank and were left out, first {first}",
+    Why.ON_SEVERAL_STAGES: "{n} are on several pipeline stages, and those of the first are kept, first {first}",
 }
 
 
-def summary(tally: Tally, where: str) -> Iterator[str]:
+def summary(tally: Tally, where: Words) -> Iterator[Words]:
     """One sentence for each kind of finding that a reader should know of."""
     found: dict[Why, list[Finding]] = {}
     for finding in tally.findings:
@@ -34,6 +36,7 @@ def summary(tally: Tally, where: str) -> Iterator[str]:
         if each := found.get(why):
             first = " ".join(filter(None, (each[0].call, each[0].place)))
             is_call = why in (Why.NOT_ON_ALL_RANKS, Why.ON_SEVERAL_STAGES)
-            n = str(len(each)) if is_call else f"{len(each)} value{'s' * (len(each) > 1)}"
-            said = _SENTENCES[why].format(n=n, first=first, apart=f"{each[0].distance:.3g}")
-            yield f"merged {where}: {said}"
+            one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
+            n = phrase(one if len(each) == 1 else several, number=len(each))
+            said = phrase(_SENTENCES[why], n=n, first=first, apart=f"{each[0].distance:.3g}")
+            yield phrase("merged {where}: {said}", where=where, said=said)

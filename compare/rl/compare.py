@@ -11,6 +11,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import writing
 from msprobe.base.log import logger
+from msprobe.base.phrase import Words, phrase
 from msprobe.compare.jobs.run import absolute, task
 from msprobe.compare.key_data.pairs import find
 from msprobe.compare.locate.finding import FindingKind
@@ -68,7 +69,7 @@ def _compare(
     first = first_difference(walked, stages, collection_style(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
-        text = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
+        text = "; ".join(map(str, missing[:3])) or "neither key data nor dumps are on both sides"
         hint = "give the roots of two runs that saved key data or dumped stages"
         raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {text}; {hint}")
     with writing(request.output):
@@ -92,10 +93,11 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
     _refuse_absent("--step", request.steps, held)
     chosen = [step for step in sorted(held) if request.steps is None or step in request.steps]
     results: dict[int, FlowResult] = {}
-    missing = []
+    missing: list[Words] = []
     for step in chosen:
         if step not in target or step not in golden:
-            missing.append(f"step {step} is only on the {'target' if step in target else 'golden'} side")
+            side = "target" if step in target else "golden"
+            missing.append(phrase("{what} is only on the {side} side", what=f"step {step}", side=side))
             continue
         logger.info("step %d: %s against %s", step, target[step], golden[step])
         output = request.output / f"step_{step}"
@@ -103,7 +105,7 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
         try:
             results[step] = _behind(results, compare_flows(requested))
         except MsprobeError as err:
-            missing.append(f"step {step} not compared: {' '.join(str(err).split())}")
+            missing.append(phrase("step {step} not compared: {cause}", step=step, cause=" ".join(str(err).split())))
     if not results:
         raise DumpError(f"nothing could be compared: {missing[0]}")
     return Stepwise(results, tuple(missing))

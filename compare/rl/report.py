@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
 from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides
 from msprobe.compare.jobs.summary import ranks_of
@@ -76,21 +77,25 @@ def _add_stages(made: Assembly, flow: FlowResult, step: int | None, units: dict[
                 of_rank = {rank: added[id(o)] for rank, o in outcomes.items() if id(o) in added}
                 made.meet(of_rank, {rank: o.rank_summary for rank, o in outcomes.items() if o.rank_summary is not None})
         if stage.problem:
-            made.notes.append(f"{name}: {stage.problem}")
+            made.notes.append(phrase("{name}: {cause}", name=name, cause=stage.problem))
 
 
 def _tables(made: Assembly, flow: FlowResult, step: int | None) -> Iterator[TableSet]:
-    where = "" if step is None else f" of step {step}"
+    where = "" if step is None else phrase(" of step {step}", step=step)
     if flow.keys.rows:
-        yield put_table(made.chunks, f"key data{where}", OF_KEYS, rows_of_walk(flow.walked), "Verdict")
+        yield put_table(
+            made.chunks, phrase("key data{where}", where=where), OF_KEYS, rows_of_walk(flow.walked), "Verdict"
+        )
     if flow.configurations.count:
         rows = rows_of_settings(flow.configurations)
-        yield put_table(made.chunks, f"settings that differ{where}", OF_SETTINGS, rows)
+        yield put_table(made.chunks, phrase("settings that differ{where}", where=where), OF_SETTINGS, rows)
     groups = groupby(flow.keys.rows, key=lambda row: row.key.tag)
     for at, (tag, part) in enumerate(groups):
         if at == _KEYS:
             break
-        yield put_table(made.chunks, f"{tag}{where}", OF_KEY, rows_of_key(part), "Verdict")
+        yield put_table(
+            made.chunks, phrase("{name}{where}", name=tag, where=where), OF_KEY, rows_of_key(part), "Verdict"
+        )
 
 
 def _answer(
@@ -99,13 +104,14 @@ def _answer(
     others = list(_of_stages(result, made, units))
     notes = list(_notes(result))
     if named is None or named.first is None:
-        line = result.headline if isinstance(result, FlowResult) else list(result.lines())[-1]
+        flows = [result] if isinstance(result, FlowResult) else list(result.results.values())
+        line = flows[-1].answer
         state = "clean" if result.is_clean else "unjudged"
         return Answer(state, line, None, tuple(others), notes=(*notes, *made.notes))
     first = _first(named.first, others)
     return Answer(
         "differs",
-        named.headline,
+        named.answer,
         first,
         tuple(one for one in others if one.call is None or (one.unit, one.call) != (first.unit, first.call)),
         advice=tuple(_advice(named.first, named.first.finding, request)),
@@ -123,14 +129,18 @@ def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int
 def _first(first: First, others: list[Beginning]) -> Beginning:
     """The first difference: a call of a stage's dump where that tells it, else the key or the stage."""
     item = first.item
-    evidence = tuple(filter(None, (wording.why(first), wording.reason_of(item))))
     finding = first.finding
     if finding is not None:
         at = next((o for o in others if o.name == finding.name and (o.step, o.rank) == item.place), None)
         if at is not None:
-            return replace(at, step=item.step, rank=item.rank, evidence=(*evidence, *at.evidence))
+            return replace(at, step=item.step, rank=item.rank, evidence=(wording.why(first), *at.evidence))
     return Beginning(
-        item.name, f"{item.kind} differs", wording.text(first), step=item.step, rank=item.rank, evidence=evidence
+        item.name,
+        f"{item.kind} differs",
+        wording.why(first),
+        step=item.step,
+        rank=item.rank,
+        evidence=(wording.text(first),),
     )
 
 
@@ -141,11 +151,11 @@ def _advice(first: First, finding: Finding | None, request: Request) -> Iterator
         yield from advice(finding, request)
 
 
-def _notes(result: FlowResult | Stepwise) -> Iterator[str]:
+def _notes(result: FlowResult | Stepwise) -> Iterator[Words]:
     for flow in [result] if isinstance(result, FlowResult) else result.results.values():
         yield from wording.configurations(flow.configurations, flow.top)
         yield from left_open(flow.judged, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
         yield from wording.order_of(flow.stages)
-        yield from (f"missing: {each}" for each in flow.missing)
+        yield from (phrase("missing: {what}", what=each) for each in flow.missing)
     if isinstance(result, Stepwise):
-        yield from (f"missing: {each}" for each in result.missing)
+        yield from (phrase("missing: {what}", what=each) for each in result.missing)

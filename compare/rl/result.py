@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe.base.files import make_folder
 from msprobe.base.log import visible
+from msprobe.base.phrase import Words
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
@@ -36,6 +37,10 @@ from .walk import Seen
 _LISTED = 10  # sentences about what has no partner; the file has all of them
 
 
+_NONE_IN_COMMON = "no difference in what both sides have"
+_NONE_JUDGED = "no difference in what could be judged"
+
+
 @dataclass(frozen=True)
 class FlowResult:
     """Everything that was found; `first` is None where nothing differs."""
@@ -45,7 +50,7 @@ class FlowResult:
     stages: tuple[Stage, ...]
     walked: tuple[Seen, ...]
     first: First | None
-    missing: tuple[str, ...]
+    missing: tuple[Words, ...]
     top: int = 10
 
     @property
@@ -79,15 +84,15 @@ class FlowResult:
     @property
     def headline(self) -> str:
         """What differs first, or that nothing does, in one line."""
-        return visible(printable(" ".join(next(self.sentences()).split())))
+        return visible(printable(" ".join(str(self.answer).split())))
 
     def lines(self) -> Iterator[str]:
         """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
-        for line in self._lines():
+        for line in map(str, self._lines()):
             text = line if line.startswith("  ") else " ".join(line.split())
             yield visible(printable(text))
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[Words]:
         yield from wording.configurations(self.configurations, self.top)
         if self.keys.rows:
             tags = len({row.key.tag for row in self.keys.rows})
@@ -105,13 +110,18 @@ class FlowResult:
         if self.first is not None:
             yield from wording.others(self.first, self.walked, self.top)
 
-    def sentences(self) -> Iterator[str]:
+    @property
+    def answer(self) -> Words:
+        """What differs first, or that nothing does."""
+        return next(self.sentences())
+
+    def sentences(self) -> Iterator[Words]:
         """What differs first, why, and the call or what to do."""
         if self.first is not None:
             yield from wording.sentences(self.first)
             return
-        where = " in what both sides have" if self.missing else " in what could be judged"
-        yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged, where))
+        title = _NONE_IN_COMMON if self.missing else _NONE_JUDGED
+        yield no_difference(self.is_clean, self.judged, self.unjudged, title).said
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ class Stepwise:
     """What came of every step that both sides have; `missing` are those of one side only."""
 
     results: dict[int, FlowResult]
-    missing: tuple[str, ...]
+    missing: tuple[Words, ...]
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -186,7 +196,7 @@ def rows_of_walk(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
         item = seen.item
         if item.kind == "key":
             stage = FLOW[item.part].stage if item.part != UNKNOWN else "?"
-            where, why = wording.first_place(item), wording.reason_of(item)
+            where, why = wording.first_place(item), str(wording.reason_of(item))
             cells = guard(item.name), stage, item.grade, guard(where), seen.role, guard(why)
             yield item.step, item.rank, *cells
 
@@ -201,9 +211,9 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             "step": first.item.step,
             "rank": first.item.rank,
             "stage": first.stage or None,
-            "says": wording.text(first),
-            "why": wording.why(first) or None,
-            "then": wording.then(first) or None,
+            "says": str(wording.text(first)),
+            "why": str(wording.why(first)) or None,
+            "then": str(wording.then(first)) or None,
             "role": first.seen.role,
             "keys": [item.name for item in first.keys],
             "collect": (first.collect.fields if first.collect else None) or None,
@@ -232,7 +242,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             }
             for stage in result.stages
         ],
-        "missing": list(result.missing),
+        "missing": list(map(str, result.missing)),
         "walk": [_seen(seen) for seen in result.walked],
     }
 
@@ -246,7 +256,7 @@ def _seen(seen: Seen) -> dict[str, object]:
         "verdict": item.grade,
         "role": seen.role,
         "through": list(seen.through),
-        "reason": wording.reason_of(item) or None,
+        "reason": str(wording.reason_of(item)) or None,
         "first": wording.first_place(item) or None,
         "first_wrong": _first_wrong(item.finding, seen),
     }

@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 
 from msprobe.base.errors import MsprobeError
 from msprobe.base.log import logger
+from msprobe.base.phrase import Phrase, phrase
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
@@ -84,9 +85,9 @@ class Stage:
         return any(at == step for at, _ in self.held[0]), any(at == step for at, _ in self.held[1])
 
 
-def called(name: str) -> str:
+def called(name: str) -> Phrase:
     """A stage, in a sentence."""
-    return f"{ITSELF} (outside its stages)" if name == ITSELF else f"stage {name}"
+    return phrase("{name} (outside its stages)" if name == ITSELF else "stage {name}", name=name)
 
 
 T = TypeVar("T")

@@ -4,11 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msprobe.base.log import few
+from msprobe.base.phrase import Words, joined, phrase
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import count, unravel
+from msprobe.compare.judge.wording import all_said
 from msprobe.compare.key_data.pairs import Row
 from msprobe.compare.locate.finding import FindingKind
-from msprobe.compare.locate.wording import full, short
+from msprobe.compare.locate.wording import full, full_said, short_said
 from msprobe.store.rl_roots import FlowRoot
 
 from .configurations import ConfigurationDifferences, Difference
@@ -86,85 +88,107 @@ _ORIGINS = {
 }
 """What is said of each origin, and what to look at."""
 
+_ALL_INPUTS = "all inputs of the call"
 _INPUTS = {FindingKind.ARGUMENT: "all other inputs of the call", FindingKind.CALL: "everything before that call"}
 
+_STAGES_BEFORE = "the stage {names} before it agrees", "the stages {names} before it agree"
+_KEYS_BEFORE = "the key {names} before it agrees", "the keys {names} before it agree"
+_KEYS_READ = "the key {names} that the stage reads agrees", "the keys {names} that the stage reads agree"
+"""Of one, and of several."""
 
-def _words(first: First) -> dict[str, object]:
+
+def _words(first: First) -> dict[str, Words]:
     """What stands in the places of the texts above."""
     item, agreeing = first.item, first.seen.agreeing
     return {
         "name": item.name,
         "stage": called(item.name),
         "of": first.stage,
-        "step": item.step,
-        "before": item.step - 1,
-        "weights": f"the weights of the {item.model}" if item.model else "its weights",
+        "step": str(item.step),
+        "before": str(item.step - 1),
+        "weights": phrase("the weights of the {model}", model=phrase(item.model))
+        if item.model
+        else phrase("its weights"),
         "names": listed(first.names),
         "last": first.names[-1] if first.names else "",
-        "stages": _agree("stage", first.names, " before it"),
-        "keys": _agree("key", agreeing, " that the stage reads"),
-        "inputs": _INPUTS.get(item.finding.kind if item.finding else FindingKind.UNKNOWN, "all inputs of the call"),
-        "after": FLOW[item.part].after if item.part != UNKNOWN else "",
+        "stages": _agree(_STAGES_BEFORE, first.names),
+        "keys": _agree(_KEYS_READ, agreeing),
+        "inputs": phrase(_INPUTS.get(item.finding.kind if item.finding else FindingKind.UNKNOWN, _ALL_INPUTS)),
+        "after": phrase(FLOW[item.part].after) if item.part != UNKNOWN else "",
         "operations": _operations(first.style, first.stage),
-        "end": " or ".join(["debugger_stop"] * first.style.by_switches + ["stop()"] * first.style.by_stages),
+        "end": _or(["debugger_stop"] * first.style.by_switches + ["stop()"] * first.style.by_stages),
         "saved": _neighbours(first),
         "blind": _blind(first),
         "lack": _lack(first),
     }
 
 
-def text(first: First) -> str:
+def text(first: First) -> Words:
     """The sentence about a first difference."""
     item = first.item
     if item.kind == "key":
         return item_text(item)
-    text = f"{_place(item)}, {called(item.name)}, call {item.finding.name if item.finding else ''}"
-    if first.keys:
-        text += f", seen in {_key(first.keys[0])}"
-        text += "".join(f", {other.name} ({other.grade})" for other in first.keys[1:])
-    return text
+    name = item.finding.name if item.finding else ""
+    text = phrase("{place}, {stage}, call {name}", place=_place(item), stage=called(item.name), name=name)
+    if not first.keys:
+        return text
+    keys = [_key(first.keys[0])]
+    keys += [phrase("{name} ({grade})", name=other.name, grade=other.grade) for other in first.keys[1:]]
+    return phrase("{text}, seen in {keys}", text=text, keys=joined(keys, "{before}, {after}"))
 
 
-def why(first: First) -> str:
+def why(first: First) -> Words:
     """What is known of its cause."""
     item = first.item
-    text = _ORIGINS[first.origin][0].format(**_words(first))
+    text: Words = phrase(_ORIGINS[first.origin][0], **_words(first))
     if item.kind == "key" and first.origin is not Origin.UNKNOWN_KEY and first.seen.agreeing:
-        text = f"{_agree('key', first.seen.agreeing, ' before it')}; {text}"
+        text = phrase("{before}; {after}", before=_agree(_KEYS_BEFORE, first.seen.agreeing), after=text)
+    more = []
     if first.is_hidden:
-        text += "; none of the keys that the stage makes shows it"
+        more.append(phrase("none of the keys that the stage makes shows it"))
     if first.also:
-        text += f"; the same call is the first wrong one in {listed([called(name) for name in first.also])}"
+        stages = listed([called(name) for name in first.also])
+        more.append(phrase("the same call is the first wrong one in {stages}", stages=stages))
     if first.earlier is not None and first.earlier.finding is not None:
-        text += f"; its dump of step {first.earlier.step} says: first wrong call: {full(first.earlier.finding)}"
+        finding = full_said(first.earlier.finding)
+        more.append(
+            phrase("its dump of step {step} says: first wrong call: {call}", step=first.earlier.step, call=finding)
+        )
     if first.elsewhere is not None and first.elsewhere.finding is not None:
-        text += f"; {called(first.elsewhere.name)} has a dump of this step, and a difference begins there too"
-        text += f": first wrong call: {full(first.elsewhere.finding)}"
-    return text
+        more.append(
+            phrase(
+                "{stage} has a dump of this step, and a difference begins there too: first wrong call: {call}",
+                stage=called(first.elsewhere.name),
+                call=full_said(first.elsewhere.finding),
+            )
+        )
+    return joined([text, *more], "{before}; {after}")
 
 
-def then(first: First) -> str:
+def then(first: First) -> Words:
     """What to do now, with a word before it that says of what kind that is; empty where the call says it."""
     item, collect = first.item, first.collect
-    update = f"the update of step {item.step - 1}"
+    update = phrase("the update of step {step}", step=item.step - 1)
     if first.is_update_left_out:
-        return f"look at: {update}; both sides have a dump of it, which --step left out; give that step too"
+        return phrase(
+            "look at: {update}; both sides have a dump of it, which --step left out; give that step too", update=update
+        )
     if collect is None or first.origin is Origin.STEP_AGREES:
-        look = _ORIGINS[first.origin][1].format(**_words(first))
-        return f"look at: {look}" if look else ""
+        look = _ORIGINS[first.origin][1]
+        return phrase("look at: {what}", what=phrase(look, **_words(first))) if look else ""
     what = _collecting(collect)
     if item.kind == "stage":
-        what = f"{update}, of which there are no two dumps; {what}"
+        what = phrase("{update}, of which there are no two dumps; {what}", update=update, what=what)
     elif first.origin is Origin.UNKNOWN_KEY:
-        what = f"the stages of step {item.step}, of which there is no dump; {what}"
+        what = phrase("the stages of step {step}, of which there is no dump; {what}", step=item.step, what=what)
     elif first.may_be_weights:
-        what += f"; its weights may be the cause: {_with_update(collect)}"
-    return f"collect it: {what}"
+        what = phrase("{what}; its weights may be the cause: {update}", what=what, update=_with_update(collect))
+    return phrase("collect it: {what}", what=what)
 
 
-def sentences(first: First) -> Iterator[str]:
+def sentences(first: First) -> Iterator[Words]:
     """What differs first, why, and the call or what to do."""
-    yield f"first difference: {text(first)}"
+    yield phrase("first difference: {what}", what=text(first))
     yield f"why: {why(first)}"
     if first.finding:
         yield f"first wrong call: {full(first.finding)}"
@@ -189,34 +213,47 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
         yield f"another difference: {len(following) - top} more, in the json"
 
 
-def item_text(item: Item) -> str:
+def item_text(item: Item) -> Words:
     """In few words: where, and the key or the call."""
     if item.kind == "key":
-        return f"{_place(item)}, {_key(item)}"
-    call = f", call {short(item.finding)}" if item.finding else ""
-    return f"{_place(item)}, {called(item.name)}{call}"
+        return phrase("{before}, {after}", before=_place(item), after=_key(item))
+    text = phrase("{before}, {after}", before=_place(item), after=called(item.name))
+    return phrase("{text}, call {call}", text=text, call=short_said(item.finding)) if item.finding else text
 
 
-def _place(item: Item) -> str:
-    return f"step {item.step}, rank {item.rank}"
+def _place(item: Item) -> Words:
+    return phrase("step {step}, rank {rank}", step=item.step, rank=item.rank)
 
 
-def _key(item: Item) -> str:
+def _key(item: Item) -> Words:
     """`key ref_log_prob (error: ... first at [0, 3])`."""
-    at = f"first at {where}" if (where := first_place(item)) else ""
-    text = "; ".join(word for word in (reason_of(item).rstrip("."), at) if word)
-    return f"key {item.name} ({item.grade}{': ' * bool(text)}{text})"
+    at = phrase("first at {where}", where=where) if (where := first_place(item)) else ""
+    text = joined([words for words in (_reason(item), at) if words], "{before}; {after}")
+    if not text:
+        return phrase("key {name} ({grade})", name=item.name, grade=item.grade)
+    return phrase("key {name} ({grade}: {text})", name=item.name, grade=item.grade, text=text)
 
 
-def reason_of(item: Item) -> str:
-    """Why an item has its grade."""
+def reason_of(item: Item) -> Words:
+    """Why an item has its grade, with a full stop where it is a reason of a pair."""
+    words = _reason(item)
+    return phrase("{reasons}.", reasons=words) if words and not item.failed else words
+
+
+def _reason(item: Item) -> Words:
     if item.failed:
-        return f"not compared: {item.failed}"
+        return phrase("not compared: {cause}", cause=item.failed)
     row = item.worst
-    if row is None or row.verdict.reason or row.found is None or row.found.same == row.found.size:
-        return row.verdict.reason if row is not None else ""
-    many = f"{row.found.size - row.found.same} of {row.found.size} elements"
-    return f"{many} differ within tolerance, by {row.found.max_absolute:.3g} at most."
+    if row is None:
+        return ""
+    if row.verdict.reasons or row.found is None or row.found.same == row.found.size:
+        return all_said(row.verdict.reasons)
+    return phrase(
+        "{number} of {size} elements differ within tolerance, by {amount:.3g} at most",
+        number=row.found.size - row.found.same,
+        size=row.found.size,
+        amount=row.found.max_absolute,
+    )
 
 
 def first_place(item: Item) -> str:
@@ -239,86 +276,107 @@ def _index(row: Row, first: int) -> Sequence[int]:
     return unravel(first, tuple(map(min, target, golden)))
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[Words]) -> Words:
     """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    before = joined(words[:-1], "{before}, {after}")
+    return joined([before, *words[-1:]] if before else words, "{before} and {after}")
 
 
-def _agree(noun: str, found: Sequence[str], which: str) -> str:
+def _or(words: Sequence[Words]) -> Words:
+    return joined(words, "{before} or {after}")
+
+
+def _agree(templates: tuple[str, str], found: Sequence[str]) -> Words:
     """`the key prompts before it agrees`, `the keys prompts and responses before it agree`."""
     names = list(dict.fromkeys(found))
-    one = len(names) == 1
-    return f"the {noun}{'s' * (not one)} {listed(names)}{which} agree{'s' * one}"
+    return phrase(templates[len(names) != 1], names=listed(names))
 
 
-def _operations(style: CollectionStyle, stage: str) -> str:
+def _operations(style: CollectionStyle, stage: str) -> Words:
     """What records the operations within a stage, beside its cells."""
     if stage == ITSELF:
         return 'PrecisionDebugger(level="mix")'
     ways = [f"stage_configs: {{{stage}: {{level: mix}}}}"] * style.by_switches
     ways += [f'debugger.stage("{stage}", level="mix")'] * style.by_stages
-    return " or ".join(ways)
+    return _or(ways)
 
 
-def _neighbours(first: First) -> str:
+def _neighbours(first: First) -> Words:
     """The known keys between which an unknown one was saved."""
-    words = ("after", "before")
-    places = [f"{word} {item.name}" for word, item in zip(words, first.neighbours, strict=True) if item is not None]
-    return f"; it was saved {listed(places)}" if places else ""
+    before, after = first.neighbours
+    places = [phrase("after {name}", name=before.name)] if before is not None else []
+    places += [phrase("before {name}", name=after.name)] if after is not None else []
+    return phrase("; it was saved {places}", places=listed(places)) if places else ""
 
 
-def _blind(first: First) -> str:
+def _blind(first: First) -> Words:
     """As far as what the dump of a stage agrees."""
     if first.dump is not None and FLOW[first.dump.part].stage == TOKEN_STAGE:
-        return " (as far as its tokens were collected)"
-    return " (as far as statistics tell)" if first.dump is not None and first.dump.mode == "statistics" else ""
+        return phrase(" (as far as its tokens were collected)")
+    is_blind = first.dump is not None and first.dump.mode == "statistics"
+    return phrase(" (as far as statistics tell)") if is_blind else ""
 
 
-def _lack(first: First) -> str:
+def _lack(first: First) -> Words:
     """Why there is no answer of a stage's dump, behind `STAGE makes it, and`."""
     stage, dump, step = first.made_by, first.dump, first.item.step
     if dump is not None:
-        reason = f" ({reason_of(dump)})" if reason_of(dump) else ""
-        return f"its dump of step {step} could not be judged{reason}"
+        text = phrase("its dump of step {step} could not be judged", step=step)
+        return phrase("{text} ({cause})", text=text, cause=cause) if (cause := reason_of(dump)) else text
     if stage is not None and stage.problem:
-        return f"its dumps could not be compared ({stage.problem})"
+        return phrase("its dumps could not be compared ({cause})", cause=stage.problem)
     has = stage.has(step) if stage is not None else (False, False)
     if all(has):
-        return f"it has no dump of this rank on both sides in step {step}"
+        return phrase("it has no dump of this rank on both sides in step {step}", step=step)
     if any(has):
-        return f"it has a dump of step {step} only on the {'target' if has[0] else 'golden'} side"
-    return f"it has no dump of step {step}"
+        side = "target" if has[0] else "golden"
+        return phrase("it has a dump of step {step} only on the {side} side", step=step, side=side)
+    return phrase("it has no dump of step {step}", step=step)
 
 
-def _collecting(collect: Collect) -> str:
+def _collecting(collect: Collect) -> Words:
     """What to do in both runs, or in one."""
     style, step = collect.style, collect.step
+    ways: list[Words] = []
     if collect.part is None:
-        ways = [_switches(collect.switches)] * style.by_switches
-        ways += [f"step=[{step}] of the PrecisionDebugger"] * style.by_stages
-        return f"set {' or '.join(ways)}; then run both again"
-    ways = []
+        ways += [_switches(collect.switches)] * style.by_switches
+        ways += [phrase("step=[{step}] of the PrecisionDebugger", step=step)] * style.by_stages
+        return phrase("set {what}; then run both again", what=_or(ways))
     if style.by_switches:
-        ways.append(f"set {_switches(collect.switches)}" + ", where MsProbe collects it" * style.by_stages)
+        switches = _switches(collect.switches)
+        ways.append(
+            phrase(
+                "set {switches}, where MsProbe collects it" if style.by_stages else "set {switches}", switches=switches
+            )
+        )
     if style.by_stages:
         name = style.name_of(collect.part)
         inputs = f", token_range={collect.tokens}" if collect.tokens else ""
-        ways.append(
-            f'put debugger.stage("{name}").start(model{inputs}) before that part of the step and '
-            f'debugger.stage("{name}").stop() behind it, with step=[{step}] of the PrecisionDebugger'
-            + ", where debugger.stage does"
-            * style.by_switches
+        by_stage = phrase(
+            "put {start} before that part of the step and {stop} behind it, with step=[{step}] of the "
+            "PrecisionDebugger",
+            start=f'debugger.stage("{name}").start(model{inputs})',
+            stop=f'debugger.stage("{name}").stop()',
+            step=step,
         )
-    return f"{'; or '.join(ways)}; then run {collect.runs} again"
+        ways.append(phrase("{way}, where debugger.stage does", way=by_stage) if style.by_switches else by_stage)
+    way = joined(ways, "{before}; or {after}")
+    return phrase(
+        "{way}; then run both again" if collect.runs == "both" else "{way}; then run the {side} again",
+        way=way,
+        side=collect.runs.removeprefix("the "),
+    )
 
 
-def _with_update(collect: Collect) -> str:
+def _with_update(collect: Collect) -> Words:
     """What collects the update of the step before a stage in the same run."""
     assert collect.part is not None
     style, step, update = collect.style, collect.step, FLOW[UPDATES[collect.part.model]]
-    ways = [f"{update.switch}: true, step_start: {step - 1}"] * style.by_switches
-    ways += [f'debugger.stage("{style.name_of(update)}") and step=[{step - 1}, {step}]'] * style.by_stages
-    return f"{' or '.join(ways)} collects the update before in the same runs"
+    ways: list[Words] = [f"{update.switch}: true, step_start: {step - 1}"] * style.by_switches
+    stage = f'debugger.stage("{style.name_of(update)}")'
+    steps = f"step=[{step - 1}, {step}]"
+    ways += [phrase("{before} and {after}", before=stage, after=steps)] * style.by_stages
+    return phrase("{ways} collects the update before in the same runs", ways=_or(ways))
 
 
 def _switches(fields: Mapping[str, Value]) -> str:
@@ -340,83 +398,103 @@ def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
     return f"{text}; first wrong call: {outcome.first.name} in {outcome.first.cell}"
 
 
-def order_of(stages: Sequence[Stage]) -> Iterator[str]:
+def order_of(stages: Sequence[Stage]) -> Iterator[Words]:
     """Whether it is known in which order a step runs the stages, where the names do not say it."""
     known = [stage for stage in stages if stage.result]
     if len(known) < 2 or all(stage.part != UNKNOWN for stage in known):
         return
     if all(stage.is_placed for stage in known):
         ordered = ", ".join(stage.name for stage in sorted(known, key=lambda stage: stage.order))
-        how = ", by the lines that call them" if any(stage.placed_by == "lines" for stage in known) else ""
-        yield f"order of the stages in a step{how}: {ordered}"
+        yield phrase(
+            "order of the stages in a step, by the lines that call them: {names}"
+            if any(stage.placed_by == "lines" for stage in known)
+            else "order of the stages in a step: {names}",
+            names=ordered,
+        )
         return
-    unknown = ", ".join(stage.name for stage in known if not stage.is_placed)
-    yield (
-        f"order of the stages in a step: the dumps do not tell it for {unknown}; of one step, those in which a "
-        "difference begins by their own dump are named first"
+    yield phrase(
+        "order of the stages in a step: the dumps do not tell it for {names}; of one step, those in which a "
+        "difference begins by their own dump are named first",
+        names=", ".join(stage.name for stage in known if not stage.is_placed),
     )
 
 
 _SHOWN = 60  # characters of a value
 
 
-def configurations(found: ConfigurationDifferences, top: int) -> Iterator[str]:
+def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]:
     """How many settings differ, and at most `top` of them."""
     differences = found.differences
     if found.problem:
-        yield f"configurations: {found.problem}"
+        yield phrase("configurations: {problem}", problem=found.problem)
     elif found.count and not differences:
-        yield f"configurations: 0 of {found.count} settings differ"
+        yield phrase("configurations: 0 of {total} settings differ", total=found.count)
     elif found.count:
         places = sum(each.is_of_place for each in differences)
-        of_places = f", {places} of them places or times" if places else ""
-        yield (
-            f"configurations: {len(differences)} of {found.count} settings differ{of_places}; possible "
-            "explanations, no faults by themselves:"
+        yield phrase(
+            "configurations: {number} of {total} settings differ{places}; possible explanations, no faults by "
+            "themselves:",
+            number=len(differences),
+            total=found.count,
+            places=phrase(", {number} of them places or times", number=places) if places else "",
         )
-        yield from (f"  {setting(each)}" for each in differences[:top])
+        yield from (phrase("  {setting}", setting=setting(each)) for each in differences[:top])
         if len(differences) > top:
-            yield f"  and {len(differences) - top} more in the table"
+            yield phrase("  and {number} more in the table", number=len(differences) - top)
 
 
-def setting(each: Difference) -> str:
+def setting(each: Difference) -> Words:
     """`rl.seed: 1, golden 2 (random numbers)`."""
     target, golden = (
-        "not there" if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        phrase("not there") if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         for text in (each.target, each.golden)
     )
-    return f"{each.path}: {target}, golden {golden}{f' ({each.meaning.changes})' if each.meaning else ''}"
+    text = phrase("{name}: {target}, golden {golden}", name=each.path, target=target, golden=golden)
+    return phrase("{text} ({cause})", text=text, cause=phrase(each.meaning.changes)) if each.meaning else text
 
 
-def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[str]:
+def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[Words]:
     """What was not compared, or has no partner."""
     if keys.problem:
-        yield f"key data not compared: {keys.problem}"
+        yield phrase("key data not compared: {cause}", cause=keys.problem)
     for one in keys.one_sided:
         yield from _one_sided(one)
     for stage in stages:
         name = called(stage.name)
         if stage.problem:
-            yield f"{name} not compared: {stage.problem}"
+            yield phrase("{stage} not compared: {cause}", stage=name, cause=stage.problem)
         if stage.only_on:
-            yield f"{name} has a dump only on the {stage.only_on} side"
-        yield from (f"{name}: {each}" for each in (stage.result.missing if stage.result else ()))
+            yield phrase("{stage} has a dump only on the {side} side", stage=name, side=stage.only_on)
+        for each in stage.result.missing if stage.result else ():
+            yield phrase("{stage}: {what}", stage=name, what=each)
     for root, side in ((target, "target"), (golden, "golden")):
-        for name in root.hollow:
-            yield f"stage {name} of the {side} holds no dump"
+        for stage_name in root.hollow:
+            yield phrase("stage {name} of the {side} holds no dump", name=stage_name, side=side)
 
 
-def _one_sided(one: OneSided) -> Iterator[str]:
-    end = f"only on the {one.side} side"
+def _one_sided(one: OneSided) -> Iterator[Words]:
     if not one.places:
-        yield f"key {one.key} is {end}" if one.key else f"key data is {end}"
-    for places, verb in _places(one.places):
-        key = f"{'some of ' * one.is_part}key {one.key} of {places} is"
-        yield f"{key} {end}" if one.key else f"{places} of the key data {verb} {end}"
+        what = phrase("key {name}", name=one.key) if one.key else phrase("key data")
+        yield phrase("{what} is only on the {side} side", what=what, side=one.side)
+    for places, is_one in _places(one.places):
+        if one.key:
+            what = phrase(
+                "some of key {name} of {places}" if one.is_part else "key {name} of {places}",
+                name=one.key,
+                places=places,
+            )
+            yield phrase("{what} is only on the {side} side", what=what, side=one.side)
+        else:
+            yield phrase(
+                "{what} is only on the {side} side" if is_one else "{what} are only on the {side} side",
+                what=phrase("{places} of the key data", places=places),
+                side=one.side,
+            )
 
 
-def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as possible; and the verb."""
+def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[Words, bool]]:
+    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as possible; and whether
+    that is a single place."""
     ranks_of: dict[int, list[int]] = defaultdict(list)
     for step, rank in sorted(found):
         ranks_of[step].append(rank)
@@ -424,11 +502,15 @@ def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
     for step, ranks in ranks_of.items():
         steps_with[tuple(ranks)].append(step)
     for of_steps, steps in steps_with.items():
-        verb = "is" if len(steps) == len(of_steps) == 1 else "are"
-        yield f"{_numbers('step', steps)}, {_numbers('rank', of_steps)}", verb
+        places = phrase("{before}, {after}", before=_numbers(_STEPS, steps), after=_numbers(_RANKS, of_steps))
+        yield places, len(steps) == len(of_steps) == 1
 
 
-def _numbers(noun: str, numbers: Sequence[int]) -> str:
+_STEPS = "step {numbers}", "steps {numbers}"
+_RANKS = "rank {numbers}", "ranks {numbers}"
+
+
+def _numbers(templates: tuple[str, str], numbers: Sequence[int]) -> Words:
     """`step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are in order."""
     runs: list[list[int]] = []
     for number in numbers:
@@ -436,5 +518,7 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    words = [word for run in runs for word in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
-    return f"{noun}{'s' * (len(numbers) > 1)} {listed(words)}"
+    words: list[Words] = []
+    for run in runs:
+        words += map(str, run) if len(run) < 3 else [phrase("{first} to {last}", first=run[0], last=run[-1])]
+    return phrase(templates[len(numbers) > 1], numbers=listed(words))

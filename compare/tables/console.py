@@ -6,18 +6,19 @@ first wrong call is found by `msprobe.compare.locate`.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.base.log import visible
-from msprobe.base.phrase import Words, phrase
+from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import CAUSES, SEVERITY, Cause, count
+from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
-from msprobe.compare.locate.wording import full
+from msprobe.compare.locate.wording import full, full_said
 
 from .cells import Cell
 from .columns import Column
@@ -31,42 +32,61 @@ BLIND: dict[Mode, str] = {
 
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
-    yield from notes(comparison)
+    yield from map(visible, notes(comparison))
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
     if len(later) > top:
         yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
-    yield ": ".join(answer(comparison, located))
+    yield one_line(answer(comparison, located).said)
 
 
-def notes(comparison: Comparison) -> Iterator[str]:
+def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
-    yield f"{comparison.mode} compared: {count(comparison.counts)}"
+    yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     yield from left_open(judged, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
-        number = len(comparison.by_statistics)
-        yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
+        yield phrase(
+            "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
+            number=len(comparison.by_statistics),
+            what=phrase(BLIND["statistics"]),
+        )
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
 
 
-def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
+def counts_said(counts: Mapping[Grade, int]) -> Words:
+    """`12 pass, 1 warning, 0 error, 3 unjudged`."""
+    each = [phrase("{number} {grade}", number=counts.get(grade, 0), grade=grade) for grade in GRADES]
+    return joined(each, "{before}, {after}")
+
+
+def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
     """Up to where differences are noise, what statistics leave open, what is taken as intended, and which differences
     die out."""
     if noise.unseen is None:
-        yield visible(say_limits(noise.limits))
+        yield say_limits(noise.limits)
     elif not noise.is_exact:
         yield say_unseen(noise.unseen)
     for found in noise.classes:
-        names = ", ".join(found.operations)
-        verb = "behaves" if len(found.operations) == 1 else "behave"
-        yield f"{names} of the {found.side} {verb} like {found.is_of.value} ({found.calls} outputs); taken as intended"
+        yield phrase(
+            "{names} of the {side} behaves like {dtype} ({number} outputs); taken as intended"
+            if len(found.operations) == 1
+            else "{names} of the {side} behave like {dtype} ({number} outputs); taken as intended",
+            names=", ".join(found.operations),
+            side=found.side,
+            dtype=found.is_of.value,
+            number=found.calls,
+        )
     if noise.harmless:
-        first = comparison.pairs.pair(noise.harmless[0]).record.name
-        what = "difference that dies" if len(noise.harmless) == 1 else "differences that die"
-        yield f"harmless: {len(noise.harmless)} {what} out, the first at {first}"
+        yield phrase(
+            "harmless: {number} difference that dies out, the first at {name}"
+            if len(noise.harmless) == 1
+            else "harmless: {number} differences that die out, the first at {name}",
+            number=len(noise.harmless),
+            name=comparison.pairs.pair(noise.harmless[0]).record.name,
+        )
 
 
 def beginnings(located: Located) -> list[Finding]:
@@ -76,19 +96,28 @@ def beginnings(located: Located) -> list[Finding]:
 
 def beginning(finding: Finding) -> str:
     """One beginning in a line, with how many later calls received it."""
-    return _text(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
+    return one_line(full(finding)) + (
+        f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
+    )
 
 
-def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[str]:
+def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[Words]:
     """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
     if total := sum(unjudged.values()):
-        why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
-        yield (
-            f"only {judged} of {judged + total} pairs could be judged: {why}" if total > judged else f"unjudged: {why}"
+        yield phrase(
+            "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",
+            judged=judged,
+            total=judged + total,
+            why=_counted(unjudged),
         )
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
-            yield f"{mode} cannot see {BLIND[mode]}"
+            yield phrase("{mode} cannot see {what}", mode=phrase(mode), what=phrase(BLIND[mode]))
+
+
+def _counted(unjudged: Mapping[Cause, int]) -> Words:
+    each = [phrase("{number} {cause}", number=n, cause=words) for n, words in causes_of_unjudged(unjudged)]
+    return joined(each, "{before}, {after}")
 
 
 def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, Words]]:
@@ -101,30 +130,49 @@ def _cause(cause: Cause) -> Words:
     return phrase("{cause} (exempt)", cause=words) if cause.is_exempt else words
 
 
-def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
-    """The last line: what was found, and what there is to say of it."""
+@dataclass(frozen=True, slots=True)
+class LastLine:
+    """The last line of an answer: what was found, and what there is to say of it."""
+
+    title: Words
+    text: Words
+
+    @property
+    def said(self) -> Phrase:
+        """Both in one."""
+        return phrase("{title}: {text}", title=self.title, text=self.text)
+
+
+def one_line(words: Words) -> str:
+    """A sentence in one line of a terminal."""
+    return visible(" ".join(str(words).split()))
+
+
+def answer(comparison: Comparison, located: Located) -> LastLine:
+    """The last line of a comparison."""
     if located.first is not None:
-        return "first wrong call", _text(located.first)
+        return LastLine(phrase("first wrong call"), full_said(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     return no_difference(comparison.is_clean, judged, comparison.unjudged)
 
 
 def no_difference(
-    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
-) -> tuple[str, str]:
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], title: str = "no difference in what could be judged"
+) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
     """
+    open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
+    text = phrase(
+        "{judged} pairs judged, {open} unjudged" if is_clean else "{judged} pairs judged, {open} not",
+        judged=judged,
+        open=sum(open_ones.values()),
+    )
     if is_clean:
-        return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
-    open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}
-    why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(open_ones))
-    return f"no difference{where}", f"{judged} pairs judged, {sum(open_ones.values())} not{f': {why}' if why else ''}"
-
-
-def _text(finding: Finding) -> str:
-    return visible(" ".join(full(finding).split()))
+        return LastLine(phrase("no difference"), text)
+    why = _counted(open_ones)
+    return LastLine(phrase(title), phrase("{text}: {why}", text=text, why=why) if why else text)
 
 
 _VERDICTS = ("Accuracy Reached or Not", "Result")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from msprobe.base.phrase import Words, phrase
 from msprobe.report.document import Table, TableSet
 from msprobe.report.file import Chunks
 
@@ -17,7 +18,7 @@ MOST = 5000
 
 
 def put_table(
-    chunks: Chunks, title: str, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], verdict: str = ""
+    chunks: Chunks, title: Words, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], verdict: str = ""
 ) -> TableSet:
     """Put a table into a report; `verdict` is the title of the column that holds the words of `LETTERS`."""
     made = iter(rows)
@@ -29,5 +30,5 @@ def put_table(
         at = titles.index(verdict)
         letters = "".join(LETTERS.get(str(row[at]), ".") for row in kept)
     if total > len(kept):
-        title = f"{title} (the first {len(kept)} of {total} rows)"
+        title = phrase("{title} (the first {number} of {total} rows)", title=title, number=len(kept), total=total)
     return TableSet(title, chunks.add(Table(titles, tuple(kept), letters)), len(kept))

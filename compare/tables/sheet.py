@@ -23,7 +23,7 @@ from msprobe.store.record import Dump
 
 from .cells import Cell, guard, share
 from .columns import Column
-from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged
+from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, one_line
 from .highlight import RED, YELLOW
 
 
@@ -41,7 +41,8 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
     grade = located.first.grade if located.first else "pass" if comparison.is_clean else "unjudged"
     yield Line("Answer")
-    found, text = answer(comparison, located)
+    last = answer(comparison, located)
+    found, text = str(last.title), one_line(last.text)
     yield Line(found, guard(text), grade)
     code = "0: every pair passes or is exempt"
     if not comparison.is_clean:
@@ -58,7 +59,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if blind := BLIND.get(comparison.mode):
         yield Line("cannot see", blind)
     if (noise := comparison.noise_of_tensors) is not None:
-        yield Line("noise", guard(say_limits(noise.limits)))
+        yield Line("noise", guard(str(say_limits(noise.limits))))
     yield Line("compared with", tool())
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Words, joined, phrase, some
 from msprobe.compare.ranks.collectives import RankSummary, connect
 from msprobe.report.document import Beginning, Meeting, Unit
 from msprobe.report.embed import encoded, unpacked
@@ -29,7 +29,7 @@ class Assembly:
         self.chunks = Chunks()
         self.units: list[Unit] = []
         self.packed: list[PackedUnit] = []
-        self.notes: list[str] = []
+        self.notes: list[Words] = []
         self.meetings: tuple[Meeting, ...] = ()
 
     def add(self, packed: PackedUnit, unit: Unit) -> int:
@@ -53,8 +53,12 @@ class Assembly:
             )
         if self.detailed(kept) < self.calls:
             self.notes.append(
-                f"details of {self.detailed(kept)} of {self.calls} calls are in this page: all that differ as far as "
-                "they fit, what is around and beside them, then the others; the tables have every record"
+                phrase(
+                    "details of {number} of {total} calls are in this page: all that differ as far as they fit, what "
+                    "is around and beside them, then the others; the tables have every record",
+                    number=self.detailed(kept),
+                    total=self.calls,
+                )
             )
         self._detailed = self.detailed(kept)
 
@@ -90,8 +94,12 @@ class Assembly:
             without += 1
         if without:
             self.notes.append(
-                f"for its size this page has no dataflow of {without} of {len(states)} steps and ranks; a page of "
-                "fewer of them (--rank, --step) has it"
+                phrase(
+                    "for its size this page has no dataflow of {number} of {total} steps and ranks; a page of fewer of "
+                    "them (--rank, --step) has it",
+                    number=without,
+                    total=len(states),
+                )
             )
         return states
 
@@ -135,7 +143,10 @@ class Assembly:
         for at, meeting in enumerate(made):
             size += len(meeting.calls)
             if size > _MOST_MEETINGS:
-                self.notes.append(f"{len(made) - at} later exchanges between ranks are left out of this page")
+                left_out = len(made) - at
+                self.notes.append(
+                    phrase("{number} later exchanges between ranks are left out of this page", number=left_out)
+                )
                 made = made[:at]
                 break
         self.meetings += tuple(made)
@@ -151,7 +162,7 @@ class Assembly:
         role = "message" if exchange.traffic in ("send", "receive") else exchange.traffic
         return Meeting(exchange.word, shown, role) if len(shown) > 1 else None
 
-    def merged(self) -> str:
+    def merged(self) -> Words:
         """Why the ranks of a step are shown one by one, where they make different calls; else an empty text."""
         by_step: dict[tuple[str, int | None], dict[bytes, list[int]]] = {}
         for packed, unit in zip(self.packed, self.units, strict=True):
@@ -160,11 +171,13 @@ class Assembly:
         several = max(by_step.values(), key=len, default={})
         if len(several) < 2:
             return ""
-        groups = "; ".join(few(ranks, 8) for ranks in several.values()) if len(several) <= 8 else ""
-        return (
-            f"the ranks make {len(several)} different lists of calls{f' (ranks {groups})' * bool(groups)}, as with "
-            "pipeline or tensor parallelism; each is shown as it was recorded; with --rank_size, --tp and --pp, "
-            "which dumps do not hold, the ranks of one model are merged first"
+        groups = joined([some(ranks, 8) for ranks in several.values()], "{before}; {after}")
+        return phrase(
+            "the ranks make {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is "
+            "shown as it was recorded; with --rank_size, --tp and --pp, which dumps do not hold, the ranks of one "
+            "model are merged first",
+            number=len(several),
+            which=phrase(" (ranks {ranks})", ranks=groups) if len(several) <= 8 else "",
         )
 
 

@@ -21,11 +21,11 @@ LONGEST_LINE = 4096
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
-def visible(text: str) -> str:
-    """One line for a terminal: control characters spelled out (an escape becomes the four characters `\\x1b`), and what
-    is longer than anybody reads left out of the middle of a word, or of the line."""
+def visible(said: object) -> str:
+    """A text, or a phrase, as one line for a terminal: control characters spelled out (an escape becomes the four
+    characters `\\x1b`), and what is longer than anybody reads left out of the middle of a word, or of the line."""
     # Before and behind: what is spelled out is up to six times as long.
-    text = _shortened(text).translate(_HARMLESS)
+    text = _shortened(str(said)).translate(_HARMLESS)
     return _shortened(text)
 
 

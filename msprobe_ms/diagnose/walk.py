@@ -140,7 +140,7 @@ def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator
     counting = [each for each in compared if each.result is not None]
     missing = [sentence for each in counting for sentence in getattr(each.result, "missing", ())]
     if missing:
-        yield Gap(GapKind.ONE_SIDE, tuple(missing))
+        yield Gap(GapKind.ONE_SIDE, tuple(map(str, missing)))
     dumps = [each for each in counting if each.surveyed and not each.pair.target.is_flow]
     if not dumps:
         return

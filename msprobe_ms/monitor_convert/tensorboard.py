@@ -65,8 +65,8 @@ def csv2tensorboard_by_step(
         converted += count
         for text in texts:
             logger.warning("%s", text)
-    for text in notes.texts():
-        logger.warning("%s", text)
+    for words in notes.texts():
+        logger.warning("%s", words)
     if not converted:
         raise nothing_read(path, notes)
     logger.info("%s: %d series of event files written", output, converted)
@@ -96,7 +96,7 @@ def _convert(task: _Task) -> tuple[int, tuple[str, ...]]:
                     file.add(scalars)
             finally:
                 file.close()
-    return len(tables), notes.texts()
+    return len(tables), tuple(map(str, notes.texts()))
 
 
 def _scalars(table: Table) -> Iterator[list[Scalar]]:

@@ -6,18 +6,19 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.names import parse
-from msprobe.base.phrase import phrase
+from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
 from msprobe.compare.units.unit import side_of
+from msprobe.replay.recorded import Cause
 from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
 from msprobe.report.file import Chunks, Report, now
 from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 
-from .check import Checked, Output
+from .check import Checked, Output, Why
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
 from .wording import answer, message_said, wrong_outputs
@@ -35,7 +36,7 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
     judged = len(directions) - counts[Status.SKIP]
     head = Head(
         "acc_check",
-        f"kernels of {Path(path).absolute().name}",
+        phrase("kernels of {name}", name=Path(path).absolute().name),
         f"msprobe acc_check -api_info {quote(path)}",
         now(),
         tool(),
@@ -50,7 +51,7 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
             notes=tuple(_notes(found, counts, len(directions))),
         ),
         {_WORDS[status]: counts[status] for status in Status},
-        tuple((number, why) for why, number in _skipped(found).most_common()),
+        tuple((number, phrase(why.value)) for why, number in _skipped(found).most_common()),
         tables=tuple(_tables(found, chunks)),
         calls=len(directions),
     )
@@ -97,15 +98,20 @@ def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Advice]:
         yield Advice(text, f"msprobe repro {quote(name)} -api_info {quote(path)}")
 
 
-def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[str]:
-    yield (
-        f"{len(found)} APIs, {calls} calls: {counts[Status.PASS]} pass, {counts[Status.WARNING]} warning, "
-        f"{counts[Status.ERROR]} error, {counts[Status.SKIP]} skipped"
+def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[Words]:
+    yield phrase(
+        "{apis} APIs, {calls} calls: {passed} pass, {warned} warning, {wrong} error, {skipped} skipped",
+        apis=len(found),
+        calls=calls,
+        passed=counts[Status.PASS],
+        warned=counts[Status.WARNING],
+        wrong=counts[Status.ERROR],
+        skipped=counts[Status.SKIP],
     )
 
 
-def _skipped(found: Sequence[Checked]) -> "Counter[str]":
-    return Counter(d.skipped.why.value for checked in found for d in checked.directions if d.skipped is not None)
+def _skipped(found: Sequence[Checked]) -> "Counter[Why | Cause]":
+    return Counter(d.skipped.why for checked in found for d in checked.directions if d.skipped is not None)
 
 
 def _tables(found: Sequence[Checked], chunks: Chunks) -> Iterator[TableSet]:
@@ -113,11 +119,11 @@ def _tables(found: Sequence[Checked], chunks: Chunks) -> Iterator[TableSet]:
         (direction, output) for checked in found for direction in checked.directions for output in direction.outputs
     ]
     details = (detail_row(*each) for each in outputs)
-    yield put_table(chunks, "outputs", _columns(DETAILS), details, "Status")
-    yield put_table(chunks, "APIs", _columns(RESULT), map(result_row, found))
+    yield put_table(chunks, phrase("outputs"), _columns(DETAILS), details, "Status")
+    yield put_table(chunks, phrase("APIs"), _columns(RESULT), map(result_row, found))
     skipped = [row for checked in found for row in skipped_rows(checked)]
     if skipped:
-        yield put_table(chunks, "not checked", _columns(SKIPPED), skipped)
+        yield put_table(chunks, phrase("not checked"), _columns(SKIPPED), skipped)
 
 
 def _columns(titles: Sequence[str]) -> tuple[Column, ...]:

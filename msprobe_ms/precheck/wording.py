@@ -54,9 +54,11 @@ def wrong_outputs(found: Iterable[Checked]) -> list[Output]:
     return [output for each in directions for output in each.outputs if output.judgement.status is Status.ERROR]
 
 
-def answer(wrong: Sequence[Output]) -> str:
+def answer(wrong: Sequence[Output]) -> Phrase:
     """The last line, of the outputs that are wrong."""
-    return f"first wrong output: {sentence(wrong[0]) if wrong else 'none'}"
+    if not wrong:
+        return phrase("first wrong output: none")
+    return phrase("first wrong output: {name}: {reason}", name=wrong[0].name, reason=message_said(wrong[0]))
 
 
 def sentence(output: Output) -> str:

@@ -88,7 +88,7 @@ class Answer:
     the last line that the command prints."""
 
     state: str
-    line: str
+    line: Words
     first: Beginning | None = None
     next: tuple[Beginning, ...] = ()
     harmless: tuple[Beginning, ...] = ()
@@ -113,7 +113,7 @@ class Unit:
     stage: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     first: int | None = None
-    line: str = ""
+    line: Words = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class CurveSet:
     """Curves of one target: the chunk that holds them, and what the page lists."""
 
     target: str
-    stage: str
+    stage: Words
     chunk: int
     is_answer: bool = False
     excess: float | None = None
@@ -140,7 +140,7 @@ class CurveSet:
 class TableSet:
     """A table's title, and the chunk that holds it."""
 
-    title: str
+    title: Words
     chunk: int
     rows: int = 0
 
@@ -154,7 +154,7 @@ class Head:
     """
 
     kind: str
-    title: str
+    title: Words
     command: str
     time: str
     tool: str
@@ -167,7 +167,7 @@ class Head:
     meetings: tuple[Meeting, ...] = ()
     curves: tuple[CurveSet, ...] = ()
     tables: tuple[TableSet, ...] = ()
-    merged: str = ""
+    merged: Words = ""
     calls: int = 0
     detailed: int = 0
     version: int = VERSION

@@ -8,6 +8,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing, writing
+from msprobe.base.phrase import Phrase, phrase
 
 from .document import Head
 from .embed import MARK, element, encoded
@@ -78,12 +79,13 @@ def _page() -> tuple[bytes, bytes]:
     return before, after
 
 
-def against(target: Path, golden: Path) -> str:
+def against(target: Path, golden: Path) -> Phrase:
     """`A against B`, the title of a report: the names of the paths, with as many folders as tell them apart."""
     ours, theirs = target.absolute().parts, golden.absolute().parts
     most = max(len(ours), len(theirs))
     size = next((size for size in range(1, most + 1) if ours[-size:] != theirs[-size:]), 1)
-    return f"{'/'.join(ours[-size:])} against {'/'.join(theirs[-size:])}"
+    target_said, golden_said = "/".join(ours[-size:]), "/".join(theirs[-size:])
+    return phrase("{target} against {golden}", target=target_said, golden=golden_said)
 
 
 def now() -> str:

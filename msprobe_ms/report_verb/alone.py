@@ -8,6 +8,7 @@ from shlex import quote
 
 from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.base.log import logger
+from msprobe.base.phrase import Phrase, Words, phrase
 from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants import report as of_invariants
@@ -44,7 +45,7 @@ class Alone:
     """A report, the lines to print, and whether something was found wrong."""
 
     report: Report
-    lines: tuple[str, ...]
+    lines: tuple[Words, ...]
     is_clean: bool
 
 
@@ -63,7 +64,7 @@ def report_alone(
     DumpError where nothing can be read, or what was asked for cannot be judged.
     """
     files = dumps_of(path, steps=steps, ranks=ranks)
-    notes: list[str] = []
+    notes: list[Words] = []
     nonfinite = _nonfinite(files, what, workers, notes)
     judged = _invariants(path, files, what, steps, ranks, notes)
     violated = violations(judged)
@@ -91,7 +92,7 @@ def report_alone(
 
 def _clean_lines(
     shown: What, nonfinite: Sequence[NonFinite], judged: Sequence[tuple[Invariant, list[Judgement]]]
-) -> Iterator[str]:
+) -> Iterator[Words]:
     """What the two checks say of a dump that is only shown: that they found nothing."""
     if shown is What.DUMP and nonfinite:
         yield line_of_nonfinite(nonfinite[-1])
@@ -111,16 +112,20 @@ def _line(
     nonfinite: Sequence[NonFinite],
     violated: Sequence[tuple[Invariant, Judgement]],
     files: Sequence[DumpFile],
-) -> str:
+) -> Phrase:
     if shown is What.OVERFLOW_CHECK:
         return line_of_nonfinite(nonfinite[-1] if nonfinite else None)
     if shown is What.CHECK:
         return line_of_check(violated)
     steps, ranks = len({file.step for file in files}), len({file.rank for file in files})
-    return f"shown: {steps} step{'s' * (steps != 1)}, {ranks} rank{'s' * (ranks != 1)}; nothing was compared"
+    return phrase(
+        "shown: {steps}, {ranks}; nothing was compared",
+        steps=phrase("{number} step" if steps == 1 else "{number} steps", number=steps),
+        ranks=phrase("{number} rank" if ranks == 1 else "{number} ranks", number=ranks),
+    )
 
 
-def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[str]) -> list[NonFinite]:
+def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[Words]) -> list[NonFinite]:
     """What of the dumps is not finite; none where that was not asked for, or cannot be judged."""
     if what in (What.CHECK, What.DUMP):
         return []
@@ -129,13 +134,13 @@ def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[
     except MsprobeError as err:
         if what is What.OVERFLOW_CHECK:
             raise
-        notes.append(f"what is not finite was not searched: {err}")
+        notes.append(phrase("what is not finite was not searched: {why}", why=err))
         return []
     if all(len(answer.unjudged) == len(answer.ranks) for answer in found):
         why = found[0].unjudged[0][1]
         if what is What.OVERFLOW_CHECK:
             raise DumpError(f"{files[0].path}: {why}")
-        notes.append(f"what is not finite was not searched: {why}")
+        notes.append(phrase("what is not finite was not searched: {why}", why=why))
         return []
     return found
 
@@ -146,7 +151,7 @@ def _invariants(
     what: What,
     steps: Iterable[int] | None,
     ranks: Iterable[int] | None,
-    notes: list[str],
+    notes: list[Words],
 ) -> list[tuple[Invariant, list[Judgement]]]:
     """The judgements of every invariant that needs one run."""
     if what in (What.OVERFLOW_CHECK, What.DUMP):
@@ -154,7 +159,9 @@ def _invariants(
     is_asked = what is What.CHECK
     size = sum(size_in_json(find(file.path)) for file in files)
     if size > _WORTH_CHECKING and not is_asked:
-        notes.append(f"invariants were not checked, for the dump has {size >> 20} MiB; --as check does it")
+        notes.append(
+            phrase("invariants were not checked, for the dump has {size} MiB; --as check does it", size=size >> 20)
+        )
         return []
     rows = [row for row in ROWS if row.name != "resume" and (is_asked or row.name != _SLOW)]
     try:
@@ -162,10 +169,10 @@ def _invariants(
     except DumpError as err:
         if is_asked:
             raise
-        notes.append(f"invariants were not checked: {err}")
+        notes.append(phrase("invariants were not checked: {why}", why=err))
         return []
     if not is_asked:
-        notes.append("calls were not executed again; --as check does it, where torch is installed")
+        notes.append(phrase("calls were not executed again; --as check does it, where torch is installed"))
     return [(row, list(row.predicate(held, None))) for row in rows]
 
 
@@ -192,7 +199,8 @@ def _units(
     for at, file in enumerate(files):
         result = results[at]
         if isinstance(result, Lost):
-            made.assembly.notes.append(f"{file.path}: could not be read: {result.reason}")
+            text = phrase("{file}: could not be read: {why}", file=file.path, why=result.reason)
+            made.assembly.notes.append(text)
             continue
         packed, numbers, summary = result
         label = label_of("", file.step, file.rank if len({f.rank for f in files}) > 1 else None)

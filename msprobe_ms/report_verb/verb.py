@@ -20,6 +20,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
+from msprobe.base.phrase import Words
 from msprobe.base.scope import numbers_of
 from msprobe.compare.core.layouts import add_options, layouts_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if is_clean or args.exit_zero else 1
 
 
-_Made = tuple[Report, Iterable[str], bool]
+_Made = tuple[Report, Iterable[Words], bool]
 """The report, the lines that are printed, and whether nothing is wrong."""
 
 

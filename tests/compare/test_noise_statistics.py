@@ -344,10 +344,10 @@ def test_what_noise_hides_is_told(judged):
     found = comparison.noise.unseen
     assert found.outputs + found.by_identity == sum(state == State.NOISE for state in _of_outputs(comparison))
     assert 1e-4 < found.share < 1e-2
-    message = say_unseen(found)
+    message = str(say_unseen(found))
     assert message in list(lines(comparison, located, 3))
-    assert say_unseen(Unseen(2e-3, 1, 0)).endswith("of 1 output what is less than 0.002 of the norm (median)")
-    assert say_unseen(Unseen(math.nan, 0, 3)).endswith("optimizer constants below 1e-3")
+    assert str(say_unseen(Unseen(2e-3, 1, 0))).endswith("of 1 output what is less than 0.002 of the norm (median)")
+    assert str(say_unseen(Unseen(math.nan, 0, 3))).endswith("optimizer constants below 1e-3")
     exact, located = judged(change=times(1.05, "matmul.2"))
     assert not any(line.startswith("noise hides") for line in lines(exact, located, 3))
 

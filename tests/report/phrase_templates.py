@@ -7,24 +7,69 @@ import msprobe
 from msprobe.checks.invariants import wording as invariants
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite import wording as nonfinite
+from msprobe.compare.config_check.findings import Checker, Kind, OneSided
+from msprobe.compare.core.limits import LimitSource
+from msprobe.compare.core.noise import Sign
 from msprobe.compare.jobs import report as jobs
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
 from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import FindingKind, UpdateCause
+from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.finding import Cause
+from msprobe.compare.noise.identities import Law
+from msprobe.compare.parallel import wording as parallel
+from msprobe.compare.rl import wording as flows
+from msprobe.compare.rl.configurations import NUMERIC, PLACE
+from msprobe.compare.rl.order import FLOW
+from msprobe.compare.tables import console
 from msprobe.precheck import wording as precheck
+from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
 from msprobe.precheck.standards import Criterion
+from msprobe.replay.recorded import Cause as NotReplayed
+from msprobe.store.monitor.layout import Stage
+from msprobe.store.monitor.lines import Cause as LeftOut
 
 PACKAGE = Path(msprobe.__file__).parent
 
 MAKERS = {"phrase": 0, "Phrase": 0, "joined": 1}
 """What makes phrases, and which of its arguments is the template."""
 
+MODES = ["tensor", "statistics", "digest"]
+"""`compare.judge.judged.Mode`."""
+
 TABLES = {
     "words": [words for words in judge._WORDS.values() if isinstance(words, str)],
-    "cause.value": [cause.value for cause in CauseOfUnjudged],
+    "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut) for cause in enum],
+    "comparison.mode": MODES,
+    "mode": MODES,
+    "BLIND[mode]": console.BLIND.values(),
+    "BLIND['statistics']": [console.BLIND["statistics"]],
+    "title": ["no difference in what could be judged", "no difference in what both sides have"],
+    "one": ["{number} call", "{number} value"],
+    "several": ["{number} calls", "{number} values"],
+    "_SENTENCES[why]": parallel._SENTENCES.values(),
+    "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
+    "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
+    "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
+    "stage_of[kind]": [stage.value for stage in Stage],
+    "result.basis.value": [basis.value for basis in Basis],
+    "outcome.checker.value": [checker.value for checker in Checker],
+    "row.checker.value": [checker.value for checker in Checker],
+    "outcome.one_sided.value": [one.value for one in OneSided if one.value],
+    "row.kind.value": [kind.value for kind in Kind if kind not in (Kind.EQUAL, Kind.DIFFERS)],
+    "_ORIGINS[first.origin][0]": [says for says, _ in flows._ORIGINS.values()],
+    "look": [look for _, look in flows._ORIGINS.values() if look],
+    "item.model": sorted({part.model for part in FLOW if part.model}),
+    "FLOW[item.part].after": [part.after for part in FLOW],
+    "_INPUTS.get(item.finding.kind if item.finding else FindingKind.UNKNOWN, _ALL_INPUTS)": [
+        flows._ALL_INPUTS,
+        *flows._INPUTS.values(),
+    ],
+    "templates[len(names) != 1]": [*flows._STAGES_BEFORE, *flows._KEYS_BEFORE, *flows._KEYS_READ],
+    "templates[len(numbers) > 1]": [*flows._STEPS, *flows._RANKS],
+    "each.meaning.changes": [meaning.changes for meaning in (*NUMERIC, PLACE)],
     "_BLIND": [locate._BLIND],
     "_POSSIBLE[cause]": locate._POSSIBLE.values(),
     "one.cause.value": [cause.value for cause in UpdateCause],
@@ -53,13 +98,19 @@ def arguments(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
             given = node.args[MAKERS[node.func.id] :][:1]
-            for each in given:
-                for one in [each.body, each.orelse] if isinstance(each, ast.IfExp) else [each]:
-                    if isinstance(one, ast.Constant):
-                        literals.append(one.value)
-                    else:
-                        others.append(ast.unparse(one))
+            for one in (one for each in given for one in choices(each)):
+                if isinstance(one, ast.Constant):
+                    literals.append(one.value)
+                else:
+                    others.append(ast.unparse(one))
     return literals, others
+
+
+def choices(expression):
+    """What an expression of conditions can be."""
+    if isinstance(expression, ast.IfExp):
+        return [*choices(expression.body), *choices(expression.orelse)]
+    return [expression]
 
 
 def every():

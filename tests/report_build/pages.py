@@ -20,7 +20,8 @@ def said(words):
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
-_OF_WORDS = ("reason", "text", "evidence", "reasons", "notes")
+_OF_WORDS = ("reason", "text", "line", "title", "merged", "evidence", "reasons", "notes")
+_ONE = ("reason", "text", "line", "title", "merged")
 
 
 def _in_english(value):
@@ -29,11 +30,25 @@ def _in_english(value):
         return [_in_english(one) for one in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _in_english(one) for key, one in value.items() if key not in _OF_WORDS}
-    for key in _OF_WORDS:
-        if key in value:
-            found[key] = said(value[key]) if key in ("reason", "text") else [said(one) for one in value[key]]
+    found = {}
+    for key, one in value.items():
+        if key not in _OF_WORDS or isinstance(one, int):  # the line of a file is a number
+            found[key] = _in_english(one)
+        else:
+            found[key] = said(one) if key in _ONE else [said(each) for each in one]
     return found
+
+
+def untranslated(value):
+    """Sentences of a chunk that are texts and no phrases: three English words."""
+    if isinstance(value, list):
+        return [found for one in value for found in untranslated(one)]
+    if not isinstance(value, dict):
+        return []
+    words = [value[key] for key in _ONE if key in value]
+    words += [one for key in _OF_WORDS if key not in _ONE for one in value.get(key, ())]
+    texts = [one for one in words if isinstance(one, str) and re.search(r"(?:[a-z]+ ){2}[a-z]+", one)]
+    return texts + untranslated([one for key, one in value.items() if key not in _OF_WORDS])
 
 
 class Page:
@@ -43,9 +58,13 @@ class Page:
         self.raw = path.read_bytes()
         self.packed = {int(found[1]): found[2] for found in ELEMENT.finditer(self.raw)}
         self.head = self.chunk(0)
+        assert not untranslated(self._plain(0)), "a sentence that the page cannot say in Chinese is no phrase"
+
+    def _plain(self, number):
+        return json.loads(zlib.decompress(base64.b64decode(self.packed[number])))
 
     def chunk(self, number):
-        return _in_english(json.loads(zlib.decompress(base64.b64decode(self.packed[number]))))
+        return _in_english(self._plain(number))
 
     def unit(self, number=0):
         """The head's entry of a unit, its layout, its state, and its calls in detail by number."""

@@ -206,7 +206,7 @@ def test_a_call_that_is_counted_otherwise_is_named_by_both_sides(tmp_path):
     ],
 )
 def test_the_title_tells_the_sides_apart(target, golden, title):
-    assert against(Path(target), Path(golden)) == title
+    assert str(against(Path(target), Path(golden))) == title
 
 
 def test_of_a_collective_one_looks_at_its_group_and_no_kernel(tmp_path):

@@ -69,9 +69,9 @@ def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Advice, ...
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:
     """All invariants, and all violations where there are some."""
-    yield put_table(chunks, "invariants", _INVARIANTS, (_row(*each) for each in judged), "verdict")
+    yield put_table(chunks, phrase("invariants"), _INVARIANTS, (_row(*each) for each in judged), "verdict")
     if violated:
-        yield put_table(chunks, "violations", _VIOLATIONS, (_violation(*each) for each in violated), "verdict")
+        yield put_table(chunks, phrase("violations"), _VIOLATIONS, (_violation(*each) for each in violated), "verdict")
 
 
 def _row(row: Invariant, found: list[Judgement]) -> tuple[str | int, ...]:

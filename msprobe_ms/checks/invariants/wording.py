@@ -22,12 +22,12 @@ def sentence(one: Judgement) -> str:
     return f"{subject}{cell}{where}{ranks}: {what(one)}{line}"
 
 
-def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> str:
+def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> Phrase:
     """The last line on standard output."""
     if not violated:
-        return "first violation: none"
+        return phrase("first violation: none")
     row, one = violated[0]
-    return f"first violation: {row.name}: {sentence(one)}"
+    return phrase("first violation: {name}: {what}", name=row.name, what=sentence(one))
 
 
 def what(one: Judgement) -> Phrase:

@@ -23,6 +23,8 @@ from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
 
 if TYPE_CHECKING:
+    from msprobe.base.phrase import Words
+
     from .finding import Answer, Origin
 
 _OTHERS = 5
@@ -137,7 +139,7 @@ def as_object(answers: Iterable["Answer"], path: Path | None) -> dict[str, objec
     }
 
 
-def _page(answers: Sequence["Answer"], path: Path | None) -> Iterable[str]:
+def _page(answers: Sequence["Answer"], path: Path | None) -> Iterable["Words"]:
     from .wording import full, notes
 
     last = answers[-1]

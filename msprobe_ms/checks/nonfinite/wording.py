@@ -7,13 +7,22 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from .finding import Answer, Kind, Origin
 from .values import Amount
 
-CLEAN = "no call made NaN or infinities"
-
 
 def full(origin: Origin) -> str:
     """`CALL in CELL on rank R: inputs finite, output.0 has 3 inf (FILE:LINE)`."""
-    place = f" ({origin.file}:{origin.line})" if origin.file else ""
-    return f"{origin.name} in {origin.cell} on rank {origin.rank}: {reason(origin)}{place}"
+    return str(full_said(origin))
+
+
+def full_said(origin: Origin) -> Phrase:
+    """The same as a phrase."""
+    text = phrase(
+        "{name} in {cell} on rank {rank}: {reason}",
+        name=origin.name,
+        cell=origin.cell,
+        rank=origin.rank,
+        reason=reason(origin),
+    )
+    return phrase("{text}{place}", text=text, place=f" ({origin.file}:{origin.line})" if origin.file else "")
 
 
 def reason(origin: Origin) -> Phrase:
@@ -24,24 +33,32 @@ def reason(origin: Origin) -> Phrase:
     return text
 
 
-def notes(answers: Sequence[Answer]) -> Iterator[str]:
+def notes(answers: Sequence[Answer]) -> Iterator[Words]:
     """What is said of the steps before the last one, of ranks that could not be judged, and of masks."""
     *before, last = answers
     if before:
-        where = "" if last.step is None else f", step {last.step} is the first that does" * bool(last.first)
-        steps = "1 step before holds" if len(before) == 1 else f"{len(before)} steps before hold"
-        yield f"{steps} nothing that is not finite{where}"
+        text = phrase(
+            "{number} step before holds nothing that is not finite"
+            if len(before) == 1
+            else "{number} steps before hold nothing that is not finite",
+            number=len(before),
+        )
+        is_first = last.step is not None and last.first
+        yield phrase("{text}, step {step} is the first that does", text=text, step=last.step) if is_first else text
     for rank, why in last.unjudged:
-        yield f"rank {rank} is not judged: {why}"
+        yield phrase("rank {rank} is not judged: {why}", rank=rank, why=why)
     if last.masks:
-        yield f"{last.masks} calls with infinities of which only finite values are made (masks) are not reported"
+        yield phrase(
+            "{number} calls with infinities of which only finite values are made (masks) are not reported",
+            number=last.masks,
+        )
 
 
-def last_line(answer: Answer | None) -> str:
+def last_line(answer: Answer | None) -> Phrase:
     """The last line on standard output; None where no dump could be judged."""
     if answer is None or not answer.first:
-        return f"first non-finite: none, {CLEAN}"
-    return f"first non-finite: {full(answer.first[0])}"
+        return phrase("first non-finite: none, no call made NaN or infinities")
+    return phrase("first non-finite: {what}", what=full_said(answer.first[0]))
 
 
 def amounts(found: Sequence[Amount]) -> Words:

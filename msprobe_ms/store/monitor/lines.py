@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe.base.errors import reason
 from msprobe.base.files import open_input
+from msprobe.base.phrase import Phrase, phrase
 
 from .columns import LONGEST_LINE, integer_of
 
@@ -48,10 +49,15 @@ class Notes:
         if count:
             self._found[cause] = (before + count, first)
 
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[Phrase, ...]:
         """One sentence for each cause."""
         return tuple(
-            f"{first}: {cause.value}" if count == 1 else f"{count} {cause.value}; the first: {first}"
+            phrase(
+                "{first}: {cause}" if count == 1 else "{number} {cause}; the first: {first}",
+                number=count,
+                cause=phrase(cause.value),
+                first=first,
+            )
             for cause, (count, first) in self._found.items()
         )
 

@@ -41,7 +41,7 @@ def read_output(path: Path) -> Output:
 
 def nothing_read(path: Path, notes: Notes) -> DumpError:
     """The error for a path whose files have no row."""
-    why = "; ".join(notes.texts())
+    why = "; ".join(map(str, notes.texts()))
     return DumpError(f"{path}: no row of a monitor can be read ({why}); look at the files, or give another folder")
 
 

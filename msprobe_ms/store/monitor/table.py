@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.phrase import Words
+
 Array = np.ndarray[Any, Any]
 
 
@@ -56,4 +58,4 @@ class Output:
     path: Path
     form: str
     ranks: dict[int, RankOutput]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Words, ...] = field(default=())

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Advice, Beginning, Head, Side, Source, Words } from "./document.ts";
 import { count, shown, sourceLine } from "./format.ts";
-import { kindName, say, t } from "./language.ts";
+import { kindName, printed, say, t } from "./language.ts";
 import { Copy, Mark, Part, verdictName } from "./marks.tsx";
 import { LETTERS, LOOKS } from "./verdicts.ts";
 
@@ -40,7 +40,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
             <Mark letter={STATES[state]} />
             <span>{t(title)}</span>
           </h1>
-          {first ? <First first={first} go={go} /> : <p class="line">{shown(answer.line)}</p>}
+          {first ? <First first={first} go={go} /> : <p class="line">{say(answer.line)}</p>}
           {!first && head.kind === "compare" && judged.total ? (
             <p class="line judged">{t("judged", count(judged.judged), count(judged.total))}</p>
           ) : null}
@@ -74,7 +74,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
         <Part title={t("as_printed")} class="printed">
           {() => (
             <div>
-              <Line text={answer.line} />
+              <Line text={printed(answer.line)} />
               <p class="label">{t("command")}</p>
               <Line text={head.command} />
             </div>
@@ -154,7 +154,7 @@ function First({ first, go }: { first: Beginning; go: Go }) {
       </p>
       <p class="reason">
         <strong>{kindName(first.kind)}</strong>
-        {first.reason ? <span class="because">: {say(first.reason)}</span> : null}
+        {first.reason ? <span class="because">{t("because", say(first.reason))}</span> : null}
       </p>
       <p class="facts">
         <Where one={first} />
@@ -235,7 +235,7 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
               <Name one={one} go={go} /> <Where one={one} />
               <div class="because">
                 {kindName(one.kind)}
-                {one.reason ? `: ${say(one.reason)}` : ""}
+                {one.reason ? t("because", say(one.reason)) : ""}
                 {one.source ? (
                   <span class="file">
                     {" "}
@@ -290,7 +290,7 @@ function Sides({ head }: { head: Head }) {
           {head.merged ? (
             <>
               <dt>{t("merged")}</dt>
-              <dd>{shown(head.merged)}</dd>
+              <dd>{say(head.merged)}</dd>
             </>
           ) : null}
         </dl>

@@ -9,7 +9,7 @@ import { About, Help } from "./dialogs.tsx";
 import { shown } from "./format.ts";
 import { Guard } from "./guard.tsx";
 import { useKeys } from "./keys.ts";
-import { speak, t } from "./language.ts";
+import { printed, say, speak, t } from "./language.ts";
 import type { Report } from "./report.ts";
 import { type Filter, openFor, search } from "./rows.ts";
 import { SpreadPart } from "./spread.tsx";
@@ -137,7 +137,7 @@ export function App({ report }: { report: Report }) {
             <div class="views">
               <div
                 role="tablist"
-                aria-label={shown(report.head.title)}
+                aria-label={say(report.head.title)}
                 onKeyDown={(event) => {
                   const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
                   const next = views[views.indexOf(view) + by];
@@ -175,8 +175,8 @@ export function App({ report }: { report: Report }) {
                 {view === "calls" && !data ? <p class="empty">{failure ? "" : t("loading")}</p> : null}
                 {view === "calls" && data ? (
                   <>
-                    {data.unit.line && data.unit.line !== report.head.answer.line ? (
-                      <p class="unit-line">{shown(data.unit.line)}</p>
+                    {data.unit.line && printed(data.unit.line) !== printed(report.head.answer.line) ? (
+                      <p class="unit-line">{say(data.unit.line)}</p>
                     ) : null}
                     <Course
                       data={data}

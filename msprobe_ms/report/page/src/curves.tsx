@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type uPlot from "uplot";
 import { type Curve, type CurveSet, type Measured, numberOf } from "./document.ts";
 import { short, shown } from "./format.ts";
-import { t } from "./language.ts";
+import { say, t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Failure, Mark, useAwaited } from "./marks.tsx";
 import { axis, type Colors, Plot } from "./plot.tsx";
@@ -23,7 +23,7 @@ export function CurvesPart({ report, theme }: { report: Report; theme: string })
   const sets = sorted(report.head.curves ?? []);
   const [chosen, setChosen] = useState(sets[0]);
   const wanted = query.trim().toLowerCase();
-  const found = sets.filter(({ target, stage }) => `${target} ${stage}`.toLowerCase().includes(wanted));
+  const found = sets.filter(({ target, stage }) => `${target} ${say(stage)}`.toLowerCase().includes(wanted));
   return (
     <div class="curves-part">
       <nav aria-label={t("targets")}>
@@ -62,9 +62,9 @@ function Target({ set, isChosen, choose }: { set: CurveSet; isChosen: boolean; c
         <span class="text" title={shown(set.target)}>
           {shown(set.target)}
         </span>
-        <span class="quiet" title={shown(set.stage)}>
+        <span class="quiet" title={say(set.stage)}>
           {excess !== null && Number.isFinite(excess) ? `×${short(excess)} · ` : ""}
-          {shown(set.stage)}
+          {say(set.stage)}
         </span>
       </button>
     </div>
@@ -82,7 +82,7 @@ function Charts({ report, set, theme }: { report: Report; set: CurveSet; theme: 
   return (
     <div class="charts">
       <h2>
-        <code>{shown(set.target)}</code> <span class="quiet">{shown(set.stage)}</span>
+        <code>{shown(set.target)}</code> <span class="quiet">{say(set.stage)}</span>
       </h2>
       {curves.some(hasRatio) ? (
         <span class="switch">

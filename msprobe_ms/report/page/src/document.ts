@@ -40,7 +40,7 @@ export interface Advice {
 
 export interface Answer {
   state: string;
-  line: string;
+  line: Words;
   first?: Beginning;
   next?: Beginning[];
   harmless?: Beginning[];
@@ -58,7 +58,7 @@ export interface Unit {
   stage?: string;
   counts?: Record<string, number>;
   first?: number;
-  line?: string;
+  line?: Words;
 }
 
 export interface Meeting {
@@ -69,21 +69,21 @@ export interface Meeting {
 
 export interface CurveSet {
   target: string;
-  stage: string;
+  stage: Words;
   chunk: number;
   is_answer?: boolean;
   excess?: Measured;
 }
 
 export interface TableSet {
-  title: string;
+  title: Words;
   chunk: number;
   rows?: number;
 }
 
 export interface Head {
   kind: string;
-  title: string;
+  title: Words;
   command: string;
   time: string;
   tool: string;
@@ -96,7 +96,7 @@ export interface Head {
   meetings?: Meeting[];
   curves?: CurveSet[];
   tables?: TableSet[];
-  merged?: string;
+  merged?: Words;
   calls?: number;
   detailed?: number;
   version: number;

@@ -1,10 +1,11 @@
-// Every text of the page, in English and Chinese; those of the sentences that commands write are in `sentences.ts` and
-// `sentences_of_checks.ts`.
+// Every text of the page, in English and Chinese; those of the sentences that commands write are in `sentences.ts`,
+// `sentences_of_checks.ts` and `sentences_of_flows.ts`.
 
 import type { Words } from "./document.ts";
 import { shown } from "./format.ts";
 import { OF_COMPARISONS } from "./sentences.ts";
 import { OF_CHECKS } from "./sentences_of_checks.ts";
+import { OF_FLOWS } from "./sentences_of_flows.ts";
 
 export type Language = "en" | "zh";
 
@@ -20,13 +21,13 @@ const TEXTS = {
   more: ["Show {0} more", "再显示 {0} 项"],
   skip: ["Skip to the calls", "跳到调用树"],
   // Kinds of reports.
-  kind_compare: ["Two runs compared", "两次运行的比较"],
-  kind_dump: ["One dump", "单份转储"],
+  kind_compare: ["Two runs compared", "两次运行的精度比对"],
+  kind_dump: ["One dump", "单份 dump 数据"],
   kind_overflow_check: ["NaN and infinities", "NaN 与无穷检查"],
   kind_check: ["What holds in every correct training", "不变量检查"],
-  kind_monitor: ["Two monitored trainings", "两次训练监控的比较"],
-  kind_config_check: ["Two configurations", "两份配置的比较"],
-  kind_flow: ["Two RL flows", "两个强化学习流程的比较"],
+  kind_monitor: ["Two monitored trainings", "两次训练的监控比对"],
+  kind_config_check: ["Two configurations", "两份配置的比对"],
+  kind_flow: ["Two RL flows", "两次强化学习流程的比对"],
   kind_acc_check: ["Single calls held to float64", "单 API 精度预检"],
   // The answer.
   answer: ["Answer", "结论"],
@@ -38,11 +39,12 @@ const TEXTS = {
   state_shown: ["Shown as collected", "仅展示采集结果"],
   state_found: ["What was found first", "首个发现"],
   in_cell: ["in", "位于"],
-  step: ["step", "步"],
-  rank: ["rank", "卡"],
+  step: ["step", "step"],
+  rank: ["rank", "rank"],
   stage: ["stage", "阶段"],
   show_in_tree: ["Show in tree", "在树中定位"],
   evidence: ["Evidence", "依据"],
+  because: [": {0}", "：{0}"],
   reaches: ["later calls that receive the difference: {0}", "后续受影响的调用：{0}"],
   to_loss: ["it reaches the loss", "影响到 loss"],
   not_to_loss: ["it does not reach the loss", "未影响到 loss"],
@@ -53,9 +55,9 @@ const TEXTS = {
   notes: ["Notes", "说明"],
   causes: ["Why values differ", "差异的原因"],
   runs: ["The two runs", "两次运行"],
-  run: ["The run", "该次运行"],
+  run: ["The run", "本次运行"],
   as_printed: ["As printed", "命令行输出"],
-  target: ["Target", "待测"],
+  target: ["Target", "待调试"],
   golden: ["Golden", "标杆"],
   values: ["values", "个值"],
   // Verdicts.
@@ -68,12 +70,12 @@ const TEXTS = {
   none: ["not judged", "无判定"],
   // Parts of the page.
   view_calls: ["Calls", "调用"],
-  view_spread: ["Ranks and steps", "卡与步"],
+  view_spread: ["Ranks and steps", "rank 与 step"],
   view_curves: ["Curves", "曲线"],
   view_tables: ["Tables", "表格"],
   // The tree.
   tree: ["Calls of {0}", "{0} 的调用"],
-  unit: ["Step and rank", "步与卡"],
+  unit: ["Step and rank", "step 与 rank"],
   search: ["Search calls ( / )", "搜索调用（/）"],
   found: ["{0} of {1} calls", "{0} / {1} 个调用"],
   calls_count: ["{0} calls", "{0} 个调用"],
@@ -91,7 +93,7 @@ const TEXTS = {
   ],
   overflow_c: ["inputs are finite, outputs are not", "输入正常，输出含非有限值"],
   of_golden: ["golden: {0}", "标杆：{0}"],
-  micro_step: ["micro step {0}", "微步 {0}"],
+  micro_step: ["micro step {0}", "micro step {0}"],
   unfold_found: ["Found first", "首个发现"],
   fold_all: ["Fold all", "全部收起"],
   unfold_path: ["First wrong call", "首个出错处"],
@@ -101,11 +103,11 @@ const TEXTS = {
   first_wrong: ["first wrong call", "首个出错处"],
   first_found: ["found first", "首个发现"],
   first_of_unit: ["first divergence", "首个差异"],
-  distance: ["distance from the tolerance", "与容差的距离"],
+  distance: ["distance from the tolerance", "误差与容差之比"],
   distance_times: ["{0} times the tolerance", "容差的 {0} 倍"],
   distance_any: ["beyond any tolerance", "超出任何容差"],
   nothing_found: ["No call is found.", "没有符合条件的调用。"],
-  no_calls: ["This step has no calls.", "该步没有调用。"],
+  no_calls: ["This step has no calls.", "该 step 没有调用。"],
   loading: ["Loading…", "加载中…"],
   failed: ["The data of this report are damaged: {0}", "报告数据已损坏：{0}"],
   other_version: [
@@ -140,7 +142,7 @@ const TEXTS = {
   no_links: ["No recorded call made its inputs or uses its outputs.", "没有已记录的调用产生其输入或使用其输出。"],
   stack: ["Stack", "调用栈"],
   golden_stack: ["Stack of the golden", "标杆调用栈"],
-  everywhere: ["This call in all steps and on all ranks", "该调用在各步各卡"],
+  everywhere: ["This call in all steps and on all ranks", "该调用在各 step、各 rank"],
   odd_ranks: ["{0} differs from the others", "{0} 与其他不同"],
   all_alike: ["all {0} are alike", "{0} 处一致"],
   not_alike: ["they are not all alike", "并不一致"],
@@ -149,26 +151,26 @@ const TEXTS = {
   // Along the run.
   course: ["Along the step, in execution order", "按执行顺序"],
   course_error: ["relative error", "相对误差"],
-  course_excess: ["distance from tolerance", "与容差的距离"],
+  course_excess: ["distance from tolerance", "误差与容差之比"],
   course_label: [
     "One mark for each of {0} calls; {1} differ. The first divergence is at call {2}.",
     "共 {0} 个调用，{1} 个有差异，首个差异在第 {2} 个调用。",
   ],
   noise: ["what noise and differing inputs explain", "噪声与输入差异可解释的范围"],
   call_number: ["call", "调用序号"],
-  curve_ratio: ["target divided by golden", "待测 ÷ 标杆"],
+  curve_ratio: ["target divided by golden", "待调试 ÷ 标杆"],
   curve_values: ["values", "数值"],
   // Ranks and steps.
-  by_step: ["Values that differ, by rank and step", "各卡各步的差异值个数"],
-  by_module: ["Where it differs in step {0}, by rank and module", "第 {0} 步各卡各模块的差异"],
-  by_calls: ["Where it differs in step {0}, by rank and calls", "第 {0} 步各卡各段调用的差异"],
-  read_units: ["{0} of {1} ranks read", "已读取 {0} / {1} 卡"],
-  alike_ranks: ["all ranks are alike", "各卡一致"],
+  by_step: ["Values that differ, by rank and step", "各 rank、各 step 的差异值个数"],
+  by_module: ["Where it differs in step {0}, by rank and module", "step {0} 中各 rank 各模块的差异"],
+  by_calls: ["Where it differs in step {0}, by rank and calls", "step {0} 中各 rank 各段调用的差异"],
+  read_units: ["{0} of {1} ranks read", "已读取 {0} / {1} 个 rank"],
+  alike_ranks: ["all ranks are alike", "各 rank 一致"],
   meetings: ["Exchanges among ranks", "卡间通信"],
   merged: ["Layouts", "并行切分"],
   // Curves and tables.
   targets: ["Targets", "监控对象"],
-  left_at: ["outside the band from step {0}", "自第 {0} 步起超出范围"],
+  left_at: ["outside the band from step {0}", "自 step {0} 起超出范围"],
   stays: ["inside the band", "在范围内"],
   band: ["band of two correct runs, as long as both are", "正常波动范围（仅画至越界处）"],
   filter_rows: ["Filter rows", "筛选行"],
@@ -187,7 +189,7 @@ const TEXTS = {
   marks: ["Marks", "标记"],
   bar_help: [
     "The bar beside a call is its distance from the tolerance. The line in the middle is the tolerance; to the right of it a call is outside, at the end a thousand times.",
-    "调用旁的横条表示与容差的距离。中线为容差，越过中线即超出容差，最右端为一千倍。",
+    "调用旁的横条表示误差与容差之比：中线为容差，越过中线即超出容差，最右端为一千倍。",
   ],
   number_help: [
     "A number at a folded row counts the differing calls inside it.",
@@ -223,7 +225,7 @@ const KINDS: Record<string, readonly [string, string]> = {
   "argument differs": ["argument differs", "参数取值不同"],
   "different call": ["different call", "调用不同"],
   "parameters differ": ["parameters differ", "权重不同"],
-  "run inputs differ": ["run inputs differ", "运行输入不同"],
+  "run inputs differ": ["run inputs differ", "输入数据不同"],
   "code between": ["code between recorded calls differs", "已记录调用之间的代码不同"],
   "cannot tell": ["cannot tell", "无法确定"],
   made: ["makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"],
@@ -234,19 +236,19 @@ const KINDS: Record<string, readonly [string, string]> = {
   leaf: ["an input that no operation made is not finite", "外部输入含非有限值"],
   uninitialised: ["reads memory that was never written", "读取了未初始化的内存"],
   unrecorded: ["received from a call that was not recorded", "来自未记录的调用"],
-  "missing rank": ["received from a rank that is not in the dump", "来自未采集的卡"],
+  "missing rank": ["received from a rank that is not in the dump", "来自未采集的 rank"],
   "inputs unknown": ["outputs are not finite, inputs are not known", "输出含非有限值，输入未知"],
   received: ["an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"],
   nan: ["holds NaN", "含 NaN"],
   inf: ["holds an infinity", "含无穷"],
-  jump: ["a norm jumps between steps", "范数在相邻步间跳变"],
+  jump: ["a norm jumps between steps", "范数在相邻 step 间跳变"],
   digest: ["the digest is not the golden's", "摘要与标杆不同"],
   exception: ["raised an exception", "抛出异常"],
   harmless: ["differs harmlessly", "差异无害"],
   // The checks of one run: invariants by name.
-  "equal-parameters": ["parameters differ between ranks", "各卡权重不一致"],
+  "equal-parameters": ["parameters differ between ranks", "各 rank 权重不一致"],
   "reduced-gradients": ["a gradient is not summed up over the ranks", "梯度未跨卡归约"],
-  "own-batches": ["ranks have the same batch", "各卡使用了相同的 batch"],
+  "own-batches": ["ranks have the same batch", "各 rank 使用了相同的 batch"],
   reductions: ["a collective gives another result than what went in", "集合通信结果与输入不符"],
   gradients: ["a trainable parameter has no gradient", "可训练参数没有梯度"],
   updates: ["a parameter does not move", "权重未被更新"],
@@ -276,6 +278,11 @@ const KINDS: Record<string, readonly [string, string]> = {
   "weights differs": ["weights differ", "权重不同"],
   "random differs": ["random calls differ", "随机数调用不同"],
   "context differs": ["the context differs", "上下文配置不同"],
+  // What ranks exchange.
+  message: ["message", "点对点"],
+  all: ["all with all", "集合"],
+  from_one: ["from one to all", "一对多"],
+  to_one: ["from all to one", "多对一"],
 };
 
 /** What a kind of finding is called; one that is not in the table is shown as it is. */
@@ -288,23 +295,40 @@ const PLACEHOLDER = /\{([^{}]*)\}/g;
 /** Placeholders for sides and verdicts, whose values are words of the page. */
 const OF_PAGE = /^(?:r\.side|side|here|there|grade)$/;
 
+const CHINESE = /[\u4e00-\u9fff]/;
+const LATIN = /[\w\]]/;
+
 const DEEPEST = 20;
 
 function chinese(template: string): string {
-  const table = Object.hasOwn(OF_COMPARISONS, template) ? OF_COMPARISONS : OF_CHECKS;
-  return Object.hasOwn(table, template) ? table[template] : template;
+  const table = [OF_COMPARISONS, OF_CHECKS, OF_FLOWS].find((one) => Object.hasOwn(one, template));
+  return table ? table[template] : template;
 }
 
 /** What a command says: a text as it is, a phrase in the language that is spoken. */
-export function say(words: Words, depth = 0): string {
+export function say(words: Words, language = current, depth = 0): string {
   if (typeof words === "string") return shown(words);
   const [template, ...values] = words;
   if (typeof template !== "string" || depth > DEEPEST) return "";
   const names = [...new Set(Array.from(template.matchAll(PLACEHOLDER), (found) => found[1]))];
-  return shown(current === "zh" ? chinese(template) : template).replace(PLACEHOLDER, (whole, name) => {
+  return shown(language === "zh" ? chinese(template) : template).replace(PLACEHOLDER, (whole, name, at, all) => {
     const value = values[names.indexOf(name)];
     if (value === undefined) return whole;
-    if (typeof value === "string" && OF_PAGE.test(name) && isKey(value)) return t(value).toLowerCase();
-    return say(value, depth + 1);
+    if (language !== "zh") return say(value, language, depth + 1);
+    const isOfPage = typeof value === "string" && OF_PAGE.test(name) && isKey(value);
+    return apart(all[at - 1], isOfPage ? t(value) : say(value, language, depth + 1), all[at + whole.length]);
   });
+}
+
+/** A text with a space to what stands around it, where a Chinese character and a Latin one would touch. */
+function apart(before: string | undefined, text: string, after: string | undefined): string {
+  const is = (kind: RegExp, one: string | undefined) => one !== undefined && kind.test(one);
+  const left = is(CHINESE, before) && is(LATIN, text[0]) ? " " : "";
+  const right = is(CHINESE, after) && is(LATIN, text.at(-1)) ? " " : "";
+  return left + text + right;
+}
+
+/** What a command says, as it prints it. */
+export function printed(words: Words): string {
+  return say(words, "en");
 }

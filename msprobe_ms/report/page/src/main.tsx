@@ -4,8 +4,7 @@ import { render } from "preact";
 import { App } from "./app.tsx";
 import { ofDocument } from "./chunks.ts";
 import { type Head, VERSION } from "./document.ts";
-import { shown } from "./format.ts";
-import { speak, t } from "./language.ts";
+import { say, speak, t } from "./language.ts";
 import { Report } from "./report.ts";
 import "./style.css";
 
@@ -15,7 +14,7 @@ async function begin(root: HTMLElement): Promise<void> {
   try {
     const head = await chunks.get<Head>(0);
     if (head.version !== VERSION) throw new Error(t("other_version", VERSION, head.version));
-    document.title = `${shown(head.title)} · msprobe`;
+    document.title = `${say(head.title)} · msprobe`;
     render(<App report={new Report(head, chunks)} />, root);
   } catch (failure) {
     const text = document.createElement("p");

@@ -29,22 +29,22 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Only on the {r.side} (second folder) side: {r.name}": "仅{r.side}侧（第二个目录）有：{r.name}",
   "A gradient flowed here on the {r.side} side but could not be collected": "{r.side}侧此处有梯度流过，但未能采集",
   "The gradient is this call's own on one side and the sum over all users of the tensor on the other (target {r.target}, golden {r.golden})":
-    "一侧为该调用自身的梯度，另一侧为该张量所有使用者梯度之和（待测 {r.target}，标杆 {r.golden}）",
+    "一侧为该调用自身的梯度，另一侧为该张量所有使用者梯度之和（待调试 {r.target}，标杆 {r.golden}）",
   "Not readable: {r.name}": "无法读取：{r.name}",
-  "Not compared: {r.name}; {r.names[0]}, {r.names[1]}": "未比较：{r.name}；{r.names[0]}，{r.names[1]}",
+  "Not compared: {r.name}; {r.names[0]}, {r.names[1]}": "未比对：{r.name}；{r.names[0]}，{r.names[1]}",
   "Not compared: the process died over it; {r.names[0]}, {r.names[1]}. {r.name}":
-    "未比较：进程因此退出；{r.names[0]}，{r.names[1]}。{r.name}",
+    "未比对：进程因此退出；{r.names[0]}，{r.names[1]}。{r.name}",
   "No tensor was saved on the {r.side} side": "{r.side}侧未保存张量",
   "By statistics": "按统计量判定",
-  "One is a part of the other, which statistics alone cannot compare": "一个是另一个的一部分，仅凭统计量无法比较",
+  "One is a part of the other, which statistics alone cannot compare": "一个是另一个的一部分，仅凭统计量无法比对",
   "No statistics on the {r.side} side": "{r.side}侧没有统计量",
   "No statistics on the {r.side} side, which has digests only": "{r.side}侧只有摘要，没有统计量",
   "Digests differ, which says nothing of how far two frameworks are apart": "摘要不同，但这不能说明两个框架的差距大小",
-  "On both sides a statistic is no number": "两侧都有统计量不是数",
+  "On both sides a statistic is no number": "两侧均有统计量为非数值",
   "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged":
-    "{r.name} 为自身的反向保留该值，可能未写入；以其第一个输出为准",
+    "{r.name} 为自身的反向保留该值，可能未写入；以其第一个输出判定",
   "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged":
-    "{r.name} 返回未初始化的内存，每次都不相同；以之后写入的内容为准",
+    "{r.name} 返回未初始化的内存，每次都不相同；以写入后的内容判定",
   "{r.name} receives tensors to be filled; what they held before says nothing":
     "{r.name} 的输入是待填充的张量，其原有内容没有意义",
   "{r.name} writes every element of this tensor; what it held before says nothing":
@@ -61,10 +61,10 @@ export const OF_COMPARISONS: Record<string, string> = {
     "两侧均未能采集，原因见各自 dump.json 的 `missing`",
   "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}":
     "噪声：算子残差为 {r.amount:.2g}，标杆 {r.excess:.2g}，噪声上限 {r.allowed:.2g}{by}",
-  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})":
-    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}）",
-  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}: {r.allowed:.2g})":
-    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{r.name}：{r.allowed:.2g}）",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{cause}）",
+  "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({cause}: {r.allowed:.2g})":
+    "其对自身输入的残差为 {r.amount:.2g}，标杆 {r.excess:.2g}（{cause}：{r.allowed:.2g}）",
   "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
     "噪声：差异为其范数的 {r.amount:.2g}，输入可解释 {r.allowed:.2g}{by}",
   "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}":
@@ -73,12 +73,36 @@ export const OF_COMPARISONS: Record<string, string> = {
     "噪声：统计量差异为 {r.amount:.2g}，输入可解释 {r.allowed:.2g}",
   "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}":
     "统计量差异为 {r.amount:.2g}，输入只能解释 {r.allowed:.2g}",
-  "Noise: {r.name}, as on the golden side": "噪声：{r.name}，与标杆侧相同",
-  "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}":
-    "其 {r.side} 与由输入推得的值相差 {r.amount:.2g}，标杆 {r.excess:.2g}，而按理 {r.name}",
+  "Noise: {law}, as on the golden side": "噪声：{law}，与标杆侧相同",
+  "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {law}":
+    "其 {r.side} 与由输入推得的值相差 {r.amount:.2g}，标杆 {r.excess:.2g}，而按理{law}",
+  "beyond any rounding, on the target side only": "超出任何舍入误差，且仅待调试侧如此",
+  "coarser than the same call in other layers": "比其他层的同类调用更粗糙",
+  "coarser than most calls of its kind": "比大多数同类调用更粗糙",
+  "beyond the spread of its kin": "超出同类调用的离散范围",
+  "single elements beyond noise": "个别元素超出噪声",
+  "a common factor or offset": "存在共同的倍数或偏移",
+  "a call that only moves data changed it": "仅搬运数据的调用改变了数据",
+  "differs by more than its inputs explain": "差异超出输入所能解释",
+  "another function than the golden's": "与标杆的函数不同",
+  "all other calls of the kind are equal to the bit": "其他同类调用均逐位相等",
+  "coarser than the calibration allows its kind": "精度低于校准允许的范围",
+  "breaks an identity between its statistics": "违反其统计量之间的恒等式",
+  "the elements are those of the input": "其元素就是输入的元素",
+  "the elements are a linear function of the input's": "其元素是输入元素的线性函数",
+  "the sum of all elements follows from the inputs' sums": "全部元素之和由输入之和决定",
+  "the parts make up the whole": "各部分合起来就是整体",
+  "the elements are copies of the input's": "其元素是输入元素的副本",
+  "the elements are picked from the input": "其元素取自输入",
+  "the extremes are those of the input, mapped": "其最值由输入的最值映射得到",
+  "the sum of squares follows from the norm": "其平方和由范数决定",
+  "every row sums to one number": "每行之和是同一个数",
+  "the mean is taken out": "均值已被减去",
+  calibrated: "校准",
+  exact: "精确",
   " ({whose} limit)": "（{whose} 的限值）",
   "Noise of the calls that made it": "产生该值的调用带来的噪声",
-  "The difference dies out: nothing that counts differs because of it": "差异自行消失，未影响任何重要的值",
+  "The difference dies out: nothing that counts differs because of it": "差异随后消失，不影响其他结果",
   "The update before is that of the golden's settings; the weights have drifted apart":
     "此前的更新与标杆的设置一致，权重只是逐渐偏离",
   "The updates before differ as the gradients explain; the weights have drifted apart{by}":
@@ -87,7 +111,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "The means moved alike; the weights have drifted apart": "均值变化一致，权重只是逐渐偏离",
   "The weights are no further apart than two runs drift{by}": "权重的差异未超出两次运行的正常偏离{by}",
   "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of the arguments":
-    "msprobe 的 PyTorch 转储在此记录的是自动微分内部节点的梯度，未必是各参数的梯度",
+    "msprobe 的 PyTorch dump 数据在此处记录的是自动微分内部节点的梯度，未必是各参数的梯度",
   "{there} has no such result here": "{there} 此处没有该结果",
   "{there} gives no such result here": "{there} 此处不返回该结果",
   "PyTorch keeps this in a buffer, which is not collected with the parameters":
@@ -97,7 +121,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}":
     "{r.name} 为 {r.target!r}，而 {there} 按 {r.golden!r} 计算",
   "The other side computes its result in another way; its inputs are not compared":
-    "另一侧以其他方式计算结果，不比较其输入",
+    "另一侧以其他方式计算结果，不比对其输入",
   "{there} has no such argument, or its result tells it": "{there} 没有该参数，或可由结果看出",
   "Only {r.side}'s call has this argument; the default of {there} is not known":
     "仅 {r.side} 的调用有该参数；{there} 的默认值未知",
@@ -106,14 +130,14 @@ export const OF_COMPARISONS: Record<string, string> = {
   "No counterpart: {r.name}": "没有对应项：{r.name}",
   "msprobe keeps the gradients of the last micro-batch only": "msprobe 只保留最后一个 micro-batch 的梯度",
   "Passes its input on unchanged": "原样传递输入",
-  "Written differently: what is computed from it is compared": "写法不同：比较由其算出的值",
+  "Written differently: what is computed from it is compared": "写法不同：比对由其算出的值",
   "Its forward call is written differently": "其前向调用写法不同",
   "No recorded call uses what it returns": "没有已记录的调用使用其返回值",
   "Its forward call begins or ends at another step than on the other side": "其前向调用的起止位置与另一侧不同",
   "None on one side and zeros on the {r.side} side: both are no gradient":
     "一侧为 None，{r.side}侧为全零：两者都表示没有梯度",
   "Only the {r.side} side has this gradient: nothing uses it, as no parameter leads there":
-    "仅{r.side}侧有该梯度：它不通向任何参数，无人使用",
+    "仅{r.side}侧有该梯度：它不通向任何参数，未被使用",
   "its parameters are those of several layers on the other side, concatenated": "其参数由另一侧若干层的参数拼接而成",
   "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients":
     "参数所属的模块已配对，且 msprobe 保留最后一个 micro-batch 的梯度",
@@ -123,8 +147,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Dtypes differ: {target}, golden {golden}": "dtype 不同：{target}，标杆 {golden}",
   "{shapes}; within the standard after {r.name}, which a data mapping may declare":
     "{shapes}；经 {r.name} 后符合标准，可在数据映射中声明",
-  "{shapes}; compared in {part}": "{shapes}；在 {part} 范围内比较",
-  "{shapes}; compared in {part} of the flattened two": "{shapes}；展平后在 {part} 范围内比较",
+  "{shapes}; compared in {part}": "{shapes}；在 {part} 范围内比对",
+  "{shapes}; compared in {part} of the flattened two": "{shapes}；展平后在 {part} 范围内比对",
   "{place} is {target}, golden {golden}": "{place} 为 {target}，标杆 {golden}",
   "a tensor {dtype}{shape}": "张量 {dtype}{shape}",
   "at {index}": "位于 {index}",
@@ -150,11 +174,11 @@ export const OF_COMPARISONS: Record<string, string> = {
   "with a call's own gradient on one side and an accumulated one on the other":
     "一侧为调用自身的梯度，另一侧为累加的梯度",
   "with the gradient of an inner node of autograd on one side": "一侧为自动微分内部节点的梯度",
-  "whose comparison failed": "比较失败",
-  "of values that nobody uses": "值无人使用",
-  "of gradients that nobody needs": "梯度无人需要",
+  "whose comparison failed": "比对失败",
+  "of values that nobody uses": "其值未被使用",
+  "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
-  "whose difference dies out": "差异自行消失",
+  "whose difference dies out": "差异随后消失",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
     "统计量只能看出学习率与未更新的参数，看不出其他设置",
@@ -172,7 +196,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   unknown: "未知",
   "bias correction": "偏差修正",
   "update rule": "更新规则",
-  "{text} (or {others}, which these steps cannot tell apart)": "{text}（也可能是{others}，这些步无法区分）",
+  "{text} (or {others}, which these steps cannot tell apart)": "{text}（也可能是{others}，由这些 step 无法区分）",
   "the {cause} differs{values} for {who}": "{who}的{cause}不同{values}",
   "{number} of {total} parameter": "{total} 个参数中的 {number} 个",
   "{number} of {total} parameters": "{total} 个参数中的 {number} 个",
@@ -181,7 +205,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "the learning rate is {factor} times the golden's{values} for {who}": "{who}的学习率是标杆的 {factor} 倍{values}",
   "the learning rate is not the golden's{values} for {who}": "{who}的学习率与标杆不同{values}",
   "the {here}'s Adam does not correct its bias, the {there}'s does, for {who}":
-    "{who}：{here}的 Adam 未做偏差修正，{there}做了",
+    "{who}：{here}侧的 Adam 未做偏差修正，{there}侧做了",
   "gradients are clipped differently{limits}, for {who}": "{who}的梯度裁剪不同{limits}",
   not: "无",
   "norm {n}": "范数 {n}",
@@ -198,8 +222,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{number} more differ as noise explains": "另有 {number} 个的差异可由噪声解释",
   "{who} further apart than their gradients explain": "{who}的差异超出其梯度所能解释",
   "{who} further apart than two runs drift (look at the optimizer, the learning rate and earlier gradients); the step before, collected too, would show why":
-    "{who}的差异超出两次运行的正常偏离（请检查优化器、学习率和更早的梯度）；若同时采集前一步即可看出原因",
-  "{updates}; by the update after step {step}": "{updates}；发生在第 {step} 步之后的更新",
+    "{who}的差异超出两次运行的正常偏离（请检查优化器、学习率和更早的梯度）；若同时采集前一个 step 即可看出原因",
+  "{updates}; by the update after step {step}": "{updates}；发生在 step {step} 之后的更新",
   "{who} have drifted as far as the noise of two runs explains; no update differs by more":
     "{who}的偏离可由两次运行的噪声解释，没有更新的差异超出此范围",
   // What supports a finding.
@@ -222,7 +246,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "argument differs": "参数取值不同",
   "different call": "调用不同",
   "parameters differ": "权重不同",
-  "run inputs differ": "运行输入不同",
+  "run inputs differ": "输入数据不同",
   "code between": "已记录调用之间的代码不同",
   "cannot tell": "无法确定",
   "code between the start and {name} in {cell}": "从起点到 {name} 之间的代码不同（位于 {cell}）",
@@ -238,7 +262,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "its inputs differ and do not explain this: {difference}": "输入有差异，但不足以解释：{difference}",
   "all inputs agree, but the gradients of its parameters do not: {difference}":
     "所有输入一致，但参数的梯度不一致：{difference}",
-  "{text}; the {side} asks for no gradient there": "{text}；{side}在此不求梯度",
+  "{text}; the {side} asks for no gradient there": "{text}；{side}侧在此处不求梯度",
   "{place} is the parameter {target}, golden {golden}": "{place} 是参数 {target}，标杆为 {golden}",
   "{place} is passed on the {side} side only": "仅{side}侧传入 {place}",
   "{difference}; no recorded call produced it": "{difference}；没有已记录的调用产生它",
@@ -258,7 +282,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{what}, although every recorded call before agrees": "{what}，而此前所有已记录的调用都一致",
   "{number} parameter differs: {names}": "{number} 个参数不同：{names}",
   "{number} parameters differ: {names}": "{number} 个参数不同：{names}",
-  "{text} ({total} in the whole step)": "{text}（整步共 {total} 个）",
+  "{text} ({total} in the whole step)": "{text}（整个 step 共 {total} 个）",
   "{text}; this is one of the running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before":
     "{text}；它是归一化层的滑动统计量，请检查该层的 momentum（MindSpore 的 0.9 即 PyTorch 的 0.1）和此前的 batch",
   "{text}; these are running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before":
@@ -266,20 +290,98 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), or weights were not handed over to this model":
     "{text}；更早的更新已有差异（请检查优化器、学习率和更早的梯度），或权重未加载到该模型",
   "only the {here} has gradients of its parameters, in the {there} they are frozen, or its output is detached":
-    "仅{here}有其参数的梯度；{there}中参数被冻结，或其输出被 detach",
+    "仅{here}侧有其参数的梯度；{there}侧参数被冻结，或其输出被 detach",
   "only the {here} makes this call, the {there} calls {others} in its place":
-    "仅{here}有此调用，{there}在此处调用 {others}",
+    "仅{here}侧有此调用，{there}侧在此处调用 {others}",
   "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})":
-    "仅{here}有此调用，{there}接着执行 {name}（即{here}的 {known_as}）",
-  "only the {here} makes this call, the {there} goes on with {name}": "仅{here}有此调用，{there}接着执行 {name}",
-  "only the {here} makes this call, the {there} ends after {name}": "仅{here}有此调用，{there}在 {name} 之后结束",
-  "only the {here} makes this call, the {there} ends": "仅{here}有此调用，{there}已结束",
+    "仅{here}侧有此调用，{there}侧接着执行 {name}（即{here}侧的 {known_as}）",
+  "only the {here} makes this call, the {there} goes on with {name}": "仅{here}侧有此调用，{there}侧接着执行 {name}",
+  "only the {here} makes this call, the {there} ends after {name}": "仅{here}侧有此调用，{there}侧在 {name} 之后结束",
+  "only the {here} makes this call, the {there} ends": "仅{here}侧有此调用，{there}侧已结束",
   "{what}; {missing}": "{what}；{missing}",
   "{place} differs ({reasons})": "{place} 有差异（{reasons}）",
   "{place} differs within tolerance": "{place} 的差异在容差内",
   "differs within tolerance": "差异在容差内",
   "and {number} more records of the call": "该调用另有 {number} 条记录",
   "before it these calls could not be judged in full: {names}": "此前这些调用未能完整判定：{names}",
-  "{place} of the {side}: {value}": "{side}的 {place}：{value}",
+  "{place} of the {side}: {value}": "{side}侧的 {place}：{value}",
   ", norm {norm:.5g}": "，范数 {norm:.5g}",
+  // The last line, and notes.
+  "{title}: {text}": "{title}：{text}",
+  "{call}: {reason}": "{call}：{reason}",
+  "{name} in {cell}: {kind}": "{name}（位于 {cell}）：{kind}",
+  "first wrong call": "首个出错的调用",
+  "no difference": "未发现差异",
+  "no difference in what could be judged": "在可判定的范围内未发现差异",
+  "no difference in what both sides have": "在两侧都有的范围内未发现差异",
+  "{judged} pairs judged, {open} unjudged": "判定 {judged} 对，未判定 {open} 对",
+  "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
+  "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
+  "unjudged: {why}": "未判定：{why}",
+  "{number} {cause}": "{cause} {number} 对",
+  "{number} {grade}": "{number} 个{grade}",
+  "{mode} compared: {counts}": "按{mode}比对：{counts}",
+  "{mode} cannot see {what}": "{mode}无法体现：{what}",
+  tensor: "张量",
+  statistics: "统计量",
+  digest: "摘要",
+  "elements that changed places, nor what leaves maximum, minimum, mean and norm alike":
+    "元素互换位置，或最大值、最小值、均值与范数都不变的差异",
+  "how far two tensors are apart, only that they are": "两个张量相差多少，只能看出是否不同",
+  "{number} judged by statistics, as a tensor was not saved; these cannot see {what}":
+    "{number} 对因张量未保存而按统计量判定；统计量无法体现：{what}",
+  "noise limits: exact, no difference is noise": "噪声上限：精确，任何差异都不视为噪声",
+  "noise limits: built-in": "噪声上限：内置",
+  "noise limits: calibrated by {file}": "噪声上限：由 {file} 校准",
+  "{text}; its trusted run has a first wrong call itself: {names}":
+    "{text}；但其可信运行自身也有首个出错的调用：{names}",
+  "noise hides from statistics single elements and optimizer constants below 1e-3":
+    "噪声会掩盖统计量中单个元素的差异，以及小于 1e-3 的优化器常数的差异",
+  "{text}, and of {number} output what is less than {share:.2g} of the norm (median)":
+    "{text}，并掩盖 {number} 个输出中小于其范数 {share:.2g}（中位数）的差异",
+  "{text}, and of {number} outputs what is less than {share:.2g} of the norm (median)":
+    "{text}，并掩盖 {number} 个输出中小于其范数 {share:.2g}（中位数）的差异",
+  "{names} of the {side} behaves like {dtype} ({number} outputs); taken as intended":
+    "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
+  "{names} of the {side} behave like {dtype} ({number} outputs); taken as intended":
+    "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
+  "harmless: {number} difference that dies out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
+  "harmless: {number} differences that die out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
+  "{target} against {golden}": "{target} 与标杆 {golden} 比对",
+  "missing: {what}": "缺失：{what}",
+  "not compared: {cause}": "未比对：{cause}",
+  "{what}: not compared: {cause}": "{what}：未比对：{cause}",
+  "{what} is only on the {side} side": "仅{side}侧有 {what}",
+  "{what} are only on the {side} side": "仅{side}侧有 {what}",
+  "{file}: could not be read: {why}": "{file}：无法读取：{why}",
+  "details of {number} of {total} calls are in this page: all that differ as far as they fit, what is around and beside them, then the others; the tables have every record":
+    "本页含 {total} 个调用中 {number} 个的数值：优先有差异的调用，其次是其相邻的调用，再次是其余调用；表格含全部记录",
+  "for its size this page has no dataflow of {number} of {total} steps and ranks; a page of fewer of them (--rank, --step) has it":
+    "为控制大小，{total} 份 step 与 rank 的数据中有 {number} 份不含数据流；用 --rank、--step 缩小范围后生成的页面会包含",
+  "{number} later exchanges between ranks are left out of this page": "本页省略了靠后的 {number} 次卡间通信",
+  "the ranks make {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is shown as it was recorded; with --rank_size, --tp and --pp, which dumps do not hold, the ranks of one model are merged first":
+    "各 rank 的调用列表有 {number} 种{which}，如流水线并行或张量并行；此处逐个 rank 按记录展示；指定 --rank_size、--tp、--pp（dump 数据中没有这些信息）则先合并同一模型的各 rank",
+  " (ranks {ranks})": "（rank {ranks}）",
+  // Ranks that were merged.
+  "merged {where}: {said}": "合并{where}：{said}",
+  "{number} call": "{number} 个调用",
+  "{number} calls": "{number} 个调用",
+  "{number} value": "{number} 个值",
+  "{number} values": "{number} 个值",
+  "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}":
+    "{n}在张量并行的各 rank 上本应一致而不同，首个为 {first}，相差 {apart}",
+  "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum that no recorded exchange adds up":
+    "{n}在张量并行的各 rank 上不同，未合并，首个为 {first}：它们是求和的各部分，但没有已记录的通信将其相加",
+  "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks have parts of a tensor or of a sum":
+    "{n}未合并，首个为 {first}：由标杆和层的类型都看不出各 rank 的值是张量的切片还是求和的一部分",
+  "{n} of the ranks are shown side by side, first {first}: without a golden nothing tells whether they are parts of a tensor or of a sum":
+    "{n}按 rank 并列展示，首个为 {first}：没有标杆，看不出它们是张量的切片还是求和的一部分",
+  "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}":
+    "{n}不是张量，且在张量并行的各 rank 上不同，已略去，首个为 {first}",
+  "{n} have another form on each tensor parallel rank and were left out, first {first}":
+    "{n}在张量并行的各 rank 上结构不同，已略去，首个为 {first}",
+  "{n} are not on every tensor parallel rank and were left out, first {first}":
+    "{n}并非在张量并行的每个 rank 上都有，已略去，首个为 {first}",
+  "{n} are on several pipeline stages, and those of the first are kept, first {first}":
+    "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",
 };

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Meeting } from "./document.ts";
 import { count, shown } from "./format.ts";
-import { t } from "./language.ts";
+import { kindName, say, t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Mark, saidDistance, verdictName } from "./marks.tsx";
 import { assigned, type Cell, type Columns, cellsOf, columnsOf } from "./modules.ts";
@@ -26,7 +26,7 @@ export function SpreadPart(props: Props) {
     <div class="spread-part">
       {report.head.merged ? (
         <p class="merged">
-          <b>{t("merged")}</b> {shown(report.head.merged)}
+          <b>{t("merged")}</b> {say(report.head.merged)}
         </p>
       ) : null}
       <ByStep {...props} />
@@ -217,7 +217,7 @@ function Meetings({ report, go }: Props) {
         holder={{ class: "meetings", tabIndex: 0, role: "region", "aria-label": t("meetings") }}
         render={(i) => (
           <div class="meeting" key={i} style={{ height: "26px" }}>
-            <code>{shown(meetings[i].name)}</code> <span class="quiet">{shown(meetings[i].role ?? "")}</span>
+            <code>{shown(meetings[i].name)}</code> <span class="quiet">{kindName(meetings[i].role ?? "")}</span>
             <code class="quiet">{nameOf(report, meetings[i])}</code>
             {meetings[i].calls.slice(0, 24).map(([unit, call]) => {
               const held = report.ready(unit);

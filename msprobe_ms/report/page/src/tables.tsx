@@ -1,9 +1,9 @@
 // Tables as the commands write them: sorted by any column, filtered, of any length.
 
 import { useMemo, useState } from "preact/hooks";
-import type { Table } from "./document.ts";
+import type { Table, Words } from "./document.ts";
 import { count, short, shown } from "./format.ts";
-import { t } from "./language.ts";
+import { say, t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Failure, Mark, useAwaited, verdictName } from "./marks.tsx";
 import { isNumber, type Order, rowsWanted, verdictsOf, widthsOf } from "./ordered.ts";
@@ -25,7 +25,7 @@ export function TablesPart({ report }: { report: Report }) {
             class={i === at ? "tab chosen" : "tab"}
             onClick={() => setAt(i)}
           >
-            {shown(title)} {rows ? <span class="number">{count(rows)}</span> : null}
+            {say(title)} {rows ? <span class="number">{count(rows)}</span> : null}
           </button>
         ))}
       </nav>
@@ -45,7 +45,7 @@ function toggled(set: ReadonlySet<string>, one: string): Set<string> {
   return next;
 }
 
-function Rows({ table, title }: { table: Table; title: string }) {
+function Rows({ table, title }: { table: Table; title: Words }) {
   const [query, setQuery] = useState("");
   const [verdicts, setVerdicts] = useState<ReadonlySet<string>>(new Set());
   const [order, setOrder] = useState<Order | null>(null);
@@ -100,7 +100,7 @@ function Rows({ table, title }: { table: Table; title: string }) {
           class: "table",
           role: "table",
           tabIndex: 0,
-          "aria-label": shown(title),
+          "aria-label": say(title),
           "aria-rowcount": rows.length + 1,
         }}
         body={{ role: "rowgroup" }}

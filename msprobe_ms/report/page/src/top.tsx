@@ -1,7 +1,7 @@
 // The line above everything: what this is, language, light or dark, help.
 
 import { shown } from "./format.ts";
-import { isKey, type Language, t } from "./language.ts";
+import { isKey, type Language, say, t } from "./language.ts";
 import type { Report } from "./report.ts";
 
 export interface Look {
@@ -45,8 +45,8 @@ export function Top({ report, language, theme, setLook, open }: TopProps) {
         {t("skip")}
       </button>
       <span class="brand">msprobe</span>
-      <span class="title" title={shown(head.title)}>
-        {shown(head.title)}
+      <span class="title" title={say(head.title)}>
+        {say(head.title)}
       </span>
       <span class="quiet kind">{isKey(kind) ? t(kind) : shown(head.kind)}</span>
       <span class="space" />

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Words } from "../src/document.ts";
-import { say, speak } from "../src/language.ts";
+import { printed, say, speak } from "../src/language.ts";
 
 const NAMED: Words = [
   "{place} differs ({reasons})",
@@ -32,7 +32,12 @@ test("a placeholder that stands twice has one value, and sides are words of the 
     in_("en", words),
     "only the target makes this call, the golden goes on with target (the target's other)",
   );
-  assert.equal(in_("zh", words), "仅待测有此调用，标杆接着执行 target（即待测的 other）");
+  assert.equal(in_("zh", words), "仅待调试侧有此调用，标杆侧接着执行 target（即待调试侧的 other）");
+});
+
+test("a name has a space to the Chinese around it", () => {
+  const words: Words = ["all inputs agree, but {difference}", ["{place} differs within tolerance", "output.0"]];
+  assert.equal(in_("zh", words), "所有输入一致，但 output.0 的差异在容差内");
 });
 
 test("an unknown template is said as it is, and what is damaged does no harm", () => {
@@ -43,4 +48,12 @@ test("an unknown template is said as it is, and what is damaged does no harm", (
   let deep: Words = "x";
   for (let i = 0; i < 10_000; i++) deep = ["{a}", deep];
   assert.equal(in_("en", deep), "");
+});
+
+test("the line of a command is printed as it was, and said in the language that is spoken", () => {
+  const line: Words = ["{title}: {text}", ["no difference"], ["{judged} pairs judged, {open} unjudged", "12", "0"]];
+  speak("zh");
+  assert.equal(printed(line), "no difference: 12 pairs judged, 0 unjudged");
+  assert.equal(say(line), "未发现差异：判定 12 对，未判定 0 对");
+  speak("en");
 });
