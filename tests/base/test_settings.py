@@ -167,6 +167,7 @@ def test_a_description_speaks_the_users_words(config, tmp_path, monkeypatch):
         "extra_info": True,
         "names_from": "",
         "disk_budget": 0,
+        "format": "json",
         "gradients": "own",
         "dispatch": False,
         "jit_cells": "joined",

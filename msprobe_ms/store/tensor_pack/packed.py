@@ -134,8 +134,8 @@ def names_in(folder: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _index(index: Path, *_: int) -> dict[str, str]:
-    """An index of one state of its file. Lines that a full disk or the end of the process cut off are left out."""
+def _index(index: Path, *state: int) -> dict[str, str]:
+    """An index in one `state` of its file. Lines that a full disk or the end of the process cut off are left out."""
     found: dict[str, str] = {}
     try:
         with open_input(index) as lines:
