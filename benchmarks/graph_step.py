@@ -120,8 +120,9 @@ class Variant:
         took = self.clock() - begin
         if number >= WARM_UP:
             self.seconds.append(took)
-        if collects and self.folder.exists():
-            shutil.rmtree(self.folder)
+        if collects:
+            for step in self.folder.glob("step*"):
+                shutil.rmtree(step)
 
 
 def main():

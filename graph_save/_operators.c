@@ -22,7 +22,7 @@ static atomic_int listens;
 /* Runs of operators, for tests that count them. */
 static atomic_llong runs;
 
-enum function { ENTER, LEAVE, BEGIN_RUN, END_RUN, GRADIENT, PARAMETER_GRADIENTS, FUNCTIONS };
+enum function { ENTER, VALUES, LEAVE, BEGIN_RUN, END_RUN, GRADIENT, PARAMETER_GRADIENTS, FUNCTIONS };
 static PyObject *functions[FUNCTIONS]; /* kept until the process ends */
 
 /* The bytes of a tensor. Names of dtypes end in their bits; that of bool does not. */
@@ -84,13 +84,14 @@ static int run(enum function which, int numbers, int count, void **values, int *
         return run(which, numbers, count, values, ranks, shapes, dtypes);                                              \
     }
 OPERATOR(msprobe_enter, ENTER, 1)
+OPERATOR(msprobe_values, VALUES, 2)
 OPERATOR(msprobe_leave, LEAVE, 2)
 OPERATOR(msprobe_begin_run, BEGIN_RUN, 1)
 OPERATOR(msprobe_end_run, END_RUN, 1)
 OPERATOR(msprobe_gradient, GRADIENT, 2)
 OPERATOR(msprobe_parameter_gradients, PARAMETER_GRADIENTS, 1)
 
-PyDoc_STRVAR(connect_doc, "connect(enter, leave, begin_run, end_run, gradient, parameter_gradients)\n--\n\n"
+PyDoc_STRVAR(connect_doc, "connect(enter, values, leave, begin_run, end_run, gradient, parameter_gradients)\n--\n\n"
                           "The functions that the operators call: with numbers and buffers, for an int.");
 
 static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)

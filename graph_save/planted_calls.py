@@ -31,6 +31,7 @@ from .transport.native import (
     native_gradient,
     native_gradients,
     native_leave,
+    native_values,
 )
 from .transport.reports import (
     call_at,
@@ -41,7 +42,7 @@ from .transport.reports import (
     names_at,
     own,
     received_at,
-    value_at,
+    values_at,
 )
 from .transport.tensordump import dump_begin, dump_end, dump_gradient, dump_value, dumps
 
@@ -154,11 +155,14 @@ def _enter(stem, inputs, keywords, found):  # type: ignore[no-untyped-def]  # co
         for place in range(len(tensors)):
             dump_value(stem, wheres[place], tensors[place])
         return stem
-    if is_native():
-        return ops.stop_gradient(native_enter(call_at(stem, inputs, keywords, wheres, dtypes, shapes), *tensors))
-    token = ops.stop_gradient(beginning(call_at(stem, inputs, keywords, (), (), ())))
+    if is_native():  # the token must not depend on tensors: their gradients would be added up in another order
+        token = ops.stop_gradient(native_enter(call_at(stem, inputs, keywords)))
+        if len(tensors) > 0:
+            native_values(values_at(wheres, dtypes, shapes), token, *tensors)
+        return token
+    token = ops.stop_gradient(beginning(call_at(stem, inputs, keywords)))
     for place in range(len(tensors)):
-        _take(value_at(wheres[place], dtypes[place], shapes[place]), token, tensors[place])
+        _take(values_at((wheres[place],), (dtypes[place],), (shapes[place],)), token, tensors[place])
     return token
 
 
@@ -172,7 +176,7 @@ def _leave(token, outputs, found):  # type: ignore[no-untyped-def]  # compiled c
         native_leave(end_at(outputs, wheres, dtypes, shapes), token, *tensors)
     else:
         for place in range(len(tensors)):
-            _take(value_at(wheres[place], dtypes[place], shapes[place]), token, tensors[place])
+            _take(values_at((wheres[place],), (dtypes[place],), (shapes[place],)), token, tensors[place])
         ending(end_at(outputs, (), (), ()), token)
 
 

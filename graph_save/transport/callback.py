@@ -33,11 +33,11 @@ def _end_run(token: Any) -> Array:
 
 
 def _take(place: Any, token: Any, array: Any) -> Array:
-    return _one(reports.value(number(place), number(token), array))
+    return _one(reports.values(number(place), number(token), array))
 
 
 def _take_empty(place: Any, token: Any) -> Array:
-    return _one(reports.value(number(place), number(token), None))
+    return _one(reports.values(number(place), number(token), None))
 
 
 def _take_gradient(place: Any, token: Any, array: Any) -> Array:

@@ -24,7 +24,7 @@ def _can_run() -> bool:
 
 
 def _operators() -> tuple[Any, ...]:
-    names = ("enter", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
+    names = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
     try:
         if _can_run():
             return tuple(_operator(name) for name in names)
@@ -34,4 +34,12 @@ def _operators() -> tuple[Any, ...]:
     return (None,) * len(names)
 
 
-native_enter, native_leave, native_begin_run, native_end_run, native_gradient, native_gradients = _operators()
+(
+    native_enter,
+    native_values,
+    native_leave,
+    native_begin_run,
+    native_end_run,
+    native_gradient,
+    native_gradients,
+) = _operators()

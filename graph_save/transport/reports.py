@@ -55,16 +55,16 @@ def _values_at(wheres: Wheres, dtypes: Sequence[Any], shapes: Sequence[Any]) -> 
     return tuple(made)
 
 
-def _call(stem: str, inputs: Any, keywords: Any, *values: Any) -> Tensor:
-    return _calls.number(stem, structure_of(inputs), structure_of(keywords), _values_at(*values))
+def _call(stem: str, inputs: Any, keywords: Any) -> Tensor:
+    return _calls.number(stem, structure_of(inputs), structure_of(keywords))
 
 
 def _end(outputs: Any, *values: Any) -> Tensor:
     return _ends.number(structure_of(outputs), _values_at(*values))
 
 
-def _value(where: str, dtype: Any, shape: Any) -> Tensor:
-    return _values.number(*_values_at([where], [dtype], [shape]))
+def _values_of(*values: Any) -> Tensor:
+    return _values.number(*_values_at(*values))
 
 
 def _gradient(*value: Any) -> Tensor:
@@ -93,7 +93,7 @@ def _has_native() -> bool:
 
 call_at = AtCompile(_call)
 end_at = AtCompile(_end)
-value_at = AtCompile(_value)
+values_at = AtCompile(_values_of)
 gradient_at = AtCompile(_gradient)
 received_at = AtCompile(_received)
 names_at = AtCompile(_names)
@@ -110,36 +110,34 @@ def own(owners: tuple[Owners, ...]) -> int:
 # ---- what an operator does when the graph runs; it passes numbers, and tensors as arrays or buffers ----------------
 
 
-def enter(place: int, *tensors: Any) -> int:
+def enter(place: int) -> int:
     """A call begins; returns its token."""
     if _listener is None:
         return NO_LISTENER
     token = next(_tokens)
-    stem, inputs, keywords, values = _calls[place]
-    _listener.begin(token, stem, inputs, keywords)
-    _pass_values(token, values, tensors)
+    _listener.begin(token, *_calls[place])
     return token
 
 
 def leave(place: int, token: int, *tensors: Any) -> int:
     """A call ends."""
     if _listener is not None and token != NO_LISTENER:
-        outputs, values = _ends[place]
-        _pass_values(token, values, tensors)
+        outputs, described = _ends[place]
+        _pass_values(token, described, tensors)
         _listener.end(token, outputs)
     return 0
 
 
-def _pass_values(token: int, values: tuple[Value, ...], tensors: tuple[Any, ...]) -> None:
+def _pass_values(token: int, described: tuple[Value, ...], tensors: tuple[Any, ...]) -> None:
     if _listener is not None:
-        for value, tensor in zip(values, tensors, strict=True):
+        for value, tensor in zip(described, tensors, strict=True):
             _listener.value(token, value, _array(tensor, value.dtype, value.shape))
 
 
-def value(place: int, token: int, tensor: Any) -> int:
-    """A value of a call."""
+def values(place: int, token: int, *tensors: Any) -> int:
+    """Values of a call."""
     if token != NO_LISTENER:
-        _pass_values(token, _values[place], (tensor,))
+        _pass_values(token, _values[place], tensors)
     return 0
 
 
@@ -190,4 +188,4 @@ def _array(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> Array:
 
 
 if library is not None:
-    library.connect(enter, leave, begin_run, end_run, gradient, parameter_gradients)
+    library.connect(enter, values, leave, begin_run, end_run, gradient, parameter_gradients)

@@ -16,9 +16,11 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))
     import graph_nets
 
-FUNCTIONS = ("enter", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
+FUNCTIONS = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
 
-pytestmark = pytest.mark.skipif(reports.library is None, reason="the extension was not built here, or the version is older")
+pytestmark = pytest.mark.skipif(
+    reports.library is None, reason="the operators in C were not built, or not for this version"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +89,7 @@ def collected(tmp_path, name, net):
     return debugger, function, x, [value.asnumpy(), *(each.asnumpy() for each in gradients)]
 
 
-def test_unheard_operators_call_no_python_and_there_are_two_in_a_call_and_one_for_a_gradient(tmp_path):
+def test_unheard_operators_call_no_python_and_there_are_three_in_a_call_and_one_for_a_gradient(tmp_path):
     called = dict.fromkeys(FUNCTIONS, 0)
 
     def counted(name):
@@ -102,6 +104,7 @@ def test_unheard_operators_call_no_python_and_there_are_two_in_a_call_and_one_fo
     # Two cells; the gradients of both outputs and of the second one's input; no optimizer.
     assert called == {
         "enter": 2,
+        "values": 2,
         "leave": 2,
         "begin_run": 1,
         "end_run": 1,
@@ -134,9 +137,9 @@ def test_what_raises_in_a_report_never_reaches_the_training(tmp_path, monkeypatc
 
 def test_files_that_stop_has_written_are_not_written_again_by_step(tmp_path):
     net = Two()
-    debugger, function, x, _ = collected(tmp_path, "dump", net)
+    debugger, _, x, _ = collected(tmp_path, "dump", net)
     debugger.start(net)
-    function(x)
+    net(x)  # without gradients: of those, without an optimizer, the end of a step has more to say
     debugger.stop()
     file = tmp_path / "dump" / "step1" / "rank" / "dump.json"
     before = file.stat()

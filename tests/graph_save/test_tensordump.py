@@ -80,7 +80,7 @@ def test_what_the_compiler_read_is_known(refused):
         (("dict", ("one", "two"), (("tensor", ms.float32), ("constant", 2, int, "2"))),),
     )
     assert plan.values["Cell.twice.Twice.forward.kwargs.add.one"] == (
-        *("kwargs", "add.one", "1.one", True),
+        *("kwargs", "add.one", "add.one", True),
         *(ms.float32, (1, 2)),
     )
     assert plan.path("Cell.a.begin") == "/run/tensordump/{step}/{rank}/Cell.a.begin"
