@@ -24,7 +24,7 @@ from preloaded import python
 TRAINING = Path(__file__).parents[1] / "training"
 sys.path.append(str(TRAINING))  # the files there stand beside each other, as train.py needs them
 bits, calls, grid = (importlib.import_module(name) for name in ("bits", "calls", "grid"))
-STEPS = 10  # goes beyond Dropout's sixth launch, from which on it would draw other numbers on several threads
+STEPS = 8  # goes beyond Dropout's sixth launch, from which on it would draw other numbers on several threads
 
 
 @pytest.fixture(scope="module", autouse=True)
