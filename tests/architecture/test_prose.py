@@ -5,7 +5,6 @@ import ast
 PRINTS = {
     "msprobe.compare.checkpoint.compare": "the answer of two checkpoints",
     "msprobe.compare.suggest.mapping_files": "a mapping with the reason beside each rule",
-    "msprobe.compare.rl.wording": "the answer of a flow",
     "msprobe.compare.key_data.comparator": "the table of single tensors",
     "msprobe.compare.ranks.search": "a node of the ranks' file",
     "msprobe.compare.tables.rows": "the table",
