@@ -10,6 +10,7 @@ module takes the others, and all of them without it. Both make the same rows.
 """
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -113,7 +114,7 @@ class ColumnsBuilder:
             if columns[0]:  # None where no call has a row
                 rows.part += columns[0]
                 rows.kind += columns[1]
-                of_rows = (rows.path, rows.look, rows.max, rows.min, rows.mean, rows.norm)
+                of_rows: tuple[array[Any], ...] = (rows.path, rows.look, rows.max, rows.min, rows.mean, rows.norm)
                 for column, scanned in zip(of_rows, columns[2:], strict=True):
                     column.frombytes(scanned)
         return int(end)
