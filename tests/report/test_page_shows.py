@@ -48,6 +48,20 @@ def test_the_first_wrong_call_is_seen_without_scrolling(opened):
 
 
 @pytest.mark.parametrize(
+    "name", ["Mint.matmul.0.backward", "Cell.blocks.0.Block.backward.0", "Cell.head.Dense.forward.0"]
+)
+def test_a_call_that_a_link_names_is_in_the_window(opened, name):
+    """Also where the tree's own end is below the window, and the call stands there."""
+    with opened("compared", f"#call={name}&unit=step0%20rank0", viewport={"width": 1440, "height": 800}) as page:
+        wait_for_call(page, name)
+        tree = page.locator(".tree").bounding_box()
+        assert tree["y"] + tree["height"] > 800
+        page.wait_for_function("() => document.querySelector('.tree .row.chosen')")
+        assert in_sight(page, ".tree .row.chosen")
+        assert page.evaluate("scrollY") == 0
+
+
+@pytest.mark.parametrize(
     ("name", "headline", "view"),
     [
         ("clean", "no difference beyond noise", "calls"),

@@ -4,6 +4,8 @@ import type { ComponentChildren, HTMLAttributes } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const AROUND = 8;
+/** Pixels of a list in the window, below which the whole list counts as in sight. */
+const LEAST = 120;
 
 interface Props {
   count: number;
@@ -20,13 +22,24 @@ interface Props {
   body?: HTMLAttributes<HTMLDivElement>;
 }
 
+/** How much of an element stands below the window while the page is not scrolled; 0 where too little would be left. */
+function belowTheWindow(element: HTMLElement): number {
+  const { top, height } = element.getBoundingClientRect();
+  const below = Math.max(0, top + window.scrollY + height - window.innerHeight);
+  return height - below < LEAST ? 0 : below;
+}
+
 export function List({ count, height, render, row = -1, goneTo, above, width, holder, body }: Props) {
   const element = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 600 });
+  const [below, setBelow] = useState(0);
   useLayoutEffect(() => {
     const one = element.current;
     if (!one) return;
-    const measure = () => setSight({ top: one.scrollTop, height: one.clientHeight });
+    const measure = () => {
+      setSight({ top: one.scrollTop, height: one.clientHeight });
+      setBelow(belowTheWindow(one));
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(one);
     measure();
@@ -37,10 +50,13 @@ export function List({ count, height, render, row = -1, goneTo, above, width, ho
     const one = element.current;
     if (!one || row < 0) return;
     const top = row * height;
-    if (top < one.scrollTop + height || top > one.scrollTop + one.clientHeight - 3 * height) {
-      one.scrollTop = Math.max(0, top - one.clientHeight / 3);
+    const inSight = one.clientHeight - below;
+    if (top < one.scrollTop + height || top > one.scrollTop + inSight - 3 * height) {
+      one.scrollTop = Math.max(0, top - inSight / 3);
     }
-  }, [goneTo]);
+  }, [goneTo, below]);
+  // As much room behind the last row as stands below the window, so that any row can be moved into sight.
+  const room = row >= 0 && count * height > sight.height - below ? below : 0;
   const first = Math.max(0, Math.floor(sight.top / height) - AROUND);
   const last = Math.min(count, Math.ceil((sight.top + sight.height) / height) + AROUND);
   const rows: ComponentChildren[] = [];
@@ -56,7 +72,11 @@ export function List({ count, height, render, row = -1, goneTo, above, width, ho
       }}
     >
       {above}
-      <div {...body} class="rows" style={{ height: `${count * height}px`, minWidth: width ? `${width}px` : undefined }}>
+      <div
+        {...body}
+        class="rows"
+        style={{ height: `${count * height + room}px`, minWidth: width ? `${width}px` : undefined }}
+      >
         <div class="window" role="presentation" style={{ transform: `translateY(${first * height}px)` }}>
           {rows}
         </div>
