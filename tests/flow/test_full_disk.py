@@ -20,14 +20,14 @@ TAGS = ("reference_compute_log_prob", "actor_update")
 def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monkeypatch, logged):
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     net = mindspore.nn.SequentialCell(mindspore.nn.ReLU())
-    is_full, assemble = [], writer.assemble
+    is_full, write_files = [], writer.write_files
 
-    def refused(folder, journal):
+    def refused(folder, journal, *rest):
         if is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        assemble(folder, journal)
+        write_files(folder, journal, *rest)
 
-    monkeypatch.setattr(writer, "assemble", refused)
+    monkeypatch.setattr(writer, "write_files", refused)
     MsProbe.config_init(
         {"msprobe": True, "dump_path": "run", "reference_dump": True, "actor_train_dump": True, "step_end": 2}
     )
@@ -43,6 +43,6 @@ def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monk
         whole = [step for step in range(3) if Path(f"run/{tag}/step{step}/rank0/dump.json").is_file()]
         assert whole == [0, 2]
     assert len([line for line in logged if "No space left" in line]) == 1
-    monkeypatch.setattr(writer, "assemble", assemble)
+    monkeypatch.setattr(writer, "write_files", write_files)
     assert doctor.run(Namespace(folder="run")) == 1  # step 1 says itself that the disk was full
     assert all(Path(f"run/{tag}/step1/rank0/dump.json").is_file() for tag in TAGS), "the journal had everything"
