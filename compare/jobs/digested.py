@@ -8,13 +8,13 @@ import json
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, get_args
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import CONFIGURATION, read_input, replacing
 from msprobe.base.memory import without_collector
+from msprobe.base.version import installed
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.match.user_mapping import NOTHING
@@ -137,7 +137,7 @@ def read_digests(path: Path) -> Digested | None:
     try:
         file = find(path)
         text = json.loads(read_input(file.with_name(layout.DIGEST), CONFIGURATION))
-        if text["digests"] != VERSION or text["msprobe"] != _installed() or text["state"] != files_state(file):
+        if text["digests"] != VERSION or text["msprobe"] != installed() or text["state"] != files_state(file):
             return None
         return _from_object(text)
     # What is damaged counts as absent: the dump is read then.
@@ -145,17 +145,10 @@ def read_digests(path: Path) -> Digested | None:
         return None
 
 
-def _installed() -> str:
-    try:
-        return version("msprobe-ms")
-    except PackageNotFoundError:  # the sources, not installed
-        return ""
-
-
 def _as_object(made: Digested, state: str) -> dict[str, Any]:
     return {
         "digests": VERSION,
-        "msprobe": _installed(),
+        "msprobe": installed(),
         "state": state,
         "root": made.root,
         "structure": made.structure,
@@ -172,12 +165,12 @@ def _outcome_as_object(outcome: Outcome) -> dict[str, Any]:
         "mode": outcome.mode,
         "counts": dict(outcome.counts),
         "is_clean": outcome.is_clean,
-        "lines": list(outcome.lines),
+        "lines": [str(line) for line in outcome.lines],
         "step": outcome.step,
         "rank": outcome.rank,
         "unjudged": {cause.name: number for cause, number in outcome.unjudged.items()},
-        "limits": outcome.limits,
-        "notes": list(outcome.notes),
+        "limits": str(outcome.limits),
+        "notes": [str(note) for note in outcome.notes],
     }
 
 

@@ -41,7 +41,7 @@ def requirements(name: str) -> list[Requirement]:
 def python_of(name: str) -> str:
     """The versions of Python that an installed package requires; empty where it does not say."""
     try:
-        return str(metadata.metadata(name)["Requires-Python"] or "")
+        return str(metadata.metadata(name).get("Requires-Python") or "")
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return ""
 

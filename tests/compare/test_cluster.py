@@ -203,7 +203,7 @@ def test_a_cluster_without_workers_is_said(start, work, monkeypatch, capsys):
 
 
 def test_workers_with_another_version_are_refused(two_workers, work, monkeypatch):
-    monkeypatch.setattr(cluster, "_installed", lambda: "0.0.1")
+    monkeypatch.setattr(cluster, "installed", lambda: "0.0.1")
     with pytest.raises(UsageError, match=r"has msprobe-ms .*; install 0\.0\.1 there"):
         list(run(work.square, [1], scheduler=two_workers))
 

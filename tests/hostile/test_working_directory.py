@@ -58,6 +58,8 @@ COMMANDS = {
     "graph": "-i compare.json -o out",
     "graph_visualize": "-tp target -o out",
     "mapping": "suggest target golden",
+    "convert": "dump -o out --to columnar",
+    "digest": "dump",
     "merge_result": "-i tables -o out -config choice.yaml",
     "monitor anomalies": "-d monitors",
     "monitor compare": "target golden",

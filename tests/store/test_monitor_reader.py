@@ -105,7 +105,7 @@ def test_the_second_form(tmp_path):
     assert rows_of(output, "actv", "norm") == [(0, "fc.input.0", 0, 0, 2.0), (0, "fc.input.0", 0, 1, 3.0)]
     assert rows_of(output, "actv_grad", "norm") == [(0, "fc.grad_output.0", 0, 0, 4.0)]
     assert len(output.notes) == 1
-    assert "unknown scope" in output.notes[0]
+    assert "unknown scope" in str(output.notes[0])
     assert list(read_output(tmp_path / "rank_1").ranks) == [1]
 
 
@@ -140,7 +140,7 @@ def test_a_resumed_run_is_joined_and_the_later_folder_wins(tmp_path):
     assert [row[-1] for row in rows_of(output, "grad_reduced", "norm")] == expected
     assert [folder.name[:5] for folder in output.ranks[0].folders] == ["Dec31", "Jan01"]
     assert len(output.notes) == 1
-    assert "3 steps were written again" in output.notes[0]
+    assert "3 steps were written again" in str(output.notes[0])
 
 
 def test_of_two_runs_the_newest_is_read(tmp_path):
@@ -154,7 +154,7 @@ def test_of_two_runs_the_newest_is_read(tmp_path):
     assert list(output.ranks) == [0]
     assert [row[2:] for row in rows_of(output, "grad_reduced", "norm")] == [(s, 0, s + 0.5) for s in range(5)]
     assert len(output.notes) == 1
-    assert output.notes[0].startswith("4 folders are of an older run")
+    assert str(output.notes[0]).startswith("4 folders are of an older run")
 
 
 def test_rows_in_the_same_file_and_beside_it(tmp_path):
@@ -169,7 +169,7 @@ def test_rows_in_the_same_file_and_beside_it(tmp_path):
     np.testing.assert_array_equal(table.statistics["norm"], expected)
     np.testing.assert_array_equal(table.statistics["max"], [np.nan] * 5 + [9.0])
     assert len(output.notes) == 1
-    assert "2 rows were written twice" in output.notes[0]
+    assert "2 rows were written twice" in str(output.notes[0])
 
 
 GOOD = '0,a,1,1.5,"(3, 4)",Float32\n0,b,1,2.5,"(3, 4)",Float32\n'
@@ -209,7 +209,7 @@ def test_a_broken_file_loses_what_is_broken(tmp_path, case):
     assert len(found) == count
     assert (found["a"], found["b"]) == (1.5, 2.5)
     assert bool(output.notes) == bool(note)
-    assert note in "".join(output.notes)
+    assert note in "".join(map(str, output.notes))
 
 
 def test_what_is_no_table_is_left_out(tmp_path):
@@ -228,7 +228,7 @@ def test_what_is_no_table_is_left_out(tmp_path):
     assert list(output.ranks) == [0]
     assert list(output.ranks[0].tables) == ["grad_reduced", "param_origin"]
     assert list(output.ranks[0].tables["param_origin"].statistics) == ["norm", "extra"]
-    notes = "\n".join(output.notes)
+    notes = "\n".join(map(str, output.notes))
     assert "4 files that" not in notes
     for part in ("are empty", "unknown kind", "could not be read", "no table", "columns without numbers"):
         assert part in notes
