@@ -41,7 +41,9 @@ def requirements(name: str) -> list[Requirement]:
 def python_of(name: str) -> str:
     """The versions of Python that an installed package requires; empty where it does not say."""
     try:
-        return str(metadata.metadata(name).get("Requires-Python") or "")
+        found = metadata.metadata(name)
+        # Asked first: where the package importlib_metadata is installed, a missing key is an error.
+        return str(found["Requires-Python"] or "") if "Requires-Python" in found else ""
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return ""
 
