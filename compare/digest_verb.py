@@ -2,14 +2,14 @@
 
   msprobe digest DIR
 
-DIR is a dump_path, a step's folder, a rank's folder or a dump.json. Beside each dump.json below it a digest.json is
-written: digests of the dump, and what comparing it with an equal dump says. `msprobe compare --first-only` reads these
-files first. Run it on both runs, on the machines that have the dumps; what is up to date is left alone. Nothing else is
-changed. Exit code 0: every dump has its digests. 1: one could not be read or written. 2: the command was wrong.
+DIR is a dump_path, a step's folder, a rank's folder, a dump.json or a dump.parquet. Beside each of these files below it
+a digest.json is written: digests of the dump, and what comparing it with an equal dump says. `msprobe compare
+--first-only` reads these files first. Run it on both runs, on the machines that have the dumps; what is up to date is
+left alone. Nothing else is changed. Exit code 0: every dump has its digests. 1: one could not be read or written. 2:
+the command was wrong.
 """
 
 import argparse
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,11 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import visible
 from msprobe.store import layout
+from msprobe.store.folders import folders_below
+
+from .request import check_workers
+
+_DUMPS = (layout.DUMP, layout.DUMP_TABLE)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Digest what the arguments name, and count; UsageError where no dump is there."""
-    if args.workers is not None and args.workers < 1:
-        raise UsageError("--workers must be at least 1")
-    if args.workers is not None and args.scheduler:
-        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
+    check_workers(args.workers, args.scheduler)
     root = Path(args.path).absolute()
-    if root.is_file() and root.name != layout.DUMP:
+    if root.is_file() and root.name not in _DUMPS:
         raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
     files = [root] if root.is_file() else sorted(_dumps(root))
     if not files:
@@ -82,9 +84,6 @@ def digest_one(file: Path) -> Digestion:
 
 
 def _dumps(root: Path) -> Iterator[Path]:
-    """Every dump.json from a folder down."""
-    for folder, inner, files in os.walk(root):
-        if layout.DUMP in files:
-            yield Path(folder) / layout.DUMP
-        if layout.TENSORS in inner:
-            inner.remove(layout.TENSORS)
+    """Every dump.json, or table of a columnar dump, from a folder down."""
+    for folder, files in folders_below(root):
+        yield from (folder / name for name in _DUMPS if name in files)

@@ -70,6 +70,14 @@ class Request:
     layouts: Layouts | None = None
 
 
+def check_workers(workers: int | None, scheduler: str | None) -> None:
+    """UsageError where the options `--workers` and `--scheduler` cannot be meant."""
+    if workers is not None and workers < 1:
+        raise UsageError("--workers must be at least 1")
+    if workers is not None and scheduler:
+        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
+
+
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
     """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
 

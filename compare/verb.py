@@ -19,7 +19,7 @@ from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 from .core.layouts import add_options, layouts_of
-from .request import FORMATS, Request, limits_named, read_compare_json
+from .request import FORMATS, Request, check_workers, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
     "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
@@ -144,13 +144,10 @@ def request_of(args: argparse.Namespace) -> Request:
         raise UsageError(f"--xlsx and --format {args.format} contradict each other; give one")
     if args.mode not in (None, "auto"):
         raise UsageError(f"-m {args.mode}: this version compares what training left behind; leave -m out, or -m auto")
-    if args.workers is not None and args.workers < 1:
-        raise UsageError("--workers must be at least 1")
+    check_workers(args.workers, args.scheduler)
     if args.first_only and (args.html or args.highlight or args.layer_mapping):
         other = "--html" if args.html else "--highlight" if args.highlight else "--layer_mapping"
         raise UsageError(f"--first-only writes no tables, and {other} is for what they show; leave one of them out")
-    if args.workers is not None and args.scheduler:
-        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
     sides = _sides(args)
     mapping = user_mapping({option: getattr(args, option) for option in OPTIONS}, "--")
     if sides.read_as and mapping:

@@ -8,9 +8,7 @@ the same folders, and a copy of every other file. Needs pyarrow: pip install 'ms
 """
 
 import argparse
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
@@ -19,6 +17,7 @@ from msprobe.base.log import visible
 from msprobe.store import layout
 from msprobe.store.arrow import need
 from msprobe.store.conversion import to_columnar, to_json
+from msprobe.store.folders import folders_below
 
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 
@@ -32,17 +31,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert each dump that lies in or below DUMP. UsageError where none is there, or OUT is."""
-    given, out = Path(args.dump), Path(args.output_path)
+    dump, out = Path(args.dump), Path(args.output_path)
     wanted = layout.TABLES if args.to == "json" else (layout.DUMP, layout.DEBUG)
-    root = given.parent if given.is_file() else given
+    root = dump.parent if dump.is_file() else dump
     if not root.is_dir():
-        raise UsageError(f"{given}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
-    found = {folder: [folder / name for name in wanted if (folder / name).is_file()] for folder in _folders(root)}
+        raise UsageError(f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
+    folders = [folder for folder, _ in folders_below(root)]
+    found = {folder: [folder / name for name in wanted if (folder / name).is_file()] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
             raise UsageError(f"{folder}: holds an unfinished dump; run `msprobe doctor {folder}` first")
     if not any(found.values()):
-        raise UsageError(f"{given}: holds no {wanted[0]}, nor does any folder below; give a dump of the other format")
+        raise UsageError(f"{dump}: holds no {wanted[0]}, nor does any folder below; give a dump of the other format")
     refuse_existing(out, "give a folder that does not exist yet with -o")
     if out.absolute().is_relative_to(root.absolute()):
         raise UsageError(f"{out}: lies in the folder that is converted; give another folder with -o")
@@ -59,15 +59,6 @@ def run(args: argparse.Namespace) -> int:
     count = sum(map(len, found.values()))
     print(visible(f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"))
     return 0
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """Every folder from `root` down but those of tensors; links are not followed."""
-    for folder, inner, _ in os.walk(root):
-        inner.sort()
-        if layout.TENSORS in inner:
-            inner.remove(layout.TENSORS)
-        yield Path(folder)
 
 
 def _copy_others(folder: Path, into: Path, is_converted: bool) -> None:

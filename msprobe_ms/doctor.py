@@ -31,6 +31,7 @@ from msprobe.readiness.wording import sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
+from msprobe.store.folders import folders_below
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
 from msprobe.store.npy import examine
@@ -90,11 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _dumps(root: Path) -> Iterator[Path]:
     """Every folder from `root` down that holds a dump or a journal."""
     marks = {*layout.DATA_FILES, layout.JOURNAL}
-    for folder, inner, files in os.walk(root):
-        if marks.intersection(files):
-            yield Path(folder)
-        if layout.TENSORS in inner:
-            inner.remove(layout.TENSORS)
+    return (folder for folder, files in folders_below(root) if marks.intersection(files))
 
 
 def examine_folder(folder: Path) -> Finding:

@@ -23,7 +23,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
-from msprobe.compare.request import Request
+from msprobe.compare.request import Request, check_workers
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, print the page, and say with the exit code how it went."""
-    if args.workers is not None and args.workers < 1:
-        raise UsageError("--workers must be at least 1")
+    check_workers(args.workers, None)
     config = Path(args.write_config) if args.write_config else None
     for path in (config, _golden(config)) if config is not None else ():
         # Refused before anything is compared.

@@ -16,6 +16,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 
 from . import layout
+from .npy import packed_at
 from .reader import tensor_file
 from .record import TENSOR, Dump
 
@@ -68,8 +69,10 @@ def _elements(dump: Dump, name: str) -> bytes:
     found = blake2b(digest_size=SIZE)
     try:
         path = tensor_file(dump.folder, name, dump.tensors)
-        if not os.path.lexists(path) and (path.parent / layout.PACK_INDEX).exists():
-            _add_packed(path, found)
+        if packed := packed_at(path):
+            found.update(_text("packed", str(packed.dtype), packed.shape))
+            for start in range(0, packed.size, _PIECE):
+                found.update(packed.part(start, min(start + _PIECE, packed.size)).tobytes())
             return found.digest()
         with open_input(path) as file:
             while piece := file.read(_PIECE):
@@ -77,16 +80,6 @@ def _elements(dump: Dump, name: str) -> bytes:
     except (DumpError, OSError) as err:
         return f"not read: {type(err).__name__}".encode()
     return found.digest()
-
-
-def _add_packed(path: Path, found: "blake2b") -> None:
-    from .tensor_pack.packed import find_packed  # here: it imports numpy and pyarrow
-
-    if (packed := find_packed(path)) is None:
-        raise DumpError(f"{path}: is neither there nor in the pack")
-    found.update(_text("packed", str(packed.dtype), packed.shape))
-    for start in range(0, packed.size, _PIECE):
-        found.update(packed.part(start, min(start + _PIECE, packed.size)).tobytes())
 
 
 def structure_digest(dump: Dump) -> bytes:

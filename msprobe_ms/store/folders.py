@@ -22,6 +22,18 @@ NAMED = 8
 """Names that are listed in a message."""
 
 
+def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder from `root` down but those of tensors, in order, with the names of its files.
+
+    No link is followed.
+    """
+    for folder, inner, files in os.walk(root):
+        inner.sort()
+        if TENSORS in inner:
+            inner.remove(TENSORS)
+        yield Path(folder), files
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """One folder: the names of its folders, and of everything else in it (`files`), sorted."""

@@ -128,7 +128,7 @@ class Header:
 
 def examine(path: Path) -> Header:
     """Read an npy's header and check that the file holds what it promises; DumpError otherwise."""
-    if packed := _packed(path):
+    if packed := packed_at(path):
         return Header(packed.dtype, packed.shape, False, 0)
     with open_tensor(path) as file:
         return _examine(path, file)
@@ -136,7 +136,7 @@ def examine(path: Path) -> Header:
 
 def load_npy(path: Path) -> Array:
     """Read an npy; DumpError when it is missing, cut short, or holds anything else than numbers."""
-    if packed := _packed(path):
+    if packed := packed_at(path):
         return packed.whole()
     with open_tensor(path) as file:
         return _read(path, file, _examine(path, file))
@@ -156,7 +156,7 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
         raise DumpError(f"{path}: numpy makes no array of its shape ({err}); collect this step again") from err
 
 
-def _packed(path: Path) -> PackedTensor | None:
+def packed_at(path: Path) -> PackedTensor | None:
     """The tensor of this name in the pack of a columnar dump; None where there is a file of that name, or no pack."""
     return None if os.path.lexists(path) else find_packed(path)
 
@@ -212,7 +212,7 @@ def open_npy(path: Path) -> Array | TensorFile:
 
     Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
     """
-    if packed := _packed(path):
+    if packed := packed_at(path):
         return packed.whole() if packed.size * packed.dtype.itemsize <= _SMALL else packed
     with open_tensor(path) as file:
         header = _examine(path, file)

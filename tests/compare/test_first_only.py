@@ -270,6 +270,20 @@ def test_a_dump_that_cannot_be_read_is_told_and_the_others_are_digested(run, cap
     assert lines[1] == "2 dumps: 1 digested, 0 up to date, 1 failed"
 
 
+def test_columnar_dumps_have_digests_too(run, tmp_path, reads, capsys):
+    pytest.importorskip("pyarrow", reason="columnar dumps are read through pyarrow")
+    made = []
+    for side, wrong in (("t", {"step0/rank1": SIN}), ("g", {})):
+        json_dump = run(side, "step0/rank0", "step0/rank1", wrong=wrong)
+        made.append(tmp_path / f"{side}_columnar")
+        assert main(["convert", str(json_dump), "-o", str(made[-1]), "--to", "columnar"]) == 0
+    digest(*made)
+    assert printed(capsys)[-1] == "2 dumps: 2 digested, 0 up to date, 0 failed"
+    code, _ = answer(*made, tmp_path / "o", "--first-only")
+    assert code == 1
+    assert [path.parent.name for path in reads] == ["rank1"]
+
+
 @pytest.mark.usefixtures("_one_time")
 def test_digests_do_not_change_a_comparison_with_tables(run, tmp_path):
     target, golden = run("t", "step0/rank0", "step0/rank1"), run("g", "step0/rank0", "step0/rank1")

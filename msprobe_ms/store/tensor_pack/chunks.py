@@ -12,6 +12,9 @@ from msprobe.store.arrow import need
 CHUNK = 1 << 20
 """Bytes of a chunk before compression."""
 
+BFLOAT16 = "bfloat16"
+"""The dtype of the index that numpy does not have."""
+
 _LEVEL = 1  # of zstd: mantissas are noise at every level, and exponents lose a few percent
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

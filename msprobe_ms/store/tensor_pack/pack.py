@@ -19,13 +19,10 @@ from msprobe.base.statistic import is_bfloat16
 from msprobe.store import layout
 from msprobe.store.tensor_file import is_storable
 
-from .chunks import CHUNK, Bytes, Chunks
+from .chunks import BFLOAT16, CHUNK, Bytes, Chunks
 
 INDEX_LINE = 400
 """Bytes that a tensor takes beside its elements, about."""
-
-BFLOAT16 = "bfloat16"
-"""The dtype of the index that numpy does not have."""
 
 Span = tuple[int, int]
 """Where a chunk begins in the file, and its length."""

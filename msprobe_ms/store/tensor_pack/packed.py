@@ -15,11 +15,10 @@ from msprobe.base.statistic import of_bfloat16_bits
 from msprobe.store import layout
 from msprobe.store.tensor_file import KINDS, TensorFile
 
-from .chunks import CHUNK, Bytes, Chunks
+from .chunks import BFLOAT16, CHUNK, Bytes, Chunks
 
 Array = np.ndarray[Any, Any]
 
-_BFLOAT16 = "bfloat16"
 _MOST_ELEMENTS = (1 << 63) - 1
 _AGAIN = "collect this step again"
 
@@ -97,7 +96,7 @@ def find_packed(path: Path) -> PackedTensor | None:
         return None
     try:
         dtype, written, _, spans = fields.split("\t")
-        is_bfloat16 = dtype == _BFLOAT16
+        is_bfloat16 = dtype == BFLOAT16
         kind = np.dtype(np.float32 if is_bfloat16 else dtype)
         lengths = tuple(json.loads(written))
         places = [(at, length) for at, length in json.loads(spans)]
