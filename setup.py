@@ -39,9 +39,10 @@ setup(
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
         # Optional: without it the operators of graph_save/transport/callback.py serve.
         Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
+        # Optional: without it store/flatten.py takes every entry.
+        Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
         # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
         # that every instruction set rounds alike.
-        Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
         Extension(
             "msprobe.compare.measure._measure",
             ["compare/measure/_measure.c"],
