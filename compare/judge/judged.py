@@ -233,6 +233,7 @@ class Comparison:
             *(column[part].tolist() for column in (self.pairs.target_rows, self.pairs.golden_rows)),
             strict=True,
         )
+        standards = [standard_of(dtype) for _, dtype, _ in golden.looks]
         found = []
         for row, (grade, which, excess, t, g) in enumerate(looked, start):
             if row in self.reasons:
@@ -240,8 +241,8 @@ class Comparison:
             elif grade == _PASS:
                 found.append("")
             elif which >= 0:
-                standard = standard_of(golden.looks[golden.look[g]][1])
-                found.append(say_statistic(excess, NAMES[which], ours[which][t], theirs[which][g], standard))
+                values = ours[which][t], theirs[which][g]
+                found.append(say_statistic(excess, NAMES[which], *values, standards[golden.look[g]]))
             else:
                 found.append(self.explain(row).reason)
         return found

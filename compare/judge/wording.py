@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
@@ -67,8 +68,26 @@ def say_shape(shape: object) -> str:
 
 
 def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
-    """How one statistic differs beyond its standard."""
+    """How one statistic differs beyond its standard, and a full stop."""
+    if isinstance(target, float) and isinstance(golden, float) and math.isfinite(target) and math.isfinite(golden):
+        before, after = _around_times(which, standard)
+        if before:  # as `_differing` says it of most records, without phrases
+            times = "any amount" if math.isinf(excess) else _TIMES.format(excess=excess)
+            return before + times + after.format(target=target, golden=golden)
     return f"{_differing(excess, which, target, golden, standard)}."
+
+
+_TIMES = "{excess:.3g} times"
+_BEYOND = "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}"
+
+
+@cache
+def _around_times(which: str, standard: Standard) -> tuple[str, str]:
+    """The text before the excess, and the template behind it; empty where a statistic must be equal."""
+    if standard == EXACT:
+        return "", ""
+    before, _, after = _BEYOND.partition("{times}")
+    return before.format(which=which, standard=standard), f"{after}."
 
 
 def _differing(excess: float, which: str, target: object, golden: object, standard: Standard) -> Phrase:
@@ -81,12 +100,7 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
         return Phrase("The {which} differs: {target}, golden {golden}", values)
     if standard == EXACT:
         return Phrase("The {which} differs: {target:.9g}, golden {golden:.9g}", values)
-    return phrase(
-        "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}",
-        **values,
-        standard=standard,
-        times=_times(excess),
-    )
+    return phrase(_BEYOND, **values, standard=standard, times=_times(excess))
 
 
 def say_unseen(unseen: Unseen) -> Phrase:
@@ -281,4 +295,4 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
 
 
 def _times(excess: float) -> Phrase:
-    return phrase("any amount") if math.isinf(excess) else phrase("{excess:.3g} times", excess=excess)
+    return phrase("any amount") if math.isinf(excess) else phrase(_TIMES, excess=excess)

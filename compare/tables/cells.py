@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TypeGuard
+from typing import TypeGuard, overload
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.judge.verdict import unravel
 from msprobe.compare.match.pairs import Ints, Pair
-from msprobe.store.record import NULL, TENSOR, VALUE, Columns, Number, row_name
+from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Columns, Number, row_name
 
 Cell = str | int | float | bool
 
@@ -24,6 +24,7 @@ LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut i
 LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and no sheet
 
 _NEVER_LONG = LONGEST // 2
+_SHORT = 5_000  # characters: some such texts one behind the other still fit into a cell
 
 # What starts a formula in some spreadsheet, also behind what separates cells or rows there: `;`, a tab, a line's end.
 _FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
@@ -46,6 +47,19 @@ def guard(text: str) -> str:
     if _FORMULA.search(text) and not _NUMBER.match(text):
         text = _cut(_FORMULA.sub(r"\1'", text))
     return text
+
+
+def are_plain(texts: Iterable[str]) -> bool:
+    """Whether `guard` leaves each of these texts as it is; False also where that is not sure."""
+    every = list(texts)
+    whole = "".join(every)
+    firsts = {text[:1] for text in every}
+    return whole.isprintable() and ";" not in whole and firsts.isdisjoint(_SUSPECT) and max(map(len, every), default=0) <= _SHORT
+
+
+def guarded(texts: list[str]) -> list[str]:
+    """`guard` of each text."""
+    return texts if are_plain(texts) else list(map(guard, texts))
 
 
 def _cut(text: str) -> str:
@@ -102,10 +116,32 @@ def shape_text(shape: tuple[int, ...] | None) -> str:
     return "None" if shape is None else _cut(str(list(shape)))
 
 
+class Numbers(Sequence[Cell]):
+    """A column of floats, with the same text behind each; `others` are the cells that stand instead of some, by place."""
+
+    def __init__(self, values: NDArray[np.float64], others: dict[int, Cell], suffix: str = "") -> None:
+        self.values, self.others, self.suffix = np.ascontiguousarray(values, np.float64), others, suffix
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, at: int) -> Cell: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Cell]: ...
+    def __getitem__(self, at: int | slice) -> Cell | list[Cell]:
+        return list(self)[at]
+
+    def __iter__(self) -> Iterator[Cell]:
+        cells: list[Cell] = self.values.tolist()
+        if self.suffix:
+            cells = [f"{cell}{self.suffix}" for cell in cells]
+        for at, cell in self.others.items():
+            cells[at] = cell
+        return iter(cells)
+
+
 Four = tuple[Number | str, Number | str, Number | str, Number | str]
-
-_SHORT = 10_000  # characters: two such texts still fit into a cell
-
 
 class Side:
     """The records of one side of a comparison, as cells. A row of -1 stands for no record."""
@@ -114,50 +150,69 @@ class Side:
         self._columns = columns
         self._dtypes = [guard(dtype) for _, dtype, _ in columns.looks]
         self._shapes = [shape_text(shape) for _, _, shape in columns.looks]
-        self._suffixes: dict[tuple[int, int], str] = {}
         self._statistics = [
             np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm)
         ]
 
-    def names(self, rows: Sequence[int], calls: Sequence[int]) -> list[str]:
-        """The names of records."""
-        columns, part, path = self._columns, self._columns.part, self._columns.path
-        found: list[str] = []
-        last, prefix, is_plain = -1, "", False
-        for row, call in zip(rows, calls, strict=True):
-            if row < 0:
-                found.append(NOT_APPLICABLE)
-                continue
-            if columns.file[row] or row in columns.named:
-                found.append(guard(columns.row_name(row, call)))
-                continue
-            if call != last:
-                last, prefix = call, columns.names[call]
-                # With something behind it: `-1` alone is a number, and `-1.x` is none.
-                is_plain = guard(f"{prefix}.x") == f"{prefix}.x" and len(prefix) < _SHORT
-            suffix = self._suffixes.get((part[row], path[row])) or self._suffix(part[row], path[row])
-            found.append(prefix + suffix if is_plain and suffix[0] == "." else guard(columns.row_name(row, call)))
+    def names(self, rows: Ints, calls: Ints) -> list[str]:
+        """The names of records of calls."""
+        return self._of_records(rows, calls, self._names)
+
+    def _names(self, rows: Ints, calls: Ints) -> list[str]:
+        columns = self._columns
+        if self._are_named_by_place:
+            (called, call_at), (codes, code_at) = (np.unique(a, return_inverse=True) for a in (calls, self._codes[rows]))
+            prefixes = [columns.names[call] for call in called.tolist()]
+            suffixes = [row_name("", code % len(PARTS), columns.paths[code // len(PARTS)]) for code in codes.tolist()]
+            # With something behind them: `-1` alone is a number, and `-1.x` is none.
+            has_more = all(suffix.startswith(".") for suffix in suffixes)
+            if has_more and are_plain(f"{prefix}.x" for prefix in prefixes) and are_plain(f"x{s}" for s in suffixes):
+                return [prefixes[p] + suffixes[s] for p, s in zip(call_at.tolist(), code_at.tolist(), strict=True)]
+        return [guard(columns.row_name(row, call)) for row, call in zip(rows.tolist(), calls.tolist(), strict=True)]
+
+    @cached_property
+    def _are_named_by_place(self) -> bool:
+        """Whether no record has another name than its call and its place in it make."""
+        return not self._columns.named and not any(self._columns.file)
+
+    @cached_property
+    def _codes(self) -> Ints:
+        """By row: part and path as one number."""
+        part, path = np.frombuffer(self._columns.part, np.uint8), np.frombuffer(self._columns.path, np.int32)
+        found: Ints = path.astype(np.int64) * len(PARTS) + part
         return found
 
-    def _suffix(self, part: int, path: int) -> str:
-        """The part of a name behind that of the call; `?` where the whole name must be guarded."""
-        suffix = row_name("", part, self._columns.paths[path])
-        is_plain = suffix.startswith(".") and ";" not in suffix and suffix.isprintable() and len(suffix) < _SHORT
-        self._suffixes[part, path] = suffix if is_plain else "?"
-        return self._suffixes[part, path]
+    @staticmethod
+    def _of_records(rows: Ints, others: Ints, made: Callable[[Ints, Ints], list[str]]) -> list[str]:
+        """The texts of records, `N/A` where there is none."""
+        are_there = rows >= 0
+        if are_there.all():
+            return made(rows, others)
+        texts = iter(made(rows[are_there], others[are_there]))
+        return [next(texts) if is_there else NOT_APPLICABLE for is_there in are_there.tolist()]
 
-    def dtypes(self, rows: Sequence[int]) -> list[str]:
+    def dtypes(self, rows: Ints) -> list[str]:
         """The dtype of a tensor, the Python type of anything else."""
         return self._of_look(rows, self._dtypes, self._type)
 
-    def shapes(self, rows: Sequence[int]) -> list[str]:
+    def shapes(self, rows: Ints) -> list[str]:
         """The shape of a tensor, `[]` for a single value."""
         other = {"None": "None", "slice": "(3,)"}
         return self._of_look(rows, self._shapes, lambda row: other.get(self._type(row), "[]"))
 
-    def _of_look(self, rows: Sequence[int], texts: Sequence[str], other: Callable[[int], str]) -> list[str]:
+    def _of_look(self, rows: Ints, texts: Sequence[str], other: Callable[[int], str]) -> list[str]:
         kind, look = self._columns.kind, self._columns.look
-        return [NOT_APPLICABLE if row < 0 else texts[look[row]] if kind[row] == TENSOR else other(row) for row in rows]
+
+        def of_records(rows: Ints, looks: Ints) -> list[str]:
+            if self._are_tensors[rows].all():
+                return [texts[at] for at in looks.tolist()]
+            return [texts[look[row]] if kind[row] == TENSOR else other(row) for row in rows.tolist()]
+
+        return self._of_records(rows, np.append(np.frombuffer(look, np.int32), 0)[rows], of_records)
+
+    @cached_property
+    def _are_tensors(self) -> NDArray[np.bool_]:
+        return np.frombuffer(self._columns.kind, np.uint8) == TENSOR
 
     def _type(self, row: int) -> str:
         if self._columns.kind[row] == NULL:
@@ -168,7 +223,7 @@ class Side:
     @cached_property
     def is_plain(self) -> NDArray[np.bool_]:
         """Which rows are tensors whose statistics are four floats."""
-        found = np.frombuffer(self._columns.kind, np.uint8) == TENSOR
+        found = self._are_tensors.copy()
         found[list(self._columns.odd)] = False
         return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
 
@@ -212,31 +267,26 @@ Floats = NDArray[np.float64]
 _WARNING = ("Warning", "Need double check api accuracy.")
 
 
-def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[list[Cell]]:
+def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[Numbers | list[Cell]]:
     """Four differences, four shares, the eight statistics, 8.1's result and message, of pairs with plain floats."""
     with np.errstate(all="ignore"):
         differences = [t - g for t, g in zip(target, golden, strict=True)]
         shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
         warning = np.any([_above_half(*three) for three in zip(differences, target, golden, strict=True)], axis=0)
-    columns = [_numbers(d) for d in differences]
+    columns: list[Numbers | list[Cell]] = [_numbers(d) for d in differences]
     columns += [_percents(*three) for three in zip(shares, differences, golden, strict=True)]
     columns += [_numbers(column) for column in chain(target, golden)]
     columns += [[text if w else "" for w in warning.tolist()] for text in _WARNING]
     return columns
 
 
-def _numbers(column: Floats) -> list[Cell]:
-    cells: list[Cell] = column.tolist()
-    for at in np.flatnonzero(~np.isfinite(column)).tolist():
-        cells[at] = number(cells[at])
-    return cells
+def _numbers(column: Floats) -> Numbers:
+    return Numbers(column, {at: number(float(column[at])) for at in np.flatnonzero(~np.isfinite(column)).tolist()})
 
 
-def _percents(share: Floats, difference: Floats, golden: Floats) -> list[Cell]:
-    cells: list[Cell] = [f"{s}%" for s in share.tolist()]
-    for at in np.flatnonzero((golden == 0) | ~np.isfinite(share)).tolist():
-        cells[at] = percent(float(difference[at]), float(golden[at]))
-    return cells
+def _percents(share: Floats, difference: Floats, golden: Floats) -> Numbers:
+    special = np.flatnonzero((golden == 0) | ~np.isfinite(share)).tolist()
+    return Numbers(share, {at: percent(float(difference[at]), float(golden[at])) for at in special}, "%")
 
 
 def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
@@ -246,7 +296,7 @@ def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
     return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), above)
 
 
-def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[list[Cell]]:
+def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Numbers | list[Cell]]:
     """The same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by one."""
     columns = statistics_columns(target.floats(t), golden.floats(g))
     special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
@@ -256,7 +306,7 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[lis
         if not is_whole:
             cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[bool(t[at] >= 0)])
         for column, cell in zip(columns, cells, strict=True):
-            column[at] = cell
+            (column.others if isinstance(column, Numbers) else column)[at] = cell
     return columns
 
 

@@ -1,7 +1,7 @@
 """Write rows as a csv file, large ones by several processes: UTF-8, commas, one line of headings.
 
-The file is the one that the module `csv` would write. That is not used, because most cells of thousands are alike
-(stacks above all), and a text is quoted once here: half the time of a large table (explanation/performance.md).
+The file is the one that the module `csv` would write. An extension makes the lines; without it they are made here, where
+a text that many cells have (stacks above all) is quoted once (explanation/performance.md).
 """
 
 import re
@@ -10,16 +10,23 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msprobe.base.files import part_of, replacing
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.workers.run import Lost, cores, run
 
-from .cells import Cell
+from .cells import Cell, Numbers
 from .columns import Column
 from .rows import stretches
+
+try:
+    from . import _lines  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    lines_of: Any = _lines.lines
+except ImportError:
+    lines_of = None
 
 _AT_ONCE = 4096  # rows
 _SPECIAL = re.compile('[",\r\n]').search
@@ -40,12 +47,17 @@ def _write_headings(file: BinaryIO, columns: Sequence[Column]) -> None:
 
 def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
     """Write lines, of which the cells are given column by column."""
+    if lines_of is not None:
+        given = [(c.values, c.suffix, c.others) if isinstance(c, Numbers) else list(c) for c in columns]
+        file.write(lines_of(given))
+        return
     texts = map(",".join, zip(*map(_texts, columns), strict=True))
     file.write(("\r\n".join(texts) + "\r\n").encode("utf-8", "replace"))
 
 
-def _texts(column: Sequence[Cell]) -> Sequence[str]:
+def _texts(cells: Sequence[Cell]) -> Sequence[str]:
     """The cells of a column as they stand in the file."""
+    column = list(cells)
     kinds = set(map(type, column))
     if kinds == {float}:
         return list(map(repr, column))

@@ -21,6 +21,7 @@ from .cells import (
     Cell,
     Side,
     guard,
+    guarded,
     number,
     our_measures,
     statistics_of_rows,
@@ -83,11 +84,11 @@ class _Rows:
         t, g = self._pairs.target_rows[start:stop], self._pairs.golden_rows[start:stop]
         places = self._pairs.call_of[start:stop]
         ours, theirs = t.tolist(), g.tolist()
-        our_names = self._target.names(ours, self._pairs.target_calls[places].tolist())
-        their_names = self._golden.names(theirs, self._golden_calls(g, places).tolist())
+        our_names = self._target.names(t, self._pairs.target_calls[places])
+        their_names = self._golden.names(g, self._golden_calls(g, places))
         columns: list[Sequence[Cell]] = [our_names, their_names]
-        columns += [self._target.dtypes(ours), self._golden.dtypes(theirs)]
-        columns += [self._target.shapes(ours), self._golden.shapes(theirs)]
+        columns += [self._target.dtypes(t), self._golden.dtypes(g)]
+        columns += [self._target.shapes(t), self._golden.shapes(g)]
         mode = self._comparison.mode
         if mode == "digest":
             columns += zip(*self._digests(start, ours, theirs), strict=True)
@@ -105,7 +106,7 @@ class _Rows:
             columns += zip(*(self._ours(row, t) for row, t in enumerate(ours, start)), strict=True)
         grades = self._comparison.grades[start:stop].tolist()
         columns.append([GRADES[grade] for grade in grades])
-        columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
+        columns.append(guarded(self._comparison.reasons_of(start, stop)))
         columns.append([self._roles.get(row, "") for row in range(start, stop)])
         columns.append([self._pairs.by[place] for place in places.tolist()])
         if self._comparison.noise_of_tensors is not None:
