@@ -65,6 +65,7 @@ def events(comparison: Comparison) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
     pairs = comparison.pairs
     called = [pairs.name(place) for place in range(len(pairs))]
+    starts = pairs.starts.tolist()
     matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
     sides = _Sides(comparison)
     found: list[Event] = []
@@ -72,33 +73,34 @@ def events(comparison: Comparison) -> list[Event]:
     owners = _owners(called)
     for place, owner in _in_execution_order(called, owners):
         name = names.parse(called[place])
-        before = []
+        before = list[Event]()
         if name.direction == "backward":
             keys = [
                 sides.key(p, names.counterpart(called[p], "forward")) for p in (owners[place] if owner else [place])
             ]
             before = [forwards[key] for key in keys if key in forwards]
         parents = sides.around(place, owner)
+        key = sides.key(place, owner or called[place])
         event = Event(
             at=len(found),
             place=place,
             name=owner or called[place],
             called=called[place],
-            key=sides.key(place, owner or called[place]),
+            key=key,
             direction=name.direction,
             kind=name.kind,
             comparison=comparison,
-            rows=pairs.rows(place),
+            rows=range(starts[place], starts[place + 1]),
             is_matched=matched[place],
             owners=tuple(owners[place]) if owner else (),
-            forwards=tuple(f.place for f in before),
+            forwards=tuple([f.place for f in before]),
             forward=before[0].at if before else None,
             parents=parents,
-            keys=tuple(sides.key(place, parent) for parent in parents),
+            keys=sides.keys(place, parents),
         )
         found.append(event)
         if name.direction == "forward":
-            forwards[event.key] = event
+            forwards[key] = event
     return found
 
 
@@ -121,6 +123,10 @@ class _Sides:
         `name` is that of the side of the pair of calls at `place`.
         """
         return name if self._calls[0][place] >= 0 else self._of_golden.get(name, f"golden {name}")
+
+    def keys(self, place: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        """`key` of each name."""
+        return names if self._calls[0][place] >= 0 else tuple(self.key(place, name) for name in names)
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""

@@ -208,7 +208,9 @@ class Graph:
     def _inner(self, row: int) -> int:
         """The output of a call inside a cell that an output of the cell is, by content."""
         call = self.call_of[row]
-        if self.names[call].kind == "api" or (mark := self.numbers[row]) < 0:
+        if self.names[call].kind != "parameters_grad":
+            return self._returned_inside[row]
+        if (mark := self.numbers[row]) < 0:
             return -1
         direction = self.names[call].direction
         for at in reversed(list(self.below(call))):
@@ -217,6 +219,35 @@ class Graph:
                     if self.numbers[made] == mark:
                         return made
         return -1
+
+    @cached_property
+    def _returned_inside(self) -> "memoryview[int]":
+        """By row: of the calls directly inside its call, in the same direction, the last with an output of its mark, and
+        the first such output there; -1 for none."""
+        size, marks, calls = len(self.columns), np.asarray(self.numbers), np.asarray(self.call_of)
+        found = np.full(size, -1)
+        cells = np.array(self.dump.parents, np.int64)[calls]
+        are_outputs = (np.frombuffer(self.columns.part, np.uint8) == OUTPUT) & (marks >= 0)
+        made = np.flatnonzero(are_outputs & (cells >= 0))
+        # In the order of calls, and of one call from its last row to the first: what is last is the one that is wanted.
+        made = made[np.lexsort((-made, calls[made]))]
+        names = np.array([name.kind == "api" for name in self.names] or [True])
+        rows = np.flatnonzero((marks >= 0) & ~names[calls])
+        if not len(made) or not len(rows):
+            return found.data
+        count = len(self.names)
+
+        def key(rows: Ints, cells: Ints) -> Ints:
+            """Cell, mark and direction as one number."""
+            whole: Ints = (marks[rows] * count + cells) * len(_DIRECTIONS) + self._directions[calls[rows]]
+            return whole
+
+        keys = key(made, cells[made])
+        order = np.argsort(keys, kind="stable")
+        keys, wanted = keys[order], key(rows, calls[rows])
+        at = np.searchsorted(keys, wanted, side="right") - 1
+        found[rows] = np.where((at >= 0) & (keys[at] == wanted), made[order[at]], -1)
+        return found.data
 
     def below(self, call: int) -> Iterator[int]:
         """The calls directly inside a cell's call; for gradients of its parameters, of all its backward calls."""

@@ -189,44 +189,71 @@ class Amplification(NamedTuple):
         return self.ratio > self.limit
 
 
-def amplifications(changes: Mapping[int, OutputChange], *, is_across: bool = False) -> dict[int, Amplification]:
-    """By row: every pair of outputs judged among those of its kind; `is_across` as in `judge_laws`."""
+class Unchanged(NamedTuple):
+    """Outputs of one kind that are equal to the bit, as their inputs are: how many, of how many it counts whether they
+    differ (no small ones, no constants), and the coarsest unit of their dtypes."""
+
+    count: int = 0
+    counting: int = 0
+    unit: float = 0.0
+
+
+NOTHING_UNCHANGED = Unchanged()
+
+
+def amplifications(
+    changes: Mapping[int, OutputChange], unchanged: Mapping[Hashable, Unchanged] = {}, *, is_across: bool = False
+) -> dict[int, Amplification]:
+    """By row: every pair of outputs judged among those of its kind, and beside those that are `unchanged`; `is_across`
+    as in `judge_laws`."""
     kinds: dict[Hashable, list[int]] = defaultdict(list)
     for row, change in changes.items():
         kinds[change.kind].append(row)
     found: dict[int, Amplification] = {}
-    for rows in kinds.values():
-        kind = [changes[row] for row in rows]
+    for name, rows in kinds.items():
+        kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
         rounding = _ROUNDING
         if is_across and not kind[0].is_exact:
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
-        own = own_error(kind, rounding)
+        own = own_error(kind, rounding, others)
         each = [_worst_statistic(change, own) for change in kind]
-        ratios = sorted(one.ratio for one in each)
-        for row, one in zip(rows, each, strict=True):
-            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, one.ratio)), MOST)
-            found[row] = one._replace(limit=limit)
+        ratios = [0.0] * others.count + [ratio for ratio, _, _ in each]
+        ratios.sort()
+        for row, (ratio, deviated, explained) in zip(rows, each, strict=True):
+            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)
+            found[row] = Amplification(ratio, limit, deviated, explained, own)
     return found
 
 
-def own_error(kind: Sequence[OutputChange], rounding: float = _ROUNDING) -> float:
+def is_counting(size: int, is_constant: bool) -> bool:
+    """Whether an output shows the error of its elements."""
+    return size >= _FEW and not is_constant
+
+
+def own_error(
+    kind: Sequence[OutputChange], rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED
+) -> float:
     """The element error that the kernels of a kind add; at least the rounding of the output."""
     if not kind:
         return 0.0
-    least = rounding * max(change.unit for change in kind)
-    shown = sorted(c.output.spread for c in kind if c.output.size >= _FEW and not c.is_constant)
-    if not shown or not kind[0].rounds_inside:
+    least = rounding * max(others.unit, max(change.unit for change in kind))
+    if not kind[0].rounds_inside:
         return least
+    shown = [0.0] * others.counting + [c.output.spread for c in kind if is_counting(c.output.size, c.is_constant)]
+    if not shown:
+        return least
+    shown.sort()
     return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(LOWEST, least))
 
 
-def _worst_statistic(change: OutputChange, own: float) -> Amplification:
-    """That of norm and mean, or of the extremes."""
-    element = change.spread + own
-    moments = change.inputs + element / math.sqrt(change.output.size)
-    each = ((change.output.moments, moments), (change.output.extremes, element))
-    found = [Amplification(one / explained if one else 0.0, LIMIT, one, explained, own) for one, explained in each]
-    return max(found, key=lambda one: one.ratio)
+def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:
+    """Ratio, deviation and what is explained of norm and mean, or of the extremes, if theirs is the greater ratio."""
+    element, output = change.spread + own, change.output
+    moments, extremes = output.moments, output.extremes
+    explained = change.inputs + element / math.sqrt(output.size)
+    of_moments = moments / explained if moments else 0.0
+    of_extremes = extremes / element if extremes else 0.0
+    return (of_moments, moments, explained) if of_moments >= of_extremes else (of_extremes, extremes, element)
 
 
 def _quartile_of_others(ratios: Sequence[float], own: float) -> float:

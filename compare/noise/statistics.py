@@ -4,7 +4,7 @@ No tensor is read and no call is executed again.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -23,12 +23,15 @@ from msprobe.store.record import INPUT
 from .deviations import (
     ACROSS,
     MOST,
+    NOTHING_UNCHANGED,
     SUMS,
     Amplification,
     LawJudgement,
     OutputChange,
     OutputIdentities,
+    Unchanged,
     amplifications,
+    is_counting,
     judge_laws,
 )
 from .evidence import OutputEvidence
@@ -57,7 +60,7 @@ class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
     differences of their statistics.
 
-    `moments` are those of the deviations, 0 without one,
+    `are_known` are the pairs with statistics on both sides, `moments` those of their deviations, 0 without one,
     `are_evidence` the floating tensors that were judged, `are_masked` the pairs whose golden has elements so great
     that its statistics say nothing of the others.
     """
@@ -98,7 +101,7 @@ class AlignedStatistics(AlignedGraphs):
         moments, size = np.maximum(norm, mean), np.maximum(sizes[1][are_alike], 1)
         spread = np.maximum(moments * np.sqrt(size.astype(np.float64)), np.maximum(high, low))
         top, bottom, _, _ = self.sides[1].statistics(g)
-        self._known, self._deviations = known.data, tuple(_entered(known, column, 0.0).data for column in found)
+        self.are_known, self._deviations = known.data, tuple(_entered(known, column, 0.0).data for column in found)
         self._sizes, self._spread = _entered(known, size, 1).data, _entered(known, spread, math.inf)
         self.moments = _entered(known, moments, 0.0).data
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
@@ -127,7 +130,8 @@ class AlignedStatistics(AlignedGraphs):
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
         is_by_another = 0 in (self.pairs.target.format_version, self.pairs.golden.format_version)
-        if (found := self.deviation(row)) is not None:
+        if self.are_known[row]:
+            found = self.deviation(row)
             return found.extremes == 0 and found.moments <= (_ADDED_UP if is_by_another else _REORDERED)
         if not is_by_another:  # ours count the infinities
             return False
@@ -138,22 +142,20 @@ class AlignedStatistics(AlignedGraphs):
     def summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """The statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of the other
         layout has as many elements."""
-        if not self._known[row]:
+        if not self.are_known[row]:
             return None
         t, g = (side.of(rows[row]) for side, rows in zip(self.sides, self.rows, strict=True))
         return None if t is None or g is None else (t, g)
 
-    def deviation(self, row: int) -> Deviation | None:
-        """By how much the statistics of a pair of tensors differ."""
-        if not self._known[row]:
-            return None
+    def deviation(self, row: int) -> Deviation:
+        """By how much the statistics differ of a pair of tensors that `are_known`."""
         norm, mean, high, low = (column[row] for column in self._deviations)
         return Deviation(norm, mean, high, low, self._sizes[row])
 
     @property
     def has_summaries(self) -> bool:
         """Whether anything that differs has statistics on both sides; digests alone say nothing of noise."""
-        return bool((np.asarray(self._known) & (np.asarray(self.equal) == DIFFERENT)).any())
+        return bool((np.asarray(self.are_known) & (np.asarray(self.equal) == DIFFERENT)).any())
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
@@ -199,25 +201,34 @@ class StatisticsEvidence(OutputEvidence):
         super().__init__(aligned)
 
     def _judge(self) -> Mapping[int, ResidualJudgement]:
-        aligned = self._aligned
+        aligned, are_known = self._aligned, self._aligned.are_known
         changes: dict[int, OutputChange] = {}
         known: dict[int, OutputIdentities] = {}
+        unchanged: dict[Hashable, Unchanged] = {}
         for event in self._with_differing_kind():
             if aligned.is_across and aligned.has_unmatched_inputs(event):
                 continue  # another form of the call: what stands behind its inputs decides
             call = CallSummaries(aligned, aligned.sides, event)
-            inputs = [row for row in call.inputs if aligned.are_evidence[row]]
-            spread = max((self._incoming_error(row, call) for row in inputs), default=0.0)
-            if not math.isfinite(spread):
-                continue
-            moments = max((aligned.moments[row] for row in inputs), default=0.0)
-            for row in aligned.outputs(event):
-                if (change := self._change(row, call, moments, spread)) is None:
+            outputs = [row for row in aligned.outputs(event) if are_known[row] and aligned.are_evidence[row]]
+            is_quiet = self._is_quiet(event)
+            spread = moments = 0.0
+            if not is_quiet:
+                inputs = [row for row in call.inputs if aligned.are_evidence[row]]
+                spread = max([self._incoming_error(row, call) for row in inputs], default=0.0)
+                if not math.isfinite(spread):
                     continue
-                changes[row] = change
+                moments = max([aligned.moments[row] for row in inputs], default=0.0)
+            for row in outputs:
+                kind = call.function, call.is_backward, aligned.path(0, row)[:1]
+                if is_quiet and kind in unchanged:
+                    unchanged[kind] = self._one_more(unchanged[kind], row)
+                    continue
+                if is_quiet:  # one of a kind stands for itself
+                    unchanged[kind] = NOTHING_UNCHANGED
+                changes[row] = self._change(row, kind, call, moments, spread)
                 if aligned.equal[row] == DIFFERENT and (found := self._identities(row, call)):
                     known[row] = found
-        self._amplified = amplifications(changes, is_across=aligned.is_across)
+        self._amplified = amplifications(changes, unchanged, is_across=aligned.is_across)
         decided = judge_laws(known, is_across=aligned.is_across)
         # Where only the sum of all elements is kept, these may still differ grossly.
         self._laws = {
@@ -262,23 +273,34 @@ class StatisticsEvidence(OutputEvidence):
         made = aligned.made_by(0, at)
         return max((self._spread.get(aligned.pair_of[0][one], 0.0) for one in made), default=0.0)
 
-    def _change(self, row: int, call: CallSummaries, moments: float, spread: float) -> OutputChange | None:
-        sides = self._aligned.summaries(row)
-        if sides is None or not self._aligned.are_evidence[row]:
-            return None
-        least = call.added_rms(row)
-        own = deviation(*sides, least=least) if least else self._aligned.deviation(row) or deviation(*sides)
-        golden = sides[1]
-        self._spread[row] = max(own.spread, spread if golden.greatest > MASKED else _KEPT * spread)
+    def _is_quiet(self, event: Event) -> bool:
+        """Whether all that a pair of calls received and returned is equal to the bit, and nothing before has left an
+        error."""
+        is_touched = self._with_touched
+        return not self._spread and not any(is_touched[place] for place in (event.place, *event.forwards))
+
+    @cached_property
+    def _with_touched(self) -> bytes:
+        """By pair of calls: whether a record is not equal to the bit, or its statistics differ all the same."""
+        aligned = self._aligned
+        return aligned.calls_with((np.asarray(aligned.equal) != EQUAL) | (np.asarray(aligned.moments) > 0))
+
+    def _one_more(self, known: Unchanged, row: int) -> Unchanged:
+        size, unit, is_constant = self._aligned.sides[1].form(self._aligned.rows[1][row])
+        return Unchanged(known.count + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
+
+    def _change(self, row: int, kind: Hashable, call: CallSummaries, moments: float, spread: float) -> OutputChange:
+        """How a pair of outputs differs that has statistics on both sides."""
+        aligned, least = self._aligned, call.added_rms(row)
+        own = aligned.deviation(row)
+        if least and (both := aligned.summaries(row)) is not None:
+            own = deviation(*both, least=least)
+        if found := max(own.spread, spread if aligned.are_masked[row] else _KEPT * spread):
+            self._spread[row] = found
+        _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
+        operation = call.operation
         return OutputChange(
-            (call.function, call.is_backward, self._aligned.path(0, row)[:1]),
-            own,
-            moments,
-            spread,
-            golden.unit,
-            rounds_inside(call.operation),
-            golden.is_constant,
-            is_exact(call.operation),
+            kind, own, moments, spread, unit, rounds_inside(operation), is_constant, is_exact(operation)
         )
 
     def _identities(self, row: int, call: CallSummaries) -> OutputIdentities | None:

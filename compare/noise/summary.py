@@ -86,6 +86,12 @@ class Summaries:
         )
         return high, low, mean, np.abs(norm)
 
+    def form(self, row: int) -> tuple[int, float, bool]:
+        """Size, unit, and whether all elements are one number, of a row that has a summary."""
+        columns = self._columns
+        size, unit, _ = self._looks[columns.look[row]]
+        return size, unit, columns.max[row] == columns.min[row]
+
     def of(self, row: int) -> Summary | None:
         """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
         if row not in self._known:

@@ -63,6 +63,8 @@ def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
     pairs = comparison.pairs
     names_t, names_g = (_Parameters(dump).name_of for dump in (pairs.target, pairs.golden))
     found: dict[tuple[str, str], ParameterPair] = {}
+    if not (names_t and names_g):
+        return []
     for row, (t, g) in enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)):
         if t not in names_t or g not in names_g:
             continue
@@ -119,13 +121,16 @@ class _Parameters:
     def name_of(self) -> dict[int, str]:
         """Row -> the name of the parameter that it holds; floats only."""
         columns, found = self.dump.columns, dict[int, str]()
-        is_float = [family(dtype) == "float" for _, dtype, _ in columns.looks]
-        for row, part in enumerate(columns.part):
-            if columns.kind[row] != TENSOR or not is_float[columns.look[row]]:
+        part = np.frombuffer(columns.part, np.uint8)
+        are_candidates = part == PARAMETERS
+        if any(columns.source):
+            are_candidates |= (part == INPUT) & np.fromiter(map(bool, columns.source), bool, len(columns))
+        for row in np.flatnonzero(are_candidates & (np.frombuffer(columns.kind, np.uint8) == TENSOR)).tolist():
+            if family(columns.dtype(row)) != "float":
                 continue
-            if part == PARAMETERS:
+            if columns.part[row] == PARAMETERS:
                 found[row] = self.dump.parameter_name(row)
-            elif part == INPUT and (source := source_of(columns.source[row])).origin == "parameter":
+            elif (source := source_of(columns.source[row])).origin == "parameter":
                 found[row] = source.text
         return found
 
