@@ -1,4 +1,4 @@
-"""The calls of a comparison in execution order, each with its inputs and outputs by row, and the cells around it."""
+"""The calls of two dumps in execution order, each with its inputs and outputs by row, and the cells around it."""
 
 from bisect import bisect
 from collections.abc import Sequence
@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
+from msprobe.base.memo import remembered
+from msprobe.compare.judge.judged import Comparison, Judged
+from msprobe.compare.match.pairs import Pairs
 
 
 @dataclass(slots=True, eq=False)  # not frozen: one is made for every call, and freezing costs more than all else
 class Event:
-    """One pair of calls, or an unmatched call; `place` is its place in the comparison.
+    """One pair of calls, or an unmatched call; `place` is its place among the pairs.
 
     A backward call receives its incoming gradients (`own`), and what its forward received and returned. The gradients
     of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and `owners` are the
     calls whose incoming gradients they come from. `key` is the name, told apart from a target's call of the same name
     where only the golden makes the call; `keys` are those of the cells around it, innermost first, and `parents` their
     names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the
-    pairs of its records, by their rows in the comparison. `is_matched`: both sides made this call. `forwards` are the
+    pairs of its records, by their rows. `is_matched`: both sides made this call; else `side` did. `forwards` are the
     places of the forward calls of a backward call; `forward` is the first of those as an event.
     """
 
@@ -30,44 +32,32 @@ class Event:
     key: str
     direction: names.Direction
     kind: names.Kind
-    comparison: Comparison
     rows: range
     is_matched: bool
+    side: str
     owners: tuple[int, ...]
     forwards: tuple[int, ...]
     forward: int | None
     parents: tuple[str, ...]
     keys: tuple[str, ...]
 
-    @property
-    def call(self) -> JudgedCall:
-        """The pair of calls, made anew each time."""
-        return self.comparison.calls[self.place]
-
-    def owns(self, row: int) -> bool:
+    def owns(self, row: int, pairs: Pairs) -> bool:
         """Whether an input is its own, and not that of the forward call."""
-        return any(row in self.comparison.pairs.rows(place) for place in self.owners or (self.place,))
+        return any(row in pairs.rows(place) for place in self.owners or (self.place,))
 
-    @property
-    def own(self) -> tuple[Judged, ...]:
+    def own(self, comparison: Comparison) -> tuple[Judged, ...]:
         """Its own inputs; those of the backward calls that gradients of parameters come from."""
-        places = self.owners or (self.place,)
-        is_input = self.comparison.is_input
-        return tuple(j for place in places for j in self.comparison.calls[place].judged if is_input[j.row])
-
-    @property
-    def side(self) -> str:
-        """The side of an unmatched call."""
-        return "target" if self.comparison.pairs.golden_calls[self.place] < 0 else "golden"
+        places, is_input = self.owners or (self.place,), comparison.is_input
+        return tuple(j for place in places for j in comparison.calls[place].judged if is_input[j.row])
 
 
-def events(comparison: Comparison) -> list[Event]:
+@remembered
+def events(pairs: Pairs) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
-    pairs = comparison.pairs
     called = [pairs.name(place) for place in range(len(pairs))]
     starts = pairs.starts.tolist()
     matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
-    sides = _Sides(comparison)
+    sides = _Sides(pairs)
     found: list[Event] = []
     forwards: dict[str, Event] = {}
     owners = _owners(called)
@@ -89,9 +79,9 @@ def events(comparison: Comparison) -> list[Event]:
             key=key,
             direction=name.direction,
             kind=name.kind,
-            comparison=comparison,
             rows=range(starts[place], starts[place + 1]),
             is_matched=matched[place],
+            side="" if matched[place] else sides.name(place),
             owners=tuple(owners[place]) if owner else (),
             forwards=tuple([f.place for f in before]),
             forward=before[0].at if before else None,
@@ -105,17 +95,21 @@ def events(comparison: Comparison) -> list[Event]:
 
 
 class _Sides:
-    """Keys of calls and the cells around them, on the side whose name a call of a comparison has."""
+    """Keys of calls and the cells around them, on the side whose name a pair of calls has."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._sides, pairs = comparison.sides, comparison.pairs
+    def __init__(self, pairs: Pairs) -> None:
+        self._dumps = {"target": pairs.target, "golden": pairs.golden}
         self._calls = pairs.target_calls.data, pairs.golden_calls.data
         self._around: dict[tuple[str, str], tuple[str, ...]] = {}
         self._of_golden: dict[str, str] = {}
-        theirs, ours = comparison.golden.columns.names, comparison.target.columns.names
+        theirs, ours = pairs.golden.columns.names, pairs.target.columns.names
         both = ((pairs.target_calls >= 0) & (pairs.golden_calls >= 0)).nonzero()[0].tolist()
         if len(both) < len(pairs):  # else there is no call of the golden only
             self._of_golden = {theirs[pairs.golden_calls[at]]: ours[pairs.target_calls[at]] for at in both}
+
+    def name(self, place: int) -> str:
+        """The side whose name a pair of calls has: the target's, where that made it."""
+        return "target" if self._calls[0][place] >= 0 else "golden"
 
     def key(self, place: int, name: str) -> str:
         """One name for one pair of calls, as numbers may have shifted between the sides: the target's.
@@ -130,10 +124,9 @@ class _Sides:
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
-        number = 0 if self._calls[0][place] >= 0 else 1
-        side = ("target", "golden")[number]
-        dump = self._sides[side].dump
-        parent = dump.construct.get(owner) if owner else dump.parent(self._calls[number][place])
+        side = self.name(place)
+        dump, calls = self._dumps[side], self._calls[side == "golden"]
+        parent = dump.construct.get(owner) if owner else dump.parent(calls[place])
         if not parent:
             return ()
         if (side, parent) not in self._around:

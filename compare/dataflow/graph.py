@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.memo import remembered
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, exact_numbers, source_of, tensor_of
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
@@ -27,6 +28,11 @@ from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
 Ints = NDArray[np.int64]
 
 _DIRECTIONS = ("forward", "backward", "")
+
+
+@remembered
+def _numbers(dump: Dump) -> Ints:
+    return exact_numbers(dump.columns)
 
 
 class Graph:
@@ -65,7 +71,7 @@ class Graph:
     @cached_property
     def numbers(self) -> "memoryview[int]":
         """The marks of all rows as numbers; -1 for what is like nothing else."""
-        return exact_numbers(self.columns).data
+        return _numbers(self.dump).data
 
     def passes_through(self, call: int) -> bool:
         """Whether the one output of a call is, to the bit and with its shape, a tensor that it received."""

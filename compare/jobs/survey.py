@@ -111,7 +111,7 @@ def survey(comparison: Comparison, located: Located) -> Survey:
     """Count what agrees, by subject; `located` says which call is the first wrong one."""
     subjects, states = _subjects(comparison), _states(comparison)
     every = np.ones(len(subjects), bool)
-    ordered = events(comparison) if located.first is not None else []
+    ordered = events(comparison.pairs) if located.first is not None else []
     first = located.first.at if located.first is not None else 0
     before = every if located.first is None else np.zeros(len(subjects), bool)
     for earlier in ordered[:first]:

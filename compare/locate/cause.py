@@ -176,7 +176,7 @@ class Causes:
 
     def of(self, judged: Judged, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
-        if not event.owns(judged.row):  # a backward call has the inputs and outputs of its forward
+        if not event.owns(judged.row, self._comparison.pairs):  # a backward call has the inputs and outputs of its forward
             finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
             if finding >= 0:
                 return InputCause("received", finding=finding)
@@ -232,13 +232,13 @@ class Causes:
         """The first event that received a tensor, of two frameworks of those with a partner; their number where none
         did."""
         recorded = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
-        return next((event.at for event in recorded if _tensor_inputs(event)), len(self._seen))
+        return next((event.at for event in recorded if _tensor_inputs(self._comparison, event)), len(self._seen))
 
     def _received_the_same(self, cell: str) -> bool:
         """Whether the tensors that a cell received agree; False where it received none."""
         if (at := self._events.get(("target", cell))) is None:
             return False
-        inputs = _tensor_inputs(self._seen[at].event)
+        inputs = _tensor_inputs(self._comparison, self._seen[at].event)
         return bool(inputs) and inputs.isdisjoint((*self._seen[at].inputs, *self._seen[at].unknown_inputs))
 
     def differing_parameters(self) -> list[tuple[int, str]]:
@@ -248,7 +248,7 @@ class Causes:
             mine, theirs = list[str](), list[str]()
             for row in s.inputs if s.event.is_matched else ():
                 target, golden = (int(side.rows[row]) for side in self._sides.values())
-                if target < 0 or golden < 0 or not s.event.owns(row) or self._exchanged(target, golden):
+                if target < 0 or golden < 0 or not s.event.owns(row, self._comparison.pairs) or self._exchanged(target, golden):
                     continue
                 if (source := self._source("target", target, s.event)).origin == "parameter":
                     mine.append(source.text)
@@ -325,7 +325,7 @@ class Causes:
             return ()
         if self._marks_of[0] != event.at:
             self._marks_of = event.at, {}
-            for one in event.own:
+            for one in event.own(self._comparison):
                 if one.pair.target is not None and one.pair.golden is not None:
                     self._marks_of[1].setdefault(self._marks(one.row), path_of(one.pair.target))
         other = self._marks_of[1].get((golden, target))
@@ -337,6 +337,6 @@ class Causes:
         return target, golden
 
 
-def _tensor_inputs(event: Event) -> set[int]:
+def _tensor_inputs(comparison: Comparison, event: Event) -> set[int]:
     """The rows of the tensors that a call received."""
-    return {j.row for j in event.own if j.pair.record.kind == "tensor" and j.pair.record.part == "input"}
+    return {j.row for j in event.own(comparison) if j.pair.record.kind == "tensor" and j.pair.record.part == "input"}

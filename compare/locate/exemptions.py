@@ -93,7 +93,7 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
     rows_of = pairs.target_rows, pairs.golden_rows
     ways: dict[int, _WaysBack] = {}
     found: dict[int, Reason] = {}
-    for event in events(comparison):
+    for event in events(comparison.pairs):
         if not event.is_matched or event.direction != "backward":
             continue
         for row in filter(half.__getitem__, event.rows):

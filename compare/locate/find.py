@@ -79,7 +79,7 @@ class _Walk:
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
-        self._events = events(comparison)
+        self._events = events(comparison.pairs)
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
@@ -175,7 +175,7 @@ class _Walk:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
-                has_inputs, is_of_parameters = bool(event.own or event.forwards), event.kind == "parameters_grad"
+                has_inputs, is_of_parameters = bool(event.own(self._comparison) or event.forwards), event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
                 computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
@@ -191,7 +191,7 @@ class _Walk:
         if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
         return next(
-            (j for j in event.own if j.pair.record.kind == "value" and not (j.pair.target and j.pair.golden)), None
+            (j for j in event.own(self._comparison) if j.pair.record.kind == "value" and not (j.pair.target and j.pair.golden)), None
         )
 
     def _visit_receiving(self, seen: Seen) -> None:
@@ -303,9 +303,9 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        stack = event.call.calls.call.stack
+        stack = self._comparison.calls[event.place].calls.call.stack
         if not stack and event.forward is not None:  # a backward call has its forward's
-            stack = self._events[event.forward].call.calls.call.stack
+            stack = self._comparison.calls[self._events[event.forward].place].calls.call.stack
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
@@ -353,7 +353,8 @@ class _Walk:
                 return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
         if is_backward and event.forward is None:
             return Unclear(Missing.FORWARD)
-        for call in (event.call.calls.target, event.call.calls.golden):
+        calls = self._comparison.calls[event.place].calls
+        for call in (calls.target, calls.golden):
             if call and (gaps := tuple(gap for gap in call.missing if gap.startswith("input"))):
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None

@@ -73,7 +73,7 @@ class AlignedGraphs(ABC):
             {call: place for place, call in enumerate(mine) if call >= 0 and others[place] < 0}
             for mine, others in (self.calls, self.calls[::-1])
         )
-        self.events = events(comparison)
+        self.events = events(comparison.pairs)
         self.event_at = {event.place: event for event in self.events}
         self._name_inner_outputs()
         self.innermost = {event for event in self.events if event.is_matched and self._is_innermost(event)}

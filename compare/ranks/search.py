@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.base.files import replacing
 from msprobe.compare.dataflow.events import Event, events
-from msprobe.compare.judge.judged import Comparison, Judged, calls_with
+from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall, calls_with
 from msprobe.compare.judge.pairs import UNINITIALISED
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
@@ -28,22 +28,22 @@ from msprobe.compare.tables.rows import rows
 from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, is_buffer, word_of
 
 
-def node_of(event: Event) -> Node:
+def node_of(comparison: Comparison, event: Event) -> Node:
     """The node of a call of a comparison; a backward call has the stack of its forward."""
-    call = event.call.calls.call
+    call = comparison.calls[event.place].calls.call
     stack = call.stack
     for place in event.forwards if not stack else ():
-        stack = stack or event.comparison.calls[place].calls.call.stack
-    return Node(call.name, _data(event), (*reversed(event.parents), call.name), stack)
+        stack = stack or comparison.calls[place].calls.call.stack
+    return Node(call.name, _data(comparison.calls[event.place], event), (*reversed(event.parents), call.name), stack)
 
 
-def _data(event: Event) -> dict[str, object]:
+def _data(call: JudgedCall, event: Event) -> dict[str, object]:
     """The values of a call, under the keys that its entry in dump.json has; nested ones stand flat, with their path."""
     is_backward = event.direction == "backward"
     args: list[object] = []
     kwargs: dict[str, list[object]] = {}
     rest: dict[str, list[object]] = {}
-    for judged in event.call.judged:
+    for judged in call.judged:
         record = judged.pair.record
         if record.part != "input":
             rest.setdefault(record.part, []).append(_item(judged))
@@ -134,7 +134,7 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
     between = [""]
     values: list[Event] = []  # what the search may name: all up to where it ends on this rank
     is_sure = False
-    for event in events(comparison):
+    for event in events(comparison.pairs):
         word = word_of(event.called) if comparison.pairs.target_calls[event.place] >= 0 else ""
         if word:
             made = tuple(flags.marked(event, word))
@@ -149,7 +149,7 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
         if differs and not is_sure:
             values.append(event)
             is_sure = sure
-    return RankSummary(tuple(exchanges), tuple(between), tuple(node_of(event) for event in values))
+    return RankSummary(tuple(exchanges), tuple(between), tuple(node_of(comparison, event) for event in values))
 
 
 def _clean(comparison: Comparison) -> RankSummary:
@@ -170,7 +170,7 @@ class _Flags:
     """Which calls of a comparison differ."""
 
     def __init__(self, comparison: Comparison, located: Located) -> None:
-        self._pairs = comparison.pairs
+        self._pairs, self._calls = comparison.pairs, comparison.calls
         in_error = comparison.grades == GRADES.index("error")
         marked, starts = np.zeros_like(in_error), np.zeros_like(in_error)
         marked[list(located.roles)] = True
@@ -191,7 +191,7 @@ class _Flags:
 
     def marked(self, event: Event, word: str) -> Iterator[Exchange]:
         """The exchanges of a call, with what of it differs."""
-        call = event.call.calls.target
+        call = self._calls[event.place].calls.target
         assert call is not None  # asked for those of the target only
         differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
         inputs = any(not is_buffer(word, path, call.records) for path in differing)

@@ -19,7 +19,7 @@ from .search import Place
 def stretches(comparison: Comparison, digests: Sequence[bytes]) -> tuple[str, ...]:
     """The digest of each stretch of a dump that was compared with itself, by the digests of its calls."""
     found = [blake2b(digest_size=SIZE)]
-    for event in events(comparison):
+    for event in events(comparison.pairs):
         at = int(comparison.pairs.target_calls[event.place])
         word = word_of(event.called)
         made = exchanges_of(comparison.target.calls[at], word) if word else ()

@@ -41,7 +41,7 @@ def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state
     """The findings of a comparison, the first and then in the console's order; a call is its number in the unit."""
     if not located.findings:
         return ()
-    places = {event.at: event.place for event in events(comparison)}
+    places = {event.at: event.place for event in events(comparison.pairs)}
     reach = Reach(calls, state.links, differing_calls(comparison, located))
     found = []
     for finding in [*located.findings[:1], *in_order_of_console(located)][:MOST]:

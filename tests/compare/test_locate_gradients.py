@@ -40,7 +40,7 @@ def owners(builder, order):
         "g" + event.called.rpartition(".parameters_grad")[2][1:]: " ".join(
             short(comparison.pairs.name(place)) for place in event.owners
         )
-        for event in events(comparison)
+        for event in events(comparison.pairs)
         if event.kind == "parameters_grad"
     }
 
@@ -101,7 +101,7 @@ def test_gradients_of_several_cells_do_not_touch_one_another(builder):
             made.gradients(f"Cell.a.Dense.parameters_grad{number}", weight=8.0)
         return made.dump()
 
-    found = events(compare(run("t"), run("g")))
+    found = events(compare(run("t"), run("g")).pairs)
     assert [event.name for event in found if event.kind == "parameters_grad"] == [
         "Cell.b.Dense.backward.0",
         "Cell.a.Dense.backward.0",
