@@ -152,13 +152,14 @@ class CallSummaries:
 def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
     """The arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
+    part, kind = columns.part, columns.kind
     for row in columns.rows(call):
-        if columns.part[row] not in (INPUT, PARAMETERS):
+        if part[row] not in (INPUT, PARAMETERS):
             continue
-        if columns.kind[row] == TENSOR:
+        if kind[row] == TENSOR:
             found.append(of.of(row) or math.nan)
             continue
-        value: object = columns.values.get(row) if columns.kind[row] == VALUE else None
+        value: object = columns.values.get(row) if kind[row] == VALUE else None
         try:
             found.append(float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan)
         except OverflowError:  # a whole number that no float holds
@@ -170,10 +171,12 @@ def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> dict[
     """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
     their paths count them; where arguments are nested, and of forward calls, in order."""
     columns = graph.columns
-    rows = [row for row in columns.rows(call) if columns.part[row] == OUTPUT]
-    paths = [columns.path_of(row) for row in rows]
+    part, gradient = columns.part, columns.gradient
+    rows = [row for row in columns.rows(call) if part[row] == OUTPUT]
     places = list(range(len(rows)))
-    if is_backward and all(len(path) == 1 and path[0].isdigit() for path in paths):
-        places = [int(path[0]) for path in paths]
-    own = (of.of(row) if not columns.gradient[row] else None for row in rows)  # not the sum of all users'
-    return dict(zip(rows, zip(places, own, strict=True), strict=True))
+    if is_backward:
+        paths = [columns.path_of(row) for row in rows]
+        if all(len(path) == 1 and path[0].isdigit() for path in paths):
+            places = [int(path[0]) for path in paths]
+    # A gradient may be the sum of all users'.
+    return {row: (at, None if gradient[row] else of.of(row)) for row, at in zip(rows, places, strict=True)}

@@ -9,9 +9,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args, overload
 
-from msprobe.base.names import Name, counterpart, parse
+from msprobe.base.names import Name, parse
 
 from .layout import TENSORS
 
@@ -176,8 +177,7 @@ class Dump:
         """By call: the nearest recorded cell around it, -1 at the root."""
         nearest: dict[str | None, int] = {}
         found = []
-        for at in range(len(self.columns.names)):
-            parent = self.parent(at)
+        for at, parent in enumerate(map(self.parent, range(len(self.columns.names)))):
             if parent not in nearest:
                 nearest[parent] = next((self.place[cell] for cell in self.upwards(parent) if cell in self.place), -1)
             found.append(nearest[parent] if nearest[parent] != at else -1)
@@ -198,10 +198,19 @@ class Dump:
     @cached_property
     def _counterparts(self) -> dict[str, list[int]]:
         """By direction: `counterpart` of every call."""
+        places: dict[str, dict[tuple[str, str, int], int]] = {"forward": {}, "backward": {}, "": {}}
+        keys = [(name.kind, name.stem, name.number) for name in self.names]
+        for call, (name, key) in enumerate(zip(self.names, keys, strict=True)):
+            # But for numbers that begin with zeros: no other direction of a call is called so.
+            if len(name.text) == len(name.stem) + len(name.direction) + len(str(name.number)) + 2:
+                places[name.direction][key] = call
         found: dict[str, list[int]] = {}
         for direction in get_args(Literal["forward", "backward"]):
-            others = (self.place.get(counterpart(text, direction), -1) for text in self.columns.names)
-            found[direction] = [-1 if other == call else other for call, other in enumerate(others)]
+            others = map(places[direction].get, keys, repeat(-1))
+            found[direction] = [
+                -1 if other == call or key[0] not in ("cell", "api") else other
+                for call, (other, key) in enumerate(zip(others, keys, strict=True))
+            ]
         return found
 
     def forward(self, call: int) -> int:
@@ -409,6 +418,10 @@ class Calls(Sequence[Call]):
 
     def parent(self, at: int) -> str | None:
         return self._parents.get(self.columns.names[at])
+
+    def are_enclosed_as(self, other: "Calls") -> bool:
+        """Whether the calls of each name have the same parent in both, as far as these know it."""
+        return self._parents == other._parents
 
     def stack(self, at: int) -> tuple[str, ...]:
         return self._stacks.get(self.columns.names[at], ())
