@@ -50,11 +50,11 @@ setup(
             extra_compile_args=["-O3", "-ffp-contract=off"],
             optional=True,
         ),
-        # Optional: without it compare/tables/csv_file.py makes the lines; for the shortest digits of numbers C++ has a
+        # Optional: without it compare/tables/csv_file.py and sheet.py write cells; for the shortest digits of numbers C++ has a
         # function, C has none.
         Extension(
-            "msprobe.compare.tables._lines",
-            ["compare/tables/_lines.cpp"],
+            "msprobe.compare.tables._cells",
+            ["compare/tables/_cells.cpp"],
             extra_compile_args=["-O3", "-std=c++17"],
             language="c++",
             optional=True,

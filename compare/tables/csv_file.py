@@ -22,9 +22,9 @@ from .columns import Column
 from .rows import stretches
 
 try:
-    from . import _lines  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+    from . import _cells  # type: ignore[attr-defined]  # the optional extension, which has no Python source
 
-    lines_of: Any = _lines.lines
+    lines_of: Any = _cells.csv_lines
 except ImportError:
     lines_of = None
 

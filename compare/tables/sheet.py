@@ -26,6 +26,13 @@ from .columns import Column
 from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, one_line
 from .highlight import RED, YELLOW
 
+try:
+    from . import _cells  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    rows_of: Any = _cells.sheet_rows
+except ImportError:
+    rows_of = None
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -170,9 +177,7 @@ class _Frame:
         last = 1
         making = iter(rows)
         while made := list(islice(making, _AT_ONCE)):
-            marked = zip(made, islice(colours, len(made)), strict=True)
-            texts = [self._row(last + at, row, colour) for at, (row, colour) in enumerate(marked, 1)]
-            sheet.write("".join(texts).encode("utf-8", "replace"))
+            sheet.write(self._rows(last + 1, made, list(islice(colours, len(made)))))
             last += len(made)
         sheet.write(f'</sheetData><autoFilter ref="A1:{self._letters[-1]}{last}"/></worksheet>'.encode())
         return last
@@ -182,6 +187,17 @@ class _Frame:
         for name, text in _members(self._book(title, lengths)).items():
             if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
                 book.writestr(name, text)
+
+    def _rows(self, first: int, rows: list[Row], colours: list[str | None]) -> bytes:
+        """Rows from a number on, each in its colour."""
+        if rows_of is not None:
+            of_verdict, of_rows = self._verdict_styles, self._row_styles
+            made: bytes = rows_of(
+                first, rows, colours, self._letters, of_rows, self._verdict, of_verdict, self._shares, _text
+            )
+            return made
+        texts = [self._row(first + at, row, colour) for at, (row, colour) in enumerate(zip(rows, colours, strict=True))]
+        return "".join(texts).encode("utf-8", "replace")
 
     def _row(self, number: int, row: Row, colour: str | None) -> str:
         """A row; with a colour every cell is in it, empty ones too, else the verdict in its own."""
