@@ -26,6 +26,7 @@ EXTENSIONS = (
     "msprobe.base._statistic",
     "msprobe.cell_dump._callers",
     "msprobe.compare.measure._measure",
+    "msprobe.compare.tables._cells",
     "msprobe.graph_save._operators",
     "msprobe.store._entries",
 )

@@ -15,10 +15,11 @@ EXTENSIONS = [
     "msprobe/base/_statistic",
     "msprobe/cell_dump/_callers",
     "msprobe/compare/measure/_measure",
+    "msprobe/compare/tables/_cells",
     "msprobe/graph_save/_operators",
     "msprobe/store/_entries",
 ]
-C_SOURCES = (".c", ".h")
+C_SOURCES = (".c", ".cpp", ".h")
 """The extensions are built from them; installed they stand for them."""
 BUILT_FROM = ("msprobe_ms/report/page/",)
 """Sources of what is built before it is committed: `report/page.html`."""
