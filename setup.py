@@ -50,8 +50,8 @@ setup(
             extra_compile_args=["-O3", "-ffp-contract=off"],
             optional=True,
         ),
-        # Optional: without it compare/tables/csv_file.py and sheet.py write cells; for the shortest digits of numbers C++ has a
-        # function, C has none.
+        # Optional: without it compare/tables/csv_file.py and sheet.py write cells themselves. C++ has a function for
+        # the shortest digits of a number, C has none.
         Extension(
             "msprobe.compare.tables._cells",
             ["compare/tables/_cells.cpp"],

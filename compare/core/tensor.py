@@ -148,6 +148,8 @@ _FROM_PARAMETER = "parameter "
 
 def source_of(text: str) -> Source:
     """The `source` of a record, taken apart."""
+    if not text:
+        return UNKNOWN
     if text in ("leaf", "code"):
         return Source(text)  # type: ignore[arg-type]  # the two words above
     if text.startswith(_FROM_PARAMETER):

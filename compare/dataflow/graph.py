@@ -228,8 +228,10 @@ class Graph:
 
     @cached_property
     def _returned_inside(self) -> "memoryview[int]":
-        """By row: of the calls directly inside its call, in the same direction, the last with an output of its mark, and
-        the first such output there; -1 for none."""
+        """By row: the first output with its mark of the last call that has one.
+
+        Of the calls directly inside its own, in the same direction; -1 for none.
+        """
         size, marks, calls = len(self.columns), np.asarray(self.numbers), np.asarray(self.call_of)
         found = np.full(size, -1)
         cells = np.array(self.dump.parents, np.int64)[calls]

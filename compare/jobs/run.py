@@ -15,7 +15,6 @@ from msprobe.compare.workers.pool import Lost
 from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import claimed, exclusive
 
-from .first import first_wrong_only
 from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of
 from .plan import Job, Plan, plan
 from .summary import RequestResult, write_first_over_ranks, write_summary
@@ -54,6 +53,8 @@ def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResul
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
     tasks = tasks_of(made.jobs, request, paths, inside)
     if request.first_only:
+        from .first import first_wrong_only  # here: only this one reads digests
+
         logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
         result = RequestResult(first_wrong_only(tasks, request), made.missing)
     elif len(tasks) == 1:

@@ -176,7 +176,8 @@ class Causes:
 
     def of(self, judged: Judged, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
-        if not event.owns(judged.row, self._comparison.pairs):  # a backward call has the inputs and outputs of its forward
+        if not event.owns(judged.row, self._comparison.pairs):
+            # A backward call has the inputs and outputs of its forward.
             finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
             if finding >= 0:
                 return InputCause("received", finding=finding)
@@ -248,7 +249,8 @@ class Causes:
             mine, theirs = list[str](), list[str]()
             for row in s.inputs if s.event.is_matched else ():
                 target, golden = (int(side.rows[row]) for side in self._sides.values())
-                if target < 0 or golden < 0 or not s.event.owns(row, self._comparison.pairs) or self._exchanged(target, golden):
+                is_own = min(target, golden) >= 0 and s.event.owns(row, self._comparison.pairs)
+                if not is_own or self._exchanged(target, golden):
                     continue
                 if (source := self._source("target", target, s.event)).origin == "parameter":
                     mine.append(source.text)

@@ -175,7 +175,8 @@ class _Walk:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
-                has_inputs, is_of_parameters = bool(event.own(self._comparison) or event.forwards), event.kind == "parameters_grad"
+                has_inputs = bool(event.own(self._comparison) or event.forwards)
+                is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
                 computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
@@ -190,9 +191,8 @@ class _Walk:
         # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
         if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
-        return next(
-            (j for j in event.own(self._comparison) if j.pair.record.kind == "value" and not (j.pair.target and j.pair.golden)), None
-        )
+        own = (j for j in event.own(self._comparison) if j.pair.record.kind == "value")
+        return next((j for j in own if not (j.pair.target and j.pair.golden)), None)
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event

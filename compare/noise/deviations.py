@@ -193,7 +193,7 @@ class Unchanged(NamedTuple):
     """Outputs of one kind that are equal to the bit, as their inputs are: how many, of how many it counts whether they
     differ (no small ones, no constants), and the coarsest unit of their dtypes."""
 
-    count: int = 0
+    outputs: int = 0
     counting: int = 0
     unit: float = 0.0
 
@@ -217,7 +217,7 @@ def amplifications(
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own = own_error(kind, rounding, others)
         each = [_worst_statistic(change, own) for change in kind]
-        ratios = [0.0] * others.count + [ratio for ratio, _, _ in each]
+        ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
         for row, (ratio, deviated, explained) in zip(rows, each, strict=True):
             limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)

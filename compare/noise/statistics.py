@@ -287,7 +287,7 @@ class StatisticsEvidence(OutputEvidence):
 
     def _one_more(self, known: Unchanged, row: int) -> Unchanged:
         size, unit, is_constant = self._aligned.sides[1].form(self._aligned.rows[1][row])
-        return Unchanged(known.count + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
+        return Unchanged(known.outputs + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
 
     def _change(self, row: int, kind: Hashable, call: CallSummaries, moments: float, spread: float) -> OutputChange:
         """How a pair of outputs differs that has statistics on both sides."""

@@ -53,8 +53,9 @@ def are_plain(texts: Iterable[str]) -> bool:
     """Whether `guard` leaves each of these texts as it is; False also where that is not sure."""
     every = list(texts)
     whole = "".join(every)
-    firsts = {text[:1] for text in every}
-    return whole.isprintable() and ";" not in whole and firsts.isdisjoint(_SUSPECT) and max(map(len, every), default=0) <= _SHORT
+    if not whole.isprintable() or ";" in whole or max(map(len, every), default=0) > _SHORT:
+        return False
+    return _SUSPECT.isdisjoint({text[:1] for text in every})
 
 
 def guarded(texts: list[str]) -> list[str]:
@@ -117,7 +118,10 @@ def shape_text(shape: tuple[int, ...] | None) -> str:
 
 
 class Numbers(Sequence[Cell]):
-    """A column of floats, with the same text behind each; `others` are the cells that stand instead of some, by place."""
+    """A column of floats, with the same text behind each.
+
+    `others` are the cells that stand instead of some, by place.
+    """
 
     def __init__(self, values: NDArray[np.float64], others: dict[int, Cell], suffix: str = "") -> None:
         self.values, self.others, self.suffix = np.ascontiguousarray(values, np.float64), others, suffix
@@ -143,6 +147,7 @@ class Numbers(Sequence[Cell]):
 
 Four = tuple[Number | str, Number | str, Number | str, Number | str]
 
+
 class Side:
     """The records of one side of a comparison, as cells. A row of -1 stands for no record."""
 
@@ -161,7 +166,8 @@ class Side:
     def _names(self, rows: Ints, calls: Ints) -> list[str]:
         columns = self._columns
         if self._are_named_by_place:
-            (called, call_at), (codes, code_at) = (np.unique(a, return_inverse=True) for a in (calls, self._codes[rows]))
+            called, call_at = np.unique(calls, return_inverse=True)
+            codes, code_at = np.unique(self._codes[rows], return_inverse=True)
             prefixes = [columns.names[call] for call in called.tolist()]
             suffixes = [row_name("", code % len(PARTS), columns.paths[code // len(PARTS)]) for code in codes.tolist()]
             # With something behind them: `-1` alone is a number, and `-1.x` is none.
@@ -212,7 +218,8 @@ class Side:
 
     @cached_property
     def _are_tensors(self) -> NDArray[np.bool_]:
-        return np.frombuffer(self._columns.kind, np.uint8) == TENSOR
+        found: NDArray[np.bool_] = np.frombuffer(self._columns.kind, np.uint8) == TENSOR
+        return found
 
     def _type(self, row: int) -> str:
         if self._columns.kind[row] == NULL:

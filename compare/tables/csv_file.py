@@ -1,7 +1,7 @@
 """Write rows as a csv file, large ones by several processes: UTF-8, commas, one line of headings.
 
-The file is the one that the module `csv` would write. An extension makes the lines; without it they are made here, where
-a text that many cells have (stacks above all) is quoted once (explanation/performance.md).
+The file is the one that the module `csv` would write. An extension makes the lines; without it they are made here,
+where a text that many cells have (stacks above all) is quoted once (explanation/performance.md).
 """
 
 import re

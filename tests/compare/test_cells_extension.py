@@ -16,8 +16,35 @@ from msprobe.compare.tables.columns import Column
 
 pytestmark = pytest.mark.skipif(csv_file.lines_of is None, reason="the extension is not built")
 
-TEXTS = ["plain", "", "a,b", 'say "x"', "two\r\nlines", "尾", "\ud800 alone", " edges ", "a & b < c > d", "_x000D_", "\t", "12.5%"]
-EDGES = [0.0, -0.0, 5e-324, 1e-4, 9.999e-5, 1e-5, 1e15, 9999999999999998.0, 1e16, 1.7976931348623157e308, 0.1, 2.5, 123456.0]
+TEXTS = [
+    "plain",
+    "",
+    "a,b",
+    'say "x"',
+    "two\r\nlines",
+    "尾",
+    "\ud800 alone",
+    " edges ",
+    "a & b < c > d",
+    "_x000D_",
+    "\t",
+    "12.5%",
+]
+EDGES = [
+    0.0,
+    -0.0,
+    5e-324,
+    1e-4,
+    9.999e-5,
+    1e-5,
+    1e15,
+    9999999999999998.0,
+    1e16,
+    1.7976931348623157e308,
+    0.1,
+    2.5,
+    123456.0,
+]
 
 
 def doubles(count: int) -> list[float]:
@@ -69,7 +96,12 @@ def test_columns_that_are_none_are_refused(columns, error):
         csv_file.lines_of(columns)
 
 
-COLUMNS = [Column("Name", "", 10), Column("Share", "", 10, percent=True), Column("Verdict", "", 10), Column("Number", "", 10)]
+COLUMNS = [
+    Column("Name", "", 10),
+    Column("Share", "", 10, percent=True),
+    Column("Verdict", "", 10),
+    Column("Number", "", 10),
+]
 
 
 def rows() -> list[tuple[object, ...]]:
