@@ -46,6 +46,10 @@ class Graph:
         self._origins: dict[int, tuple[Origin, int]] = {}
         self._places: dict[int, dict[tuple[str, tuple[str, ...]], int]] = {}
         self._aliases: dict[int, int] = {}
+        self._gradients: dict[int, dict[int, int]] = {}
+        self._contributions: dict[int, tuple[list[int], bool]] = {}
+        self._gradients: dict[int, dict[int, int]] = {}  # by call
+        self._contributions: dict[int, tuple[list[int], bool]] = {}
 
     def inputs(self, call: int) -> Iterator[int]:
         """The rows of the tensors that a call received: arguments, incoming gradients."""
@@ -310,15 +314,24 @@ class Graph:
         Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
         """
         call = self.call_of[row]
-        back = self.dump.counterpart(call, "backward")
+        if (known := self._gradients.get(call)) is None:
+            known = self._gradients[call] = self._gradients_of(call)
+        return known.get(row, -1)
+
+    def _gradients_of(self, call: int) -> dict[int, int]:
+        """By input of a forward call: its gradient; without those that were not recorded."""
+        columns, back, found = self.columns, self.dump.counterpart(call, "backward"), dict[int, int]()
         if back < 0:
-            return -1
+            return found
         tops: dict[str, int] = {}
-        for at in self.columns.rows(call):
-            if self.columns.part[at] == INPUT:
-                tops.setdefault(self.columns.path_of(at)[0], len(tops))
-        first, *rest = self.columns.path_of(row)
-        return self.row_of(self.columns.names[back], "output", (str(tops[first]), *rest))
+        name = columns.names[back]
+        for row in columns.rows(call):
+            if columns.part[row] == INPUT:
+                first, *rest = columns.path_of(row)
+                place = tops.setdefault(first, len(tops))
+                if (at := self.row_of(name, "output", (str(place), *rest))) >= 0:
+                    found[row] = at
+        return found
 
     def is_floating(self, call: int) -> bool:
         """Whether a call returns a floating tensor."""
@@ -353,6 +366,11 @@ class Graph:
         The second says whether each recorded user has one: then the sum is whole, if nothing unrecorded used the
         tensor.
         """
+        if (known := self._contributions.get(row)) is None:
+            known = self._contributions[row] = self._found_contributions(row)
+        return known
+
+    def _found_contributions(self, row: int) -> tuple[list[int], bool]:
         found = [self.gradient(user) for user in self.users.get(self._owner_of_gradient(row), [])]
         is_whole = bool(found) and all(at >= 0 for at in found)
         return [at for at in found if at >= 0 and self.columns.kind[at] == TENSOR], is_whole
