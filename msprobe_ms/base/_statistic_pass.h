@@ -95,8 +95,9 @@ DECODE(uint32, uint32_t, double)
 DECODE(int64, int64_t, double)
 DECODE(uint64, uint64_t, double)
 
-/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough. */
-#define PASS(name, source, T, decode, like)                                                                            \
+/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough.
+ * `from` says whose bytes are digested: `p`, those of the tensor, or `block`, those of its elements widened. */
+#define PASS(name, source, T, decode, like, from)                                                                      \
     TARGET static void NAME(name)(const void *data, size_t n, struct floats *all)                                      \
     {                                                                                                                  \
         T buffer[BLOCK / sizeof(T)];                                                                                   \
@@ -104,20 +105,21 @@ DECODE(uint64, uint64_t, double)
             size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
             const T *block = decode(p, m, buffer);                                                                     \
             NAME(add_##T)(all, block, m, like, block == buffer ? block : block + m);                                   \
+            digest_block(&all->digest, from, m * sizeof *from);                                                        \
             p += m, n -= m;                                                                                            \
         }                                                                                                              \
     }
 #define AS_IT_IS(p, n, buffer) (p)
-PASS(float64, double, double, AS_IT_IS, 0)
-PASS(float32, float, float, AS_IT_IS, LOOK)
-PASS(bfloat16, uint16_t, float, NAME(decode_bfloat16), LOOK)
-PASS(float16, uint16_t, float, NAME(decode_float16), 1) /* all float16 are multiples of 2^-24 below 2^16 */
-PASS(int8, int8_t, float, NAME(decode_int8), 1)
-PASS(uint8, uint8_t, float, NAME(decode_uint8), 1)
-PASS(int16, int16_t, float, NAME(decode_int16), 1)
-PASS(uint16, uint16_t, float, NAME(decode_uint16), 1)
-PASS(int32, int32_t, double, NAME(decode_int32), 1)
-PASS(uint32, uint32_t, double, NAME(decode_uint32), 1)
+PASS(float64, double, double, AS_IT_IS, 0, p)
+PASS(float32, float, float, AS_IT_IS, LOOK, p)
+PASS(bfloat16, uint16_t, float, NAME(decode_bfloat16), LOOK, block)
+PASS(float16, uint16_t, float, NAME(decode_float16), 1, p) /* all float16 are multiples of 2^-24 below 2^16 */
+PASS(int8, int8_t, float, NAME(decode_int8), 1, p)
+PASS(uint8, uint8_t, float, NAME(decode_uint8), 1, p)
+PASS(int16, int16_t, float, NAME(decode_int16), 1, p)
+PASS(uint16, uint16_t, float, NAME(decode_uint16), 1, p)
+PASS(int32, int32_t, double, NAME(decode_int32), 1, p)
+PASS(uint32, uint32_t, double, NAME(decode_uint32), 1, p)
 
 /* The monitor's lean passes. */
 #define BRIEF(name, source, T, decode)                                                                                 \
@@ -167,6 +169,7 @@ TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
             square += squares[j];
         all->top = top, all->bottom = bottom, all->sum += (__int128)upper * 0x100000000 + lower;
         accumulate(&all->squares, &all->squares_low, square);
+        digest_block(&all->digest, p, 8 * m);
         p += m, n -= m;
     }
 }
