@@ -23,8 +23,8 @@ class Kind:
     def config(self):
         """The config.json that means it, which both tools read.
 
-        `md5` and `crc32c` are statistics with a digest, `idle` is statistics of a step that never comes, `trigger` is statistics that
-        are written where something is not finite.
+        `md5` and `crc32c` are statistics with a digest, `idle` is statistics of a step that never comes, `trigger` is
+        statistics that are written where something is not finite.
         """
         if self.task == "idle":
             return {"task": "statistics", "level": self.level, "step": [1_000_000], "statistics": {}}

@@ -386,7 +386,7 @@ class PairJudge:
         return verdict, equal
 
     def _by_two_kinds(self, target: Record, golden: Record) -> Found:
-        """Two digests that say nothing about each other: statistics may show a difference, but not that there is none."""
+        """Two digests that say nothing of each other: statistics may show a difference, but not that there is none."""
         kinds = Reason(Why.DIGESTS_OF_TWO_KINDS, target=target.digest, golden=golden.digest)
         verdict, equal = self._by_statistics(target, golden)
         if verdict.grade in ("pass", "unjudged"):

@@ -62,7 +62,7 @@ _WHOLE = (Purpose.STEP_BEFORE, Purpose.WHOLE_STEP, Purpose.MISSING_RECORDS, Purp
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one side's configuration says; `patterns` is what the file calls `list`, `digests` the kind of them, if any."""
+    """What one side's configuration says; `patterns` is what the file calls `list`, `digests` their kind, if any."""
 
     task: str
     level: str

@@ -6,7 +6,6 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
-
 from checksum import crc32c_by_hand
 
 from msprobe.base import statistic as module

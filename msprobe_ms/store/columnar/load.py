@@ -261,7 +261,9 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
                 non_finite[row] = counts
     digest, file, told = _texts(source.digest, rows), _texts(source.file, rows), _texts(source.source, rows)
     has, at = places(DIGEST, records.digests.starts)
-    signs = {row: source.digest[row].partition(_SIGN)[0] for row in np.flatnonzero(patterns.marks[DIGEST] >= 0).tolist()}
+    signs = {
+        row: source.digest[row].partition(_SIGN)[0] for row in np.flatnonzero(patterns.marks[DIGEST] >= 0).tolist()
+    }
     signed = {sign: [f"{sign}{digits}" for digits in records.digest] for sign in set(signs.values())}
     for row, pattern, number in zip(has.tolist(), rows[has].tolist(), records.digests.of[at].tolist(), strict=True):
         digest[row] = signed[signs[pattern]][number]

@@ -111,7 +111,9 @@ class TriggerFront(LastCalls):
         if not golden or not now or golden == now:
             return None
         if not are_of_one_kind(golden, now):
-            message = f"trigger: the digests of {self._triggers.settings.golden} are of another kind and are not compared"
+            message = (
+                f"trigger: the digests of {self._triggers.settings.golden} are of another kind and are not compared"
+            )
             once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
             return None
         return Kind.DIGEST, place, str(now), golden
