@@ -85,7 +85,7 @@ static void put_digest(struct text *to, const struct digest *digest)
  */
 static int put_statistics(struct text *to, void *address, size_t n, int letter, int digests)
 {
-    struct digest digest = {digests, 0};
+    struct digest digest = {.is_wanted = digests};
     struct array a = {.data = address, .itemsize = letter == 'q' ? 8 : 1};
     floats_pass pass = pass_for_letter(letter, &a);
     if (!address || !n || (uintptr_t)address % (size_t)a.itemsize)

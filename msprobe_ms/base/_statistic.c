@@ -128,6 +128,7 @@ INLINE void gather(struct floats *all, const struct sums *found, double anchor, 
 #define NAME(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define VECTOR 32
+#define STRANDS GO_ON
 #define MAX_float(x, best) _mm256_max_ps(x, best)
 #define MIN_float(x, best) _mm256_min_ps(x, best)
 #define MAX_double(x, best) _mm256_max_pd(x, best)
@@ -341,7 +342,7 @@ static int summarise(const struct array *a, size_t n, floats_pass pass, struct s
 static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, PyObject *array, PyObject *exact_mean)
 {
     struct summary s;
-    struct digest none = {0, 0};
+    struct digest none = {.is_wanted = 0};
     int certain = summarise(a, n, pass, &s, &none);
     if (a->kind == 'i' || a->kind == 'u')
         return Py_BuildValue("NNddiii", PyLong_FromDouble(s.top), PyLong_FromDouble(s.bottom), s.mean, s.norm, 0, 0, 0);

@@ -8,6 +8,7 @@
  *   MAX_float, MIN_float, MAX_double, MIN_double, MIN_int   (x, best): lane by lane; `best` where x is NaN
  *   WIDEN(from)        half a register of floats to doubles
  *   HALVES(from, to)   VECTOR / 4 values of float16 to float
+ *   STRANDS(s, n)      n steps of a digest of the block (`_digest.h`), beside the arithmetic
  *
  * Data goes block by block through the first-level cache. Narrow types are first decoded to float or double, which
  * hold each of their values.
@@ -30,6 +31,9 @@ typedef int64_t NAME(some_words) __attribute__((vector_size(VECTOR), aligned(8),
 #define MIN_float(x, best) SELECT((x) < (best), x, best)
 #define MAX_double(x, best) SELECT((x) > (best), x, best)
 #define MIN_double(x, best) SELECT((x) < (best), x, best)
+#endif
+#ifndef STRANDS
+#define STRANDS(strands, n)
 #endif
 #ifndef MIN_int
 #define MIN_int(x, best) SELECT((x) < (best), x, best)
@@ -104,8 +108,9 @@ DECODE(uint64, uint64_t, double)
         for (const source *p = data; n > 0;) {                                                                         \
             size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
             const T *block = decode(p, m, buffer);                                                                     \
+            begin_block(&all->digest, from, m * sizeof *from);                                                         \
             NAME(add_##T)(all, block, m, like, block == buffer ? block : block + m);                                   \
-            digest_block(&all->digest, from, m * sizeof *from);                                                        \
+            end_block(&all->digest, from, m * sizeof *from);                                                           \
             p += m, n -= m;                                                                                            \
         }                                                                                                              \
     }
@@ -195,6 +200,7 @@ static const struct passes NAME(passes) = {
 #undef MAX_double
 #undef MIN_double
 #undef MIN_int
+#undef STRANDS
 #undef WIDEN
 #undef HALVES
 #undef LESSER
