@@ -99,7 +99,7 @@ test-matrix:
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
 
 #   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/en/explanation/bit-identity.md
-#                 (half an hour on two cores; interrupted, it goes on where it was); then every test with all of its cases, of
+#                 (three quarters of an hour on two cores; interrupted, it goes on where it was); then every test with all of its cases, of
 #                 which `make test` takes a sample, and 300 examples for each property
 verify: install
 	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/en/explanation/bit-identity.md

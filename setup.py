@@ -30,6 +30,7 @@ setup(
                 "msprobe_ms/base/_brief.h",
                 "msprobe_ms/base/_brief_block.h",
                 "msprobe_ms/base/_finite.h",
+                "msprobe_ms/base/_digest.h",
                 "msprobe_ms/base/_record.h",
             ],
             extra_compile_args=["-O3", "-pthread"],

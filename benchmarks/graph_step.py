@@ -25,7 +25,7 @@ from mindspore import Tensor, nn, ops
 
 from msprobe.mindspore import PrecisionDebugger
 
-TASKS = ("statistics", "md5", "tensor", "structure")
+TASKS = ("statistics", "md5", "crc32c", "tensor", "structure")
 WARM_UP = 2
 
 
@@ -102,7 +102,8 @@ class Variant:
         self.debugger, self.seconds = None, []
         if task is not None:
             config = folder / f"{net}-{task}.json"
-            kind, section = ("statistics", '{"summary_mode": "md5"}') if task == "md5" else (task, "{}")
+            has_digests = task in ("md5", "crc32c")
+            kind, section = ("statistics", f'{{"summary_mode": "{task}"}}') if has_digests else (task, "{}")
             kind = "statistics" if task == "idle" else kind
             config.write_text(f'{{"task": "{kind}", "level": "L0", "dump_path": "{self.folder}", "{kind}": {section}}}')
             self.debugger = PrecisionDebugger(str(config))

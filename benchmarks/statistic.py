@@ -1,4 +1,6 @@
-"""How long the statistics of one tensor take: `python benchmarks/statistic.py [--quick]` prints a Markdown table.
+"""How long statistics and digests of one tensor take: `python benchmarks/statistic.py [--quick] [--digests]`.
+
+It prints a Markdown table: of the statistics, or, with `--digests`, of the digests and of both in one pass.
 
 Each round runs every contender once, one after the other, so that a busy moment of the machine meets all of them. A
 cell is the median of the rounds, a ratio the quotient of two medians of the same rounds.
@@ -6,11 +8,14 @@ cell is the median of the rounds, a ratio the quotient of two medians of the sam
 
 import argparse
 import time
+import zlib
 from collections.abc import Callable
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
 
+from msprobe.base import digest as digests
 from msprobe.base import statistic as module
 from msprobe.base.statistic import statistic, widen
 
@@ -90,6 +95,57 @@ def text(number: float | None) -> str:
     return "" if number is None else f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
+class InMemory:
+    """What the kernel asks a framework's tensor for."""
+
+    is_contiguous = True
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.dtype, self.shape, self.address = array, array.dtype.char, array.shape, array.ctypes.data
+        asked = (attrgetter(name) for name in ("dtype", "shape", "is_contiguous", "address"))
+        heads = {(id(self.dtype), self.shape): ("{", array.size, self.dtype, self.dtype)}
+        self.reader = (InMemory, *asked, heads)
+
+
+def crc32c_by_numpy(array: np.ndarray) -> int:
+    """CRC-32C without the extension."""
+    kernel, digests.kernel = digests.kernel, None
+    try:
+        return digests.crc32c(array, 0)
+    finally:
+        digests.kernel = kernel
+
+
+def digest_row(size: int, rounds: int) -> str:
+    """GB/s of each way over so many bytes of float32."""
+    array = make("float32", size // 4)
+    tensor = InMemory(array)
+    plain, digested = (*tensor.reader, False), (*tensor.reader, True)
+    record = module.kernel.record
+    contenders: dict[str, Callable[[], object]] = {
+        "zlib": lambda: zlib.crc32(array),
+        "CRC-32": lambda: digests.crc32(array),
+        "CRC-32C": lambda: digests.crc32c(array, 0),
+        "statistics": lambda: record(tensor, plain),
+        "then CRC-32": lambda: (record(tensor, plain), digests.crc32(array)),
+        "with CRC-32C": lambda: record(tensor, digested),
+        "by numpy": lambda: crc32c_by_numpy(array),
+    }
+    found = measure(contenders, rounds)
+    speeds = {name: size / microseconds / 1000 for name, microseconds in found.items()}
+    ratios = (found[name] / found["statistics"] for name in ("then CRC-32", "with CRC-32C"))
+    return f"| {size >> 10} Ki | {' | '.join(map(text, (*speeds.values(), *ratios)))} |"
+
+
+DIGEST_SIZES = (1 << 14, 1 << 17, 1 << 20, 1 << 24, 1 << 28)
+DIGEST_HEAD = f"""\
+GB/s; CRC-32 by {digests.crc32.__module__}.
+
+| bytes | CRC-32 by zlib | CRC-32 | CRC-32C | statistics | statistics, then CRC-32 | statistics with CRC-32C \
+| CRC-32C by numpy | then CRC-32 / statistics | with CRC-32C / statistics |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
 HEAD = """\
 | dtype | elements | kernel µs | numpy path µs | four µs | memcpy µs | four / kernel | path / kernel | memcpy / kernel |
 |---|---|---|---|---|---|---|---|---|"""
@@ -98,7 +154,14 @@ HEAD = """\
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few rounds, and no more than 10^6 elements")
-    quick = parser.parse_args().quick
+    parser.add_argument("--digests", action="store_true", help="digests in place of statistics")
+    args = parser.parse_args()
+    quick = args.quick
+    if args.digests:
+        print(DIGEST_HEAD)
+        for size in DIGEST_SIZES[: -1 if quick else None]:
+            print(digest_row(size, rounds=5 if quick else 11 if size > 1 << 24 else 21), flush=True)
+        return
     print(HEAD)
     for dtype in DTYPES:
         for size in SIZES:

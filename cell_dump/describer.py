@@ -16,11 +16,12 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
-from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
+from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, statistics
 from msprobe.store.writer import Writer
 
 try:
@@ -81,13 +82,16 @@ class Describer(ArrayDescriber):
     has_addresses = True
     """Whether an address is one of this process's memory, where the kernel can read."""
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
         super().__init__(writer, saves=saves, digests=digests)
         self._is_direct = self.has_addresses and kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
-        self._reader = (self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of, self._heads)
-        self._is_quick = self._is_direct and self._holder is None and not self.saves and not self.digests
+        by_kernel = digests == CRC32C
+        asked = self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of
+        self._reader = (*asked, self._heads, by_kernel)
+        self._digests_after = bool(digests) and not by_kernel
+        self._is_quick = self._is_direct and self._holder is None and not self.saves and not self._digests_after
         """Whether what the kernel says of a tensor is its whole record."""
 
     def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
@@ -167,13 +171,17 @@ class Describer(ArrayDescriber):
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         text = kernel.record(tensor, self._reader) if self._is_direct else None
-        if text is not None and not self.saves and not self.digests:
+        if text is not None and not self.saves and not self._digests_after:
             return text  # type: ignore[no-any-return]  # the extension's
-        if text is None and (cause := self.without_data(tensor)):
-            self.lost(call, part, cause)
-            return "null"
-        begun = head.text if text is None else text[:-1]
-        return self._finished(begun, self.elements(tensor), call, part, described=text is not None)
+        if text is None:
+            if cause := self.without_data(tensor):
+                self.lost(call, part, cause)
+                return "null"
+            elements = self.elements(tensor)
+            return self._finished(head.text + statistics(elements) + self._digest(elements), elements, call, part)
+        elements = self.elements(tensor)
+        begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
+        return self._finished(begun, elements, call, part)
 
     def is_finite(self, tensor: Any) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""

@@ -104,7 +104,7 @@ class Framework:
         """`writer`, or one in front of it that holds back what is still on the device."""
         return writer
 
-    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> Describer:
+    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
         """Makes records of values, now, from tensors wherever they are."""
         raise NotImplementedError
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.checks import shown
+from msprobe.base.digest import KINDS, digest
 from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.log import once
-from msprobe.base.statistic import digest
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
 from msprobe.store.describe import beginning, statistics
@@ -30,7 +30,7 @@ MINDSPORE = "mindspore.Tensor"
 
 TASK = "MSPROBE_SAVE"
 """The variable of the environment that says what a save leaves behind, read at the first save."""
-TASKS = ("tensor", "statistics", "md5")
+TASKS = ("tensor", "statistics", *KINDS)
 
 
 def task() -> str:
@@ -99,8 +99,8 @@ class SaveTree:
         short = array.dtype.name if kind != MINDSPORE else "float32" if dtype == "BFloat16" else dtype.lower()
         file = safe_name(f"{name}_{short}_{number}.npy")
         line = beginning(kind, dtype, array.shape) + statistics(array)
-        if self._task == "md5":
-            line += f',"md5":"{digest(array)}"'
+        if self._task in KINDS:
+            line += f',"md5":"{digest(array, self._task)}"'
         if self._task == "tensor":
             line += f',"data_name":{json.dumps(file)}'
             self._async_writer.write(f"{folder}/{file}", array)

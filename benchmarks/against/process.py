@@ -23,13 +23,13 @@ class Kind:
     def config(self):
         """The config.json that means it, which both tools read.
 
-        `md5` is statistics with a digest, `idle` is statistics of a step that never comes, `trigger` is statistics that
-        are written where something is not finite.
+        `md5` and `crc32c` are statistics with a digest, `idle` is statistics of a step that never comes, `trigger` is
+        statistics that are written where something is not finite.
         """
         if self.task == "idle":
             return {"task": "statistics", "level": self.level, "step": [1_000_000], "statistics": {}}
-        if self.task == "md5":
-            return {"task": "statistics", "level": self.level, "statistics": {"summary_mode": "md5"}}
+        if self.task in ("md5", "crc32c"):
+            return {"task": "statistics", "level": self.level, "statistics": {"summary_mode": self.task}}
         if self.task == "trigger":
             return {"task": "statistics", "level": self.level, "statistics": {"trigger": {"on": ["nan", "inf"]}}}
         return {"task": self.task, "level": self.level, self.task: {}}

@@ -57,6 +57,7 @@ class Why(Enum):
     NO_STATISTICS = auto()
     DIGESTS_ONLY = auto()
     DIGESTS_OF_TWO = auto()
+    DIGESTS_OF_TWO_KINDS = auto()
     DAMAGED = auto()
     UNINITIALISED = auto()  # name: the operation
     WORKSPACE = auto()  # name: the operation

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from msprobe.base.digest import are_of_one_kind
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.elements import Elements
 from msprobe.compare.judge.pairs import PairJudge
@@ -113,7 +114,7 @@ class Comparison:
         found = [share(cell) for cell in cells[4:]] if self._task == "summary" else []
         relative = [math.nan if each is None else each for each in found] or [math.nan] * 4
         cosine, thousandth = (_number(shown.get(title)) for title in ("Cosine", "One Thousandth Err Ratio"))
-        is_equal = Indicator.DIGEST not in own
+        is_equal = not {Indicator.DIGEST, Indicator.OTHER_DIGEST} & set(own)
         return Measured(is_output, own, tuple(relative), cosine, thousandth, is_finite, is_equal)  # type: ignore[arg-type]
 
     def _own(self, n: int, t: int, g: int) -> Iterator[Indicator]:
@@ -121,7 +122,9 @@ class Comparison:
         ours, theirs = self._target.dump.columns, self._golden.dump.columns
         if self._task == "md5":
             if (mine := _digest(ours, t)) != (other := _digest(theirs, g)):
-                yield Indicator.DIGEST if mine and other else Indicator.UNMATCHED
+                is_of_one_kind = are_of_one_kind(mine, other) or VALUE in (ours.kind[t], theirs.kind[g])
+                both = Indicator.DIGEST if is_of_one_kind else Indicator.OTHER_DIGEST
+                yield both if mine and other else Indicator.UNMATCHED
             return
         if not _is_finite(ours, t) and _is_finite(theirs, g):
             yield Indicator.NON_FINITE
@@ -147,7 +150,7 @@ class Comparison:
         """What is added to a record of the target, in the order of msprobe."""
         shown = {title: self._shown(cell) for title, cell in zip(self._titles, self._cells[n], strict=True)}
         if not self._by_verdict:
-            if self._task == "md5":
+            if self._task == "md5" and Indicator.OTHER_DIGEST not in record.own:
                 shown["Result"] = "pass" if record.is_equal else "Different"
             return shown
         added = {

@@ -12,6 +12,7 @@ node. `distance` is the number that msprobe 8.1 has instead. Shares are parts of
 | `COSINE` | the least cosine falls by more than 0.1 from the inputs, where it is above 0.9, to the outputs |
 | `GRADIENT`, `VALUE`, `DTYPE`, `SHAPE` | `requires_grad`, a number or text among the inputs, dtype or shape differ |
 | `DIGEST` | the digests differ |
+| `OTHER_DIGEST` | the digests are of two kinds (not a rule of msprobe, which has one) |
 | `UNMATCHED` | the golden has no such record |
 """
 
@@ -44,6 +45,7 @@ class Indicator(Enum):
     GROWN = (Grade.WARNING, "The difference of the norms grows more than tenfold from the inputs to the outputs.")
     COSINE = (Grade.WARNING, "The cosine falls by more than 0.1 from the inputs to the outputs.")
     DIGEST = (Grade.ERROR, "The digests differ.")
+    OTHER_DIGEST = (Grade.WARNING, "The digests are of two kinds: collect both sides with the same summary_mode.")
     UNMATCHED = (Grade.WARNING, "The golden has no such record.")
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.base.digest import are_of_one_kind
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.cross_framework import have_different_kernels
@@ -152,10 +153,11 @@ def judge_columns(
     if by_digest:
         rows = np.flatnonzero(alike)
         texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
-        known = np.array([bool(a and b) for a, b in texts], bool)
+        both_have = np.array([bool(a and b) for a, b in texts], bool)
+        known = both_have & np.array([are_of_one_kind(a, b) for a, b in texts], bool)
         same = np.array([a == b for a, b in texts], bool)[known]
         sheet.settle(both[rows[known]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
-        alike[rows[known]] = False
+        alike[rows[both_have]] = False  # those of two kinds need a reason
     if by_statistics:
         alike &= ~_marked(target.odd, target, t) & ~_marked(golden.odd, golden, g)
         alike &= ~_counted_otherwise(target, golden, t, g)
@@ -282,6 +284,8 @@ class PairJudge:
             if target.digest == golden.digest:
                 return PASS, EQUAL
             if not self.are_two_frameworks:
+                if not are_of_one_kind(target.digest, golden.digest):
+                    return self._by_two_kinds(target, golden)
                 return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest)), DIFFERENT
         if view is not None and not keeps_elements(view):
             return unjudged(Cause.PART, Reason(Why.PART)), UNKNOWN
@@ -380,6 +384,14 @@ class PairJudge:
         if verdict and t.is_damaged and g.is_damaged:
             return unjudged(Cause.NO_STATISTICS, Reason(Why.DAMAGED)), UNKNOWN
         return verdict, equal
+
+    def _by_two_kinds(self, target: Record, golden: Record) -> Found:
+        """Two digests that say nothing of each other: statistics may show a difference, but not that there is none."""
+        kinds = Reason(Why.DIGESTS_OF_TWO_KINDS, target=target.digest, golden=golden.digest)
+        verdict, equal = self._by_statistics(target, golden)
+        if verdict.grade in ("pass", "unjudged"):
+            return unjudged(Cause.DIGESTS_OF_TWO_KINDS, kinds), UNKNOWN
+        return replace(verdict, reasons=(*verdict.reasons, kinds)), equal
 
     def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record) -> Found:
         if t == g:

@@ -39,6 +39,7 @@ class Cause(Enum):
     NO_STATISTICS = "without statistics on one side"
     DIGEST_AGAINST_STATISTICS = "with digests on one side and statistics on the other"
     DIGESTS_OF_TWO_FRAMEWORKS = "with digests of two frameworks and no statistics"
+    DIGESTS_OF_TWO_KINDS = "with digests of two kinds; collect both sides with the same summary_mode"
     PART = "of which one is a part of the other, which statistics do not show"
     OTHER_GRADIENT = "with a call's own gradient on one side and an accumulated one on the other"
     INNER_NODE = "with the gradient of an inner node of autograd on one side"

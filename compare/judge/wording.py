@@ -231,6 +231,10 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.NO_STATISTICS: "No statistics on the {r.side} side",
     Why.DIGESTS_ONLY: "No statistics on the {r.side} side, which has digests only",
     Why.DIGESTS_OF_TWO: "Digests differ, which says nothing of how far two frameworks are apart",
+    Why.DIGESTS_OF_TWO_KINDS: (
+        "Digests of two kinds cannot be compared: {r.target}, golden {r.golden}; collect both sides with the same "
+        "summary_mode"
+    ),
     Why.DAMAGED: "On both sides a statistic is no number",
     Why.WORKSPACE: "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged",
     Why.UNINITIALISED: "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged",

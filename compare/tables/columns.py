@@ -66,7 +66,7 @@ _VALUES = (
 )
 
 _DIGESTS = (
-    Column("NPU MD5", "the target's digest (a CRC-32, whatever the heading says)"),
+    Column("NPU MD5", "the target's digest (a CRC-32, whatever the heading says; behind `crc32c:` a CRC-32C)"),
     Column("BENCH MD5", "the golden's digest"),
 )
 

@@ -72,24 +72,34 @@ static floats_pass pass_for_letter(int letter, struct array *a)
     return NULL;
 }
 
-/* Add the statistics of n contiguous elements; 0 where the passes do not know the dtype, or a sum cancels so far that its
- * error could matter.
- */
-static int put_statistics(struct text *to, void *address, size_t n, int letter)
+static void put_digest(struct text *to, const struct digest *digest)
 {
+    char digits[24];
+    snprintf(digits, sizeof digits, "crc32c:%08x\"", (unsigned)digest->crc);
+    if (digest->is_wanted)
+        put(to, ",\"md5\":\"", digits);
+}
+
+/* Add the statistics of n contiguous elements and, where it is wanted, their digest; 0 where the passes do not know the
+ * dtype, or a sum cancels so far that its error could matter.
+ */
+static int put_statistics(struct text *to, void *address, size_t n, int letter, int digests)
+{
+    struct digest digest = {.is_wanted = digests};
     struct array a = {.data = address, .itemsize = letter == 'q' ? 8 : 1};
     floats_pass pass = pass_for_letter(letter, &a);
     if (!address || !n || (uintptr_t)address % (size_t)a.itemsize)
         return 0;
     if (pass) {
         struct summary s;
-        if (!summarise(&a, n, pass, &s))
+        if (!summarise(&a, n, pass, &s, &digest))
             return 0;
         put_summary(to, &a, &s);
+        put_digest(to, &digest);
         return 1;
     }
     if (letter == 'q') {
-        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX};
+        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX, .digest = digest};
         PyThreadState *thread = release(&a, n);
         chosen->int64(a.data, n, &all);
         take_back(thread);
@@ -97,14 +107,19 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter)
         put_whole(to, ",\"Min\":", all.bottom);
         put_double(to, ",\"Mean\":", (double)all.sum / (double)n);
         put_double(to, ",\"Norm\":", sqrt(all.squares + all.squares_low));
+        put_digest(to, &all.digest);
         return 1;
     }
     if (letter == '?') {
+        PyThreadState *thread = release(&a, n);
         int64_t trues = count_true(a.data, n);
+        digest_block(&digest, a.data, n);
+        take_back(thread);
         put(to, "\"Max\":", trues > 0 ? "true" : "false");
         put(to, ",\"Min\":", (size_t)trues == n ? "true" : "false");
         put(to, ",\"Mean\":null,\"Norm\":null", "");
         put_whole(to, ",\"true_count\":", trues);
+        put_digest(to, &digest);
         return 1;
     }
     return 0;
@@ -113,12 +128,13 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter)
 /* How tensors are read, as `Describer` says it: borrowed from the tuple that came from Python. */
 struct reader {
     PyObject *type, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
+    int digests;
 };
 
 static int read_reader(PyObject *tuple, struct reader *by)
 {
-    return PyArg_ParseTuple(tuple, "O!OOOOO!;a reader: a type, four functions, heads", &PyType_Type, &by->type,
-                            &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type, &by->heads);
+    return PyArg_ParseTuple(tuple, "O!OOOOO!p;a reader: a type, four functions, heads, a truth", &PyType_Type, &by->type,
+                            &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type, &by->heads, &by->digests);
 }
 
 /* The head of a tensor's dtype and shape, borrowed; NULL with or without an error. */
@@ -177,7 +193,7 @@ static PyObject *made_record(const struct reader *by, PyObject *value, PyObject 
         goto done;
     struct text found = {.length = 0};
     mode before = exact_mode();
-    int is_known = put_statistics(&found, data, (size_t)size, *letter);
+    int is_known = put_statistics(&found, data, (size_t)size, *letter, by->digests);
     back_to(before);
     if (is_known)
         made = closed(start, &found, source);
@@ -197,9 +213,11 @@ done:
 
 PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
                          "The record of a tensor as JSON text; None for every value of which it cannot be made here.\n\n"
-                         "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its shape, whether its elements lie one after the other at an address, and this address; and a\n"
-                         "dict of heads by (id of the dtype, shape). A head is a tuple: the record's beginning, the number of\n"
-                         "elements, numpy's letter for the dtype ('E' for bfloat16, empty where none is known), and the dtype.\n"
+                         "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its\n"
+                         "shape, whether its elements lie one after the other at an address, and this address; a dict of heads by\n"
+                         "(id of the dtype, shape); and whether the record has the CRC-32C of the elements' bytes as well, those of\n"
+                         "bfloat16 widened. A head is a tuple: the record's beginning, the number of elements, numpy's letter for\n"
+                         "the dtype ('E' for bfloat16, empty where none is known), and the dtype.\n"
                          "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"
                          "could matter.");
 

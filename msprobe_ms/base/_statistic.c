@@ -1,7 +1,7 @@
 /* The statistics of a tensor in one pass over its data: what is done between blocks, and the door to Python.
  *
  * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the monitor's lean pass in `_brief*.h`, a tensor's
- * record in `_record.h`. The array comes through numpy's documented
+ * record in `_record.h`, its CRC-32C in `_digest.h`. The array comes through numpy's documented
  * `__array_struct__`, so that neither numpy's headers nor its version matter.
  *
  * The sum. For each block of n elements there is an anchor, a power of two above 2 n max|x|. Added to a sum that starts at
@@ -35,6 +35,11 @@
 enum { BLOCK = 16384 }; /* bytes: half of a first-level cache */
 enum { LOOK = -1 };     /* whether elements are similar is to be seen from them */
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#include "_digest.h"
+
 /* What one block sums up to; `cut` tells whether anything went to `low`. */
 struct sums {
     double high, low, squares;
@@ -45,12 +50,14 @@ struct sums {
 struct floats {
     double top, bottom, sum, sum_low, slack, squares, squares_low;
     int64_t nan, up, down;
+    struct digest digest;
 };
 
 struct int64s {
     int64_t top, bottom;
     __int128 sum;
     double squares, squares_low;
+    struct digest digest;
 };
 
 typedef void (*floats_pass)(const void *, size_t, struct floats *);
@@ -118,11 +125,10 @@ INLINE void gather(struct floats *all, const struct sums *found, double anchor, 
 }
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 #define NAME(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define VECTOR 32
+#define STRANDS GO_ON
 #define MAX_float(x, best) _mm256_max_ps(x, best)
 #define MIN_float(x, best) _mm256_min_ps(x, best)
 #define MAX_double(x, best) _mm256_max_pd(x, best)
@@ -311,9 +317,9 @@ struct summary {
 };
 
 /* Whether the mean is certain; where a sum cancels too far it is not. */
-static int summarise(const struct array *a, size_t n, floats_pass pass, struct summary *found)
+static int summarise(const struct array *a, size_t n, floats_pass pass, struct summary *found, struct digest *digest)
 {
-    struct floats all = {.top = -INFINITY, .bottom = INFINITY};
+    struct floats all = {.top = -INFINITY, .bottom = INFINITY, .digest = *digest};
     PyThreadState *thread = release(a, n);
     pass(a->data, n, &all);
     double peak = fmax(all.top, -all.bottom), norm = sqrt(all.squares + all.squares_low);
@@ -328,6 +334,7 @@ static int summarise(const struct array *a, size_t n, floats_pass pass, struct s
         all.top = all.bottom = mean = norm = NAN;
     else if (!finite)
         mean = all.up && all.down ? NAN : all.up ? INFINITY : -INFINITY, norm = INFINITY;
+    *digest = all.digest;
     *found = (struct summary){all.top, all.bottom, mean, norm, all.nan, all.up, all.down};
     return !is_float || !finite || all.slack <= 0x1p-42 * fabs(sum);
 }
@@ -335,7 +342,8 @@ static int summarise(const struct array *a, size_t n, floats_pass pass, struct s
 static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, PyObject *array, PyObject *exact_mean)
 {
     struct summary s;
-    int certain = summarise(a, n, pass, &s);
+    struct digest none = {.is_wanted = 0};
+    int certain = summarise(a, n, pass, &s, &none);
     if (a->kind == 'i' || a->kind == 'u')
         return Py_BuildValue("NNddiii", PyLong_FromDouble(s.top), PyLong_FromDouble(s.bottom), s.mean, s.norm, 0, 0, 0);
     if (!certain)
@@ -405,8 +413,27 @@ static PyObject *is_finite(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return PyBool_FromLong(found);
 }
 
+PyDoc_STRVAR(crc32c_doc, "crc32c(buffer, value)\n--\n\n"
+                         "CRC-32C of the bytes of a C-contiguous buffer, behind bytes whose CRC-32C is `value`.");
+
+static PyObject *crc32c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Py_buffer view;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "crc32c() takes a buffer and a number, not %zd arguments", count);
+    unsigned long value = PyLong_AsUnsignedLong(args[1]);
+    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &view, PyBUF_SIMPLE) != 0)
+        return NULL;
+    PyThreadState *thread = view.len >= 1 << 16 ? PyEval_SaveThread() : NULL;
+    uint32_t found = ~crc32c_state(~(uint32_t)value, view.buf, (size_t)view.len);
+    take_back(thread);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(found);
+}
+
 PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
                          "Use the passes compiled for an instruction set, 'avx2' or 'plain', from now on.\n\n"
+                         "With 'plain' CRC-32C goes without the processor's instruction as well.\n\n"
                          "False if this processor has none. For tests: the best is chosen at import.");
 
 static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
@@ -416,6 +443,8 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
         return NULL;
     const struct passes *found = passes_of(name);
     chosen = found ? found : chosen;
+    if (found)
+        crc32c_state = strcmp(name, "plain") != 0 && has_instruction() ? crc32c_quick : crc32c_plain;
     return PyBool_FromLong(found != NULL);
 }
 
@@ -427,6 +456,7 @@ static PyMethodDef METHODS[] = {
     {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL, record_doc},
     {"records", (PyCFunction)(void (*)(void))records, METH_FASTCALL, records_doc},
     {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
+    {"crc32c", (PyCFunction)(void (*)(void))crc32c, METH_FASTCALL, crc32c_doc},
     {"finite", (PyCFunction)(void (*)(void))is_finite, METH_FASTCALL, finite_doc},
     {"choose", choose, METH_O, choose_doc},
     {NULL, NULL, 0, NULL},
@@ -440,6 +470,8 @@ PyMODINIT_FUNC PyInit__statistic(void)
 {
     const struct passes *best = passes_of("avx2");
     chosen = best ? best : &passes_plain;
+    make_crc32c_tables();
+    crc32c_state = has_instruction() ? crc32c_quick : crc32c_plain;
     array_struct = PyUnicode_InternFromString("__array_struct__");
     return array_struct ? PyModule_Create(&MODULE) : NULL;
 }

@@ -19,17 +19,19 @@ typedef T OF(pack) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_a
  * error. They do if the last digit of the least that is not zero is within 53 digits of eight times the greatest, and so
  * if the least is not below 2^-26 of the greatest.
  */
-TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min)
+TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min, struct strands *with)
 {
     enum { WIDE = VECTOR / sizeof(T) };
     OF(pack) top0 = (OF(pack)){0} - (T)INFINITY, top1 = top0;
     OF(pack) bottom0 = (OF(pack)){0} + (T)INFINITY, bottom1 = bottom0;
     NAME(ints) least0 = (NAME(ints)){0} + INT32_MAX, least1 = least0;
+    struct strands strands = *with;
     T top = -(T)INFINITY, bottom = (T)INFINITY;
     int32_t least = INT32_MAX;
     size_t i = 0;
 
     for (; i + 2 * WIDE <= n; i += 2 * WIDE) {
+        STRANDS(strands, 1)
         OF(pack) x = *(const OF(pack) *)(p + i), y = *(const OF(pack) *)(p + i + WIDE);
         top0 = BEST(MAX, x, top0), bottom0 = BEST(MIN, x, bottom0);
         top1 = BEST(MAX, y, top1), bottom1 = BEST(MIN, y, bottom1);
@@ -48,7 +50,7 @@ TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min)
         top = p[i] > top ? p[i] : top;
         bottom = p[i] < bottom ? p[i] : bottom;
     }
-    *max = top, *min = bottom;
+    *max = top, *min = bottom, *with = strands;
     for (int j = 0; look && j < VECTOR / 4; j++)
         least = least0[j] < least ? least0[j] : least;
     union { uint32_t bits; float value; } magnitude = {((uint32_t)least - INT32_MAX) >> 1};
@@ -65,15 +67,18 @@ TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min)
     } while (0)
 
 /* Sums of a block. Similar elements are cut by eights. `next` is what memory will be asked for next. */
-TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int similar, const char *next)
+TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int similar, const char *next,
+                                  struct strands *with)
 {
     NAME(doubles) high0 = (NAME(doubles)){0} + anchor, high1 = high0;
     NAME(doubles) low0 = {0}, low1 = {0}, squares0 = {0}, squares1 = {0};
     NAME(words) cut0 = {0}, cut1 = {0};
     struct sums found = {0, 0, 0, 0};
+    struct strands strands = *with;
     size_t i = 0;
 
     for (; similar && i + 8 * LANES <= n; i += 8 * LANES) {
+        STRANDS(strands, 3)
         for (size_t j = 0; j < 8 * LANES; j += 64 / sizeof(T))
             __builtin_prefetch(next + (i + j) * sizeof(T), 0, 2);
         NAME(doubles) a = LOAD(p + i), b = LOAD(p + i + LANES);
@@ -87,6 +92,7 @@ TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int simi
     for (; i < n; i += 2 * LANES) {
         T padded[2 * LANES] = {0};
         const T *from = p + i;
+        STRANDS(strands, 1)
         if (n - i < 2 * LANES)
             from = memcpy(padded, from, (n - i) * sizeof(T));
         __builtin_prefetch(next + i * sizeof(T), 0, 2);
@@ -95,6 +101,7 @@ TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int simi
         CUT(0, x);
         CUT(1, y);
     }
+    *with = strands;
     high0 = (high0 - anchor) + (high1 - anchor), low0 += low1, squares0 += squares1, cut0 |= cut1;
     for (int j = 0; j < LANES; j++) {
         found.high += high0[j], found.low += low0[j], found.squares += squares0[j];
@@ -109,15 +116,15 @@ TARGET static void OF(add)(struct floats *all, const T *p, size_t n, int like, c
     T top, bottom;
     int similar = like;
     if (like == LOOK)
-        similar = OF(extremes)(p, n, 1, &top, &bottom);
+        similar = OF(extremes)(p, n, 1, &top, &bottom, &all->digest.strands);
     else
-        OF(extremes)(p, n, 0, &top, &bottom);
+        OF(extremes)(p, n, 0, &top, &bottom, &all->digest.strands);
     all->top = top > all->top ? top : all->top;
     all->bottom = bottom < all->bottom ? bottom : all->bottom;
 
     double anchor = anchor_of(top, bottom, n);
     if (anchor >= 0) {
-        struct sums found = OF(sums)(p, n, anchor, similar, next);
+        struct sums found = OF(sums)(p, n, anchor, similar, next, &all->digest.strands);
         if (found.squares == found.squares) {
             gather(all, &found, anchor, n, n / (2 * LANES) + 2 * LANES);
             return;

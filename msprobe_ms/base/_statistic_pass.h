@@ -8,6 +8,7 @@
  *   MAX_float, MIN_float, MAX_double, MIN_double, MIN_int   (x, best): lane by lane; `best` where x is NaN
  *   WIDEN(from)        half a register of floats to doubles
  *   HALVES(from, to)   VECTOR / 4 values of float16 to float
+ *   STRANDS(s, n)      n steps of a digest of the block (`_digest.h`), beside the arithmetic
  *
  * Data goes block by block through the first-level cache. Narrow types are first decoded to float or double, which
  * hold each of their values.
@@ -30,6 +31,9 @@ typedef int64_t NAME(some_words) __attribute__((vector_size(VECTOR), aligned(8),
 #define MIN_float(x, best) SELECT((x) < (best), x, best)
 #define MAX_double(x, best) SELECT((x) > (best), x, best)
 #define MIN_double(x, best) SELECT((x) < (best), x, best)
+#endif
+#ifndef STRANDS
+#define STRANDS(strands, n)
 #endif
 #ifndef MIN_int
 #define MIN_int(x, best) SELECT((x) < (best), x, best)
@@ -95,29 +99,32 @@ DECODE(uint32, uint32_t, double)
 DECODE(int64, int64_t, double)
 DECODE(uint64, uint64_t, double)
 
-/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough. */
-#define PASS(name, source, T, decode, like)                                                                            \
+/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough.
+ * `from` says whose bytes are digested: `p`, those of the tensor, or `block`, those of its elements widened. */
+#define PASS(name, source, T, decode, like, from)                                                                      \
     TARGET static void NAME(name)(const void *data, size_t n, struct floats *all)                                      \
     {                                                                                                                  \
         T buffer[BLOCK / sizeof(T)];                                                                                   \
         for (const source *p = data; n > 0;) {                                                                         \
             size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
             const T *block = decode(p, m, buffer);                                                                     \
+            begin_block(&all->digest, from, m * sizeof *from);                                                         \
             NAME(add_##T)(all, block, m, like, block == buffer ? block : block + m);                                   \
+            end_block(&all->digest, from, m * sizeof *from);                                                           \
             p += m, n -= m;                                                                                            \
         }                                                                                                              \
     }
 #define AS_IT_IS(p, n, buffer) (p)
-PASS(float64, double, double, AS_IT_IS, 0)
-PASS(float32, float, float, AS_IT_IS, LOOK)
-PASS(bfloat16, uint16_t, float, NAME(decode_bfloat16), LOOK)
-PASS(float16, uint16_t, float, NAME(decode_float16), 1) /* all float16 are multiples of 2^-24 below 2^16 */
-PASS(int8, int8_t, float, NAME(decode_int8), 1)
-PASS(uint8, uint8_t, float, NAME(decode_uint8), 1)
-PASS(int16, int16_t, float, NAME(decode_int16), 1)
-PASS(uint16, uint16_t, float, NAME(decode_uint16), 1)
-PASS(int32, int32_t, double, NAME(decode_int32), 1)
-PASS(uint32, uint32_t, double, NAME(decode_uint32), 1)
+PASS(float64, double, double, AS_IT_IS, 0, p)
+PASS(float32, float, float, AS_IT_IS, LOOK, p)
+PASS(bfloat16, uint16_t, float, NAME(decode_bfloat16), LOOK, block)
+PASS(float16, uint16_t, float, NAME(decode_float16), 1, p) /* all float16 are multiples of 2^-24 below 2^16 */
+PASS(int8, int8_t, float, NAME(decode_int8), 1, p)
+PASS(uint8, uint8_t, float, NAME(decode_uint8), 1, p)
+PASS(int16, int16_t, float, NAME(decode_int16), 1, p)
+PASS(uint16, uint16_t, float, NAME(decode_uint16), 1, p)
+PASS(int32, int32_t, double, NAME(decode_int32), 1, p)
+PASS(uint32, uint32_t, double, NAME(decode_uint32), 1, p)
 
 /* The monitor's lean passes. */
 #define BRIEF(name, source, T, decode)                                                                                 \
@@ -167,6 +174,7 @@ TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
             square += squares[j];
         all->top = top, all->bottom = bottom, all->sum += (__int128)upper * 0x100000000 + lower;
         accumulate(&all->squares, &all->squares_low, square);
+        digest_block(&all->digest, p, 8 * m);
         p += m, n -= m;
     }
 }
@@ -192,6 +200,7 @@ static const struct passes NAME(passes) = {
 #undef MAX_double
 #undef MIN_double
 #undef MIN_int
+#undef STRANDS
 #undef WIDEN
 #undef HALVES
 #undef LESSER

@@ -25,6 +25,8 @@ from .checks import (
     unread,
     whole,
 )
+from .digest import CRC32C
+from .digest import KINDS as DIGESTS
 from .errors import SettingsError
 from .names import wrong_kernel
 from .not_built import WITHOUT_EFFECT
@@ -105,6 +107,7 @@ _KERNELS_ONLY = "only kernel dumps read it (level L2, MindSpore alone)"
 _KERNELS = ("L2",)
 _NEVER_USED = "it was never used with MindSpore"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
+_SUMMARIES = ("statistics", *DIGESTS)
 _STATISTICS = (
     *("statistics", "md5", "max", "min", "mean", "l2norm", "count", "zero count", "positive zero count"),
     *("negative zero count", "nan count", "positive inf count", "negative inf count", "hash"),
@@ -130,7 +133,7 @@ class CollectSettings(Section):
     scope: tuple[str, ...] = setting(texts, ())
     patterns: tuple[str, ...] = setting(texts, (), key="list")
     data_mode: DataMode = setting(parts, DataMode())  # noqa: RUF009  # makes a field
-    summary_mode: str | tuple[str, ...] = setting(one_of("statistics", "md5"), "statistics")
+    summary_mode: str | tuple[str, ...] = setting(one_of(*_SUMMARIES), "statistics")
     tensor_list: tuple[str, ...] = ()
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
@@ -139,7 +142,14 @@ class CollectSettings(Section):
         if level == "L2":
             yield from self._contradictions_of_kernels(async_dump)
 
+    @property
+    def digests(self) -> str:
+        """The kind of digest that records have; empty for none."""
+        return self.summary_mode if isinstance(self.summary_mode, str) and self.summary_mode in DIGESTS else ""
+
     def _contradictions_of_kernels(self, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if self.summary_mode == CRC32C:
+            yield "summary_mode", '"crc32c" cannot be had at level "L2", where the framework writes; use "md5"'
         if async_dump and self.summary_mode == "md5":
             what = '"md5" cannot be had with async_dump at level "L2", where the framework writes'
             yield "summary_mode", f'{what}; set async_dump to false, or use "statistics"'
@@ -155,7 +165,7 @@ class CollectSettings(Section):
 def summary(value: object) -> str | tuple[str, ...]:
     """One word, or a list of statistics as kernel dumps take it."""
     if not isinstance(value, list | tuple):
-        return str(one_of("statistics", "md5")(value))
+        return str(one_of(*_SUMMARIES)(value))
     return tuple(one_of(*_STATISTICS)(element) for element in value)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .checks import absolute, existing, flag, folder, listed, one_of, shown, size, texts
+from .digest import MD5
 from .errors import SettingsError, UsageError
 from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
@@ -110,14 +111,15 @@ def _top(text: str, where: object) -> dict[str, object]:
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
     """What is recorded of a call. `values`: records are made at all (not for task structure). `saves`: each tensor goes
-    to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: records have a digest.
+    to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: the kind of digest that
+    records have, empty for none.
     """
 
     data_mode: DataMode
     values: bool = True
     saves: bool = False
     saved: tuple[str, ...] = ()
-    digests: bool = False
+    digests: str = ""
 
     def saves_also(self, name: str) -> bool:
         """Whether a call's tensors are saved although the task saves none."""
@@ -152,7 +154,7 @@ def collect_options(settings: "Settings") -> CollectOptions:
         data_mode=section.data_mode,
         saves=settings.task == "tensor" or fires is not None,
         saved=section.tensor_list,
-        digests=section.summary_mode == "md5" or (fires is not None and "digest" in fires.on),
+        digests=section.digests or (MD5 if fires is not None and "digest" in fires.on else ""),
     )
 
 

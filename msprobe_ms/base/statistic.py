@@ -1,16 +1,7 @@
-"""The statistics of one tensor (extremes, mean, norm, non-finite elements) and the digest of its bytes.
+"""The statistics of one tensor: extremes, mean, norm, non-finite elements.
 
 Statistics take one fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both
 give the same extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
-
-The digest is CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD
-EPYC (Zen 4):
-
-| bytes | zlib | isal (`pip install "msprobe-ms[fast]"`) |
-|---|---|---|
-| 64 | 0.15 us | 0.04 us |
-| 64 Ki, in cache | 15 us, 4.3 GB/s | 1.2 us, 55 GB/s |
-| 256 Mi, from memory | 63 ms, 4.3 GB/s | 14 ms, 19 GB/s |
 """
 
 import math
@@ -206,28 +197,3 @@ def blocks(array: Array) -> Iterator[Array]:
     """The flat array piece by piece as float64: it fits in cache, and numpy's own float16 passes crawl."""
     for start in range(0, array.size, _BLOCK):
         yield array[start : start + _BLOCK].astype(np.float64, copy=False)
-
-
-try:
-    from isal.isal_zlib import crc32
-except ImportError:  # the extra `fast` is not installed: the same numbers, later
-    from zlib import crc32
-
-_DIGEST_BLOCK = 1 << 17  # elements of bfloat16: widened, they are still in the second-level cache when they are read
-
-
-def digest(array: Array) -> str:
-    """CRC-32 of the elements' bytes in C order, as eight lower-case hex digits; bfloat16 is widened first.
-
-    Of numbers of every width, in the byte order that they have; TypeError for an array of objects.
-    """
-    if array.dtype.hasobject:
-        raise TypeError(f"an array of {array.dtype} has no bytes of its own to digest; pass numbers")
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")
-    if not is_bfloat16(array):
-        return f"{crc32(array):08x}"
-    crc, flat = 0, array.reshape(-1)
-    for start in range(0, flat.size, _DIGEST_BLOCK):
-        crc = crc32(widen(flat[start : start + _DIGEST_BLOCK]), crc)
-    return f"{crc:08x}"

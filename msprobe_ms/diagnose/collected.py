@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msprobe.base.digest import KINDS
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.compare.jobs.plan import Family, side
 from msprobe.compare.rl.roots import is_root, roots_by_step
@@ -47,9 +48,10 @@ class Collection:
         return section if isinstance(section, dict) else {}
 
     @property
-    def has_digests(self) -> bool:
-        """Whether digests were asked for."""
-        return self._section.get("summary_mode") == "md5"
+    def digests(self) -> str:
+        """The kind of digests that were asked for; empty for none."""
+        asked = self._section.get("summary_mode")
+        return asked if isinstance(asked, str) and asked in KINDS else ""
 
     @property
     def is_filtered(self) -> bool:
@@ -68,7 +70,7 @@ class Collection:
         filtered first, then everything else."""
         level = _LEVELS.index(self.head.level) if self.head.level in _LEVELS else len(_LEVELS)
         is_of_calls = self.family == "dump"
-        return not is_of_calls, level, _FINER.get(self.head.task, 0), self.has_digests, not self.is_filtered
+        return not is_of_calls, level, _FINER.get(self.head.task, 0), bool(self.digests), not self.is_filtered
 
 
 @dataclass(frozen=True)

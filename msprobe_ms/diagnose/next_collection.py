@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msprobe.base import names
+from msprobe.base.digest import CRC32C, MD5
 from msprobe.base.scope import compact, wrong_bounds
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Side, Survey
@@ -61,7 +62,7 @@ _WHOLE = (Purpose.STEP_BEFORE, Purpose.WHOLE_STEP, Purpose.MISSING_RECORDS, Purp
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one side's configuration says; `patterns` is what the file calls `list`."""
+    """What one side's configuration says; `patterns` is what the file calls `list`, `digests` their kind, if any."""
 
     task: str
     level: str
@@ -69,7 +70,7 @@ class _Plan:
     ranks: tuple[int, ...] = ()
     scope: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    by_digest: bool = False
+    digests: str = ""
     with_dispatch: bool = False
 
 
@@ -231,7 +232,8 @@ def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
         level = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
         last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
         steps = tuple(last + n for n in (_LATER if can_digest else (1, 2)))
-    plan = _Plan("statistics" if can_digest else "tensor", level, steps, ranks, by_digest=can_digest)
+    digests = CRC32C if collection.digests == pair.golden.digests == CRC32C else MD5  # which every tool knows
+    plan = _Plan("statistics" if can_digest else "tensor", level, steps, ranks, digests=digests if can_digest else "")
     return NextCollection(purpose, _configuration(plan, collection), _configuration(plan, pair.golden))
 
 
@@ -244,7 +246,7 @@ def _on_one_side(compared: ComparedPair) -> NextCollection | None:
         steps = tuple(step for step in has.steps if step not in lacks.steps)
         ranks = tuple(rank for rank in has.ranks if rank not in lacks.ranks) if len(has.ranks) > 1 else ()
         if has.head.task in ("statistics", "tensor") and (steps or ranks):
-            plan = _Plan(has.head.task, has.python_level, steps or has.steps, ranks, by_digest=has.has_digests)
+            plan = _Plan(has.head.task, has.python_level, steps or has.steps, ranks, digests=has.digests)
             made = _configuration(plan, has)
             return NextCollection(Purpose.ONE_SIDE, made, made, (side,))
     return None
@@ -256,7 +258,7 @@ def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
         "scope": list(plan.scope),
         "list": list(plan.patterns),
         "data_mode": ["all"],
-        "summary_mode": "md5" if plan.by_digest else "statistics",
+        "summary_mode": plan.digests or "statistics",
     }
     settings = last.head.settings
     kept = {key: settings[key] for key, values in _KEPT.items() if settings.get(key) in values}

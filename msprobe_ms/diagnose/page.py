@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 
+from msprobe.base.digest import KINDS
 from msprobe.base.log import few, visible
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
@@ -293,7 +294,7 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
 def _purpose(found: NextCollection) -> str:
     """Why this collection is proposed."""
     section = found.target.get(str(found.target.get("task")))
-    is_by_digest = isinstance(section, dict) and section.get("summary_mode") == "md5"
+    is_by_digest = isinstance(section, dict) and section.get("summary_mode") in KINDS
     around = found.around[0].rstrip(".") if found.around else "the whole step"
     if len(found.around) == 2:
         around = f"everything from {found.around[0]} to {found.around[1]}"

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from msprobe.base.digest import digest
 from msprobe.base.sections import GradProbeSettings
-from msprobe.base.statistic import Array, digest, statistic, widen
+from msprobe.base.statistic import Array, statistic, widen
 
 Cell = str | float
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.digest import digest
 from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
-from msprobe.base.statistic import digest, statistic
+from msprobe.base.statistic import statistic
 
 from .writer import Writer
 
@@ -24,14 +25,14 @@ WIDEST = 2048
 class ArrayDescriber:
     """Makes the records of arrays, and writes the npy files where tensors are saved.
 
-    `saves`: each tensor goes to an npy file too. `digests`: records have the CRC-32 of the tensor's bytes.
+    `saves`: each tensor goes to an npy file too. `digests`: records have the digest of this kind of the tensor's bytes.
     """
 
     kind = "mindspore.Tensor"
     is_borrowed = True
     """Whether the arrays are memory of the framework that is used again once the call of `array` has returned."""
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
         self._writer = writer
         self.saves, self.digests = saves, digests
         self._holder: Any = writer.holder
@@ -48,13 +49,15 @@ class ArrayDescriber:
 
     def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array that is read now; the array is neither kept nor changed."""
-        return self._finished(beginning(kind, dtype, array.shape), array, call, part, described=False)
+        text = beginning(kind, dtype, array.shape) + statistics(array) + self._digest(array)
+        return self._finished(text, array, call, part)
 
-    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str, described: bool) -> str:
-        if not described:
-            text += statistics(array)
-        if self.digests:
-            text += f',"md5":"{digest(array)}"'
+    def _digest(self, array: np.ndarray[Any, Any]) -> str:
+        """The member of a record that says the digest; empty where records have none."""
+        return f',"md5":"{digest(array, self.digests)}"' if self.digests else ""
+
+    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str) -> str:
+        """The record that has said its statistics and digest, once the tensor is saved, where tensors are."""
         if self.saves:
             try:
                 name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)

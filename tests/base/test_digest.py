@@ -1,4 +1,4 @@
-"""`base/statistic.py`: CRC-32 of a tensor's bytes, the same number with and without the fast library."""
+"""`base/digest.py`: CRC-32 and CRC-32C of a tensor's bytes, the same numbers with and without anything fast."""
 
 import json
 import subprocess
@@ -7,10 +7,12 @@ import zlib
 
 import numpy as np
 import pytest
+from checksum import crc32_by_hand, crc32c_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.base.statistic import digest
+from msprobe.base import digest as module
+from msprobe.base.digest import KINDS, are_of_one_kind, crc32c, digest
 
 
 class bfloat16(np.void):  # the name is what bfloat16 is known by
@@ -21,13 +23,16 @@ BFLOAT16 = np.dtype((bfloat16, 2))
 
 
 def crc_by_hand(data):
-    """CRC-32 bit by bit, from its polynomial alone."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
-    return f"{crc ^ 0xFFFFFFFF:08x}"
+    return f"{crc32_by_hand(data):08x}"
+
+
+def both_by_hand(data):
+    """The digests of some bytes, by kind."""
+    return {"md5": crc_by_hand(data), "crc32c": f"crc32c:{crc32c_by_hand(data):08x}"}
+
+
+def both(array):
+    return {kind: digest(array, kind) for kind in KINDS}
 
 
 def test_the_check_value_of_crc_32():
@@ -55,6 +60,7 @@ def test_the_check_value_of_crc_32():
 )
 def test_digest_is_the_crc_of_the_bytes_in_c_order(array):
     assert digest(array) == crc_by_hand(array.tobytes())
+    assert both(array) == both_by_hand(array.tobytes())
 
 
 @given(st.integers(0, 5000), st.sampled_from(["u1", "f2", "<f4", ">f4", "f8", "c16"]), st.integers(1, 3))
@@ -75,8 +81,8 @@ def test_reading_leaves_the_array_as_it_was():
 def test_digest_of_bfloat16_is_that_of_float32(size):
     upper = np.random.default_rng(size).integers(0, 1 << 16, size, np.uint16)
     wide = (upper.astype(np.uint32) << 16).view(np.float32)
-    assert digest(upper.view(BFLOAT16)) == digest(wide)
-    assert digest(upper.view(BFLOAT16)[::2]) == digest(wide[::2])
+    assert both(upper.view(BFLOAT16)) == both(wide)
+    assert both(upper.view(BFLOAT16)[::2]) == both(wide[::2])
 
 
 def test_digest_of_a_bfloat16_matrix_and_scalar():
@@ -103,12 +109,68 @@ def test_objects_have_no_digest():
         digest(np.array([None, 1], dtype=object))
 
 
+# ---- CRC-32C
+
+
+@pytest.fixture(params=["avx2", "plain", "numpy"])
+def way(request, through):
+    """By the processor's instruction, by tables in C, and without the extension."""
+    through(module, request.param)
+    return request.param
+
+
+_READ = "01c0000000000000000000000000000014000000000004000000001400000018280000000000000002000000" + "00000000"
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"123456789", 0xE3069283),  # the check value of CRC catalogues
+        (bytes(32), 0x8A9136AA),  # from here on RFC 3720, B.4
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (bytes(range(31, -1, -1)), 0x113FDB5C),
+        (bytes.fromhex(_READ), 0xD9963A56),
+    ],
+)
+def test_the_known_values_of_crc_32c(data, value, way):
+    assert crc32c(np.frombuffer(data, np.uint8), 0) == value == crc32c_by_hand(data)
+    assert digest(np.frombuffer(data, np.uint8), "crc32c") == f"crc32c:{value:08x}"
+
+
+def test_crc_32c_of_every_length_and_from_every_start(way):
+    data = np.random.default_rng(3).integers(0, 256, 400, np.uint8)
+    for start in range(9):
+        for length in range(301):
+            assert crc32c(data[start : start + length], 0) == crc32c_by_hand(data[start : start + length].tolist())
+
+
+@pytest.mark.parametrize("length", [503, 504, 505, 1024, 1025, 4080, 8184, 16367, 16368, 40_001, (1 << 20) + 130])
+def test_crc_32c_of_what_goes_in_stretches(length, way):
+    data = np.random.default_rng(length).integers(0, 256, length + 3, np.uint8)
+    for start in (0, 3):
+        part = data[start : start + length]
+        whole = crc32c(part, 0)
+        assert whole == crc32c_by_hand(part.tolist())
+        assert crc32c(part[length // 3 :], crc32c(part[: length // 3], 0)) == whole
+
+
+def test_a_digest_says_its_kind():
+    md5, other = digest(np.arange(3.0)), digest(np.arange(3.0), "crc32c")
+    assert are_of_one_kind(md5, "00000000")
+    assert are_of_one_kind(other, "crc32c:00000000")
+    assert not are_of_one_kind(md5, other)
+
+
+# ---- the fast library of CRC-32
+
+
 DIGESTS = """
 import json, sys
 if sys.argv[1] == "without":
     sys.modules["isal"] = None  # makes its import fail
 import numpy as np
-from msprobe.base.statistic import crc32, digest
+from msprobe.base.digest import crc32, digest
 made = [digest(np.random.default_rng(n).integers(0, 256, n, np.uint8)) for n in (*range(70), 1000, 4097, 100_003)]
 print(json.dumps([crc32.__module__, made]))
 """

@@ -111,6 +111,13 @@ REFUSED = [
         {"level": "L2", "async_dump": True, "statistics": {"summary_mode": "md5"}},
         *("statistics.summary_mode", '"md5" cannot be had with async_dump', 'use "statistics"'),
     ),
+    *(
+        (
+            {"task": task, "level": "L2", task: {"summary_mode": "crc32c"}},
+            *(f"{task}.summary_mode", '"crc32c" cannot be had at level "L2"', 'use "md5"'),
+        )
+        for task in ("statistics", "tensor")
+    ),
     (
         {"task": "structure", "structure": {"list": []}},
         *("structure.list", '"list" has no place here', 'move it to section "statistics"'),

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
+from checksum import crc32c_by_hand
 
 from msprobe.base import statistic as module
 from msprobe.base.statistic import statistic
@@ -16,7 +17,8 @@ HEAD = '{"x":1,'
 class Tensor:
     """What a framework's tensor tells of the elements of an array."""
 
-    def __init__(self, array, letter=None, offset=0, is_in_place=True):
+    def __init__(self, array, letter=None, offset=0, is_in_place=True, has_digest=False):
+        self.has_digest = has_digest
         self.dtype = array.dtype.char if letter is None else letter
         self.shape, self.is_in_place = array.shape, is_in_place
         self.array, self.address = array, array.ctypes.data + offset
@@ -25,7 +27,7 @@ class Tensor:
     def reader(self):
         head = (HEAD, self.array.size, self.dtype, self.dtype)
         asked = [attrgetter(name) for name in ("dtype", "shape", "is_in_place", "address")]
-        return (Tensor, *asked, {(id(self.dtype), self.shape): head})
+        return (Tensor, *asked, {(id(self.dtype), self.shape): head}, self.has_digest)
 
 
 @pytest.fixture
@@ -57,6 +59,21 @@ def test_the_record_of_what_is_not_finite_and_of_bools(kernel):
     )
     mask = np.array([True, False, True])
     assert record(kernel, mask) == HEAD + '"Max":true,"Min":false,"Mean":null,"Norm":null,"true_count":2}'
+
+
+def test_the_digest_of_a_record_is_that_of_all_bytes_whatever_the_blocks(kernel):
+    for size in (1, 7, 1000, 4096, 5000, 16384, 33_333):
+        bits = np.random.default_rng(size).integers(0, 256, 8 * size, np.uint8)
+        for letter in "fdebBhHiIq":
+            array = (bits[: size * np.dtype(letter).itemsize] & 0x3F).view(letter)  # finite, and no sum cancels
+            plain, digested = record(kernel, array), record(kernel, array, has_digest=True)
+            assert digested == f'{plain[:-1]},"md5":"crc32c:{crc32c_by_hand(array.tobytes()):08x}"}}', (letter, size)
+    mask = np.array([True, False, True])
+    assert record(kernel, mask, has_digest=True).endswith(f',"md5":"crc32c:{crc32c_by_hand(mask.tobytes()):08x}"}}')
+    narrow = np.arange(0x3F80, 0x3F80 + 9000, dtype=np.uint16)
+    wide = (narrow.astype(np.uint32) << 16).view(np.float32)
+    found = record(kernel, narrow, letter="E", has_digest=True)
+    assert found.endswith(f',"md5":"crc32c:{crc32c_by_hand(wide.tobytes()):08x}"}}')
 
 
 def test_there_is_none_where_the_kernel_cannot_say(kernel):
@@ -96,8 +113,8 @@ def test_an_exception_of_the_framework_is_left_to_whoever_reads_the_tensor(kerne
 
 def test_the_records_of_a_call_name_their_sources(kernel):
     tensors = [Tensor(np.float64([1, 3])), Tensor(np.float64([2, 2]))]
-    *asked, heads = tensors[0].reader
-    reader = (*asked, heads | tensors[1].reader[-1])
+    *asked, heads, has_digest = tensors[0].reader
+    reader = (*asked, heads | tensors[1].reader[-2], has_digest)
     first, none, second = kernel.records([tensors[0], 7, tensors[1]], reader, {id(tensors[1]): '"parameter w"'})
     assert json.loads(first) == {"x": 1, "Max": 3, "Min": 1, "Mean": 2, "Norm": math.sqrt(10)}
     assert none is None

@@ -1,7 +1,7 @@
 """The debugger never changes the training: processes with and without it are compared bit by bit.
 
-Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network, 6 that watch, 2 that
-check, 4 with second runs, and 2 with the monitor; `make verify` runs it and writes docs/en/explanation/bit-identity.md)
+Of the whole grid (network x level x task x mode of the pipeline, and rows of other kinds, `KINDS` in
+tests/training/bits.py; `make verify` runs it and writes docs/en/explanation/bit-identity.md)
 one run of each network is taken here by a fixed rule, `covering` in tests/training/bits.py: over all networks every
 level meets every task, and both meet both modes. Each run is a process of its own; it is compared with a bare one, and
 each step of its dump with a count by hand (tests/training/calls.py).
@@ -90,6 +90,10 @@ def test_training_is_bit_identical_where_the_dump_is_columnar(net, tmp_path):
     assert not list(tmp_path.rglob("*.npy"))
 
 
+def test_training_is_bit_identical_where_a_user_saves_in_a_graph(assert_equal):
+    assert_equal(bits.Run("graph_convolution", bits.GRAPH, bits.SAVE, False))
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("net", "stage", "asynchronous"),
@@ -106,7 +110,7 @@ def test_what_is_run_here_covers_the_grid():
     runs = bits.covering()
     assert len(bits.NETS) >= 12
     assert set(runs) <= set(bits.grid())
-    assert len(bits.grid()) == len(bits.NETS) * 38
+    assert len(bits.grid()) == len(bits.NETS) * 54 + len(bits.GRAPHS) * 5
     both = (False, True)
     assert [r.net for r in runs] == list(bits.NETS)
     assert {(r.level, r.task) for r in runs} == set(product(bits.LEVELS, bits.TASKS))
@@ -199,7 +203,8 @@ def test_a_network_is_trained_once_in_each_mode_without_the_debugger_before_anyt
     assert [outcomes[run].word for run in runs] == ["no control"] * 2
 
 
-def test_a_training_that_fails_is_told_with_its_last_words():
+def test_a_training_that_fails_is_told_with_its_last_words(monkeypatch):
+    monkeypatch.setitem(bits.KINDS, "L9", bits.Kind(("--collect", "--level", "L9"), bits.TASKS))
     outcome = bits.judge(bits.Run("shared", "L9", "statistics", False), 1, [digested("a"), digested("a")])
     assert outcome.word == "failed"
     assert "SettingsError" in outcome.why
@@ -215,4 +220,4 @@ def test_the_grid_takes_up_what_was_done_under_the_same_header_only(tmp_path):
     assert grid.done_before(results, {"steps": 20}) == known
     assert grid.done_before(results, {"steps": 10}) == {}
     row = next(line for line in grid.page(known, {"steps": 20}).splitlines() if line.startswith("| tied | L0 |"))
-    assert row == "| tied | L0 | not run | not run | not run | equal | not run | not run | 2 |"
+    assert row == "| tied | L0 | not run | not run | not run | equal | not run | not run | not run | not run | 2 |"

@@ -46,9 +46,13 @@ def collected(collecting, form, task="tensor", **section):
     return debugger._settings.dump_path
 
 
-def test_both_formats_hold_the_same(collecting, tmp_path):
-    json, columnar = (collected(collecting, form, summary_mode="md5") for form in ("json", "columnar"))
+@pytest.mark.parametrize("mode", ["md5", "crc32c"])
+def test_both_formats_hold_the_same(mode, collecting, tmp_path):
+    json, columnar = (collected(collecting, form, summary_mode=mode) for form in ("json", "columnar"))
     one, other = read(json / "step0"), read(columnar / "step0")
+    digests = [record.digest for call in one.calls for record in call.records]
+    assert digests == [record.digest for call in other.calls for record in call.records]
+    assert any(digests)
     assert len(one.calls) > 10
     assert list(one.calls) == list(other.calls)
     assert one.construct == other.construct

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe.base.digest import digest
 from msprobe.compare.locate.find import locate
 from msprobe.compare.measure import block
 from msprobe.compare.ranks.search import summarise
@@ -48,7 +49,7 @@ class Value:
 
 
 class Builder:
-    """Collects calls and writes them as a dump; `mode` is statistics, tensor or digest."""
+    """Collects calls and writes them as a dump; `mode` is statistics, tensor, digest or, with another one, crc32c."""
 
     def __init__(
         self, folder: Path, mode: str = "statistics", level: str = "mix", framework: str = "mindspore"
@@ -124,6 +125,8 @@ class Builder:
             record |= {"Norm": float(np.sqrt((wide * wide).sum()))}
         else:
             record |= dict.fromkeys(("Max", "Min", "Mean", "Norm"))
+        if self.mode == "crc32c":
+            record["md5"] = digest(array, "crc32c")
         if self.mode == "digest":
             record["md5"] = f"{zlib.crc32(array.tobytes()):08x}"
         if self.mode == "tensor":

@@ -53,6 +53,17 @@ def test_where_nothing_is_known_nothing_is_said_to_differ(row_without, sides):
     assert (row["Verdict"], row["Result"]) == ("unjudged", "N/A")
 
 
+def test_digests_of_two_kinds_have_no_word_but_what_statistics_show(builder):
+    for amount, verdict, word in ((1.0, "unjudged", "N/A"), (1.5, "error", "Different")):
+        sides = (("target", "crc32c", amount), ("golden", "digest", 1.0))
+        dumps = [builder(side, mode=kind).call(EXP, [1.0], [value]).dump() for side, kind, value in sides]
+        comparison = compare(*dumps)
+        titles = [column.title for column in columns("digest", with_stack=False)]
+        row = dict(zip(titles, list(rows(comparison, locate(comparison), False))[1], strict=True))
+        assert (row["Verdict"], row["Result"]) == (verdict, word)
+        assert row["NPU MD5"].startswith("crc32c:")
+
+
 def test_two_digests_are_held_against_each_other(row_without):
     assert row_without([], shift=1.0)["Result"] == "Different"
     assert row_without([])["Result"] == "pass"

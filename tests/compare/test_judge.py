@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.run import compare
 
@@ -191,6 +192,32 @@ def test_digests_on_one_side_only_are_compared_as_statistics(builder):
         builder("g").call("Mint.exp.0.forward", [], [1.0]),
     )
     assert (found.mode, found.counts["pass"]) == ("statistics", 1)
+
+
+def two_kinds(builder, target, golden):
+    return verdicts(
+        builder("t", mode="crc32c").call("Mint.exp.0.forward", [], [target]),
+        builder("g", mode="digest").call("Mint.exp.0.forward", [], [golden]),
+    )
+
+
+def test_digests_of_one_kind_are_held_against_each_other_whichever_it_is(builder):
+    for amount, grade in ((1.0, "pass"), (np.nextafter(np.float32(1), np.float32(2)), "error")):
+        verdict, found = one(builder, amount, 1.0, mode="crc32c")
+        assert (found.mode, verdict.grade) == ("digest", grade)
+
+
+def test_digests_of_two_kinds_say_nothing_of_each_other(builder):
+    (verdict,), found = two_kinds(builder, 1.0, 1.0)
+    assert (found.mode, verdict.grade, verdict.cause) == ("digest", "unjudged", Cause.DIGESTS_OF_TWO_KINDS)
+    assert [reason.why for reason in verdict.reasons] == [Why.DIGESTS_OF_TWO_KINDS]
+    assert not found.is_clean
+
+
+def test_beside_digests_of_two_kinds_statistics_that_differ_are_a_difference(builder):
+    (verdict,), _ = two_kinds(builder, 1.5, 1.0)
+    assert (verdict.grade, verdict.cause) == ("error", None)
+    assert [reason.why for reason in verdict.reasons] == [Why.STATISTIC, Why.DIGESTS_OF_TWO_KINDS]
 
 
 def test_digests_that_differ_are_an_error(builder):

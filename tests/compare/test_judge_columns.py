@@ -32,7 +32,7 @@ def tensors(draw):
         "dtype": draw(st.sampled_from(["Float32", "Float32", "Float32", "Float16", "Int64", "Bool"])),
         "shape": draw(st.sampled_from([(2, 2), (2, 2), (2, 2), (), (1,), (0,), None])),
         "statistics": made,
-        "digest": draw(st.sampled_from(["", "0badcafe", "deadbeef"])),
+        "digest": draw(st.sampled_from(["", "0badcafe", "deadbeef", "crc32c:deadbeef"])),
         "gradient": draw(st.sampled_from(["own", "own", "own", "accumulated", "unavailable"])),
     }
 

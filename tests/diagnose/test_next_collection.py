@@ -205,9 +205,10 @@ def test_of_ranks_whose_exchanges_are_unknown_all_that_differ_are_collected(foun
     ("kind", "purpose", "task", "mode"),
     [
         ({"level": "mix"}, Purpose.BLIND, "statistics", "md5"),
-        ({"level": "mix", "digests": True}, Purpose.OTHER_STEPS, "statistics", "md5"),
+        ({"level": "mix", "digests": "md5"}, Purpose.OTHER_STEPS, "statistics", "md5"),
         ({"level": "mix", "task": "tensor"}, Purpose.OTHER_STEPS, "statistics", "md5"),
-        ({"digests": True}, Purpose.OUTSIDE_CELLS, "statistics", "md5"),
+        ({"digests": "md5"}, Purpose.OUTSIDE_CELLS, "statistics", "md5"),
+        ({"digests": "crc32c"}, Purpose.OUTSIDE_CELLS, "statistics", "crc32c"),
     ],
 )
 def test_where_nothing_differs_what_is_blind_is_made_seeing_then_other_steps(kind, purpose, task, mode, found):

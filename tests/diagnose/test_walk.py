@@ -46,7 +46,7 @@ def wrong_norm(run, is_target, **more):
 
 KINDS = {
     "L0 statistics": {},
-    "L0 digests": {"digests": True},
+    "L0 digests": {"digests": "md5"},
     "mix statistics": {"level": "mix"},
     "mix tensors": {"level": "mix", "task": "tensor"},
 }
@@ -132,7 +132,7 @@ def test_something_is_ruled_out_as_surely_as_the_weakest_of_what_supports_it(tal
     ("kind", "weakest"),
     [
         ({}, Sureness.STATISTICS),
-        ({"digests": True}, Sureness.DIGESTS),
+        ({"digests": "md5"}, Sureness.DIGESTS),
         ({"task": "tensor"}, Sureness.BITS),
     ],
 )
@@ -169,7 +169,7 @@ def test_run_inputs_and_parameters_that_differ_are_not_ruled_out(found):
 
 
 def test_nothing_differs_is_exit_code_0_and_all_is_ruled_out(found):
-    made = found(lambda run, _: [run.step(step, digests=True) for step in (3, 4)])
+    made = found(lambda run, _: [run.step(step, digests="md5") for step in (3, 4)])
     assert (made.verdict, made.is_clean, made.located) == (Verdict.AGREES, True, None)
     assert ruled_out(made, About.STEPS).names == ("3", "4")
     assert ruled_out(made, About.ALL_CALLS).calls == 8

@@ -1,10 +1,11 @@
 """Runs made by hand: a network of three cells in a row, so that every number that a test asserts follows from here."""
 
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
+
+from msprobe.base.digest import digest
 
 STACK = ["File /train/net.py, line 7, in construct"]
 EMBED, NORM, HEAD = "net.embed.Embedding", "net.norm.LayerNorm", "net.head.Dense"
@@ -20,10 +21,10 @@ class Run:
     def __init__(self, path: Path, framework: str = "mindspore", version: str = "2.10.0") -> None:
         self.path, self.framework, self.version = path, framework, version
 
-    def step(self, step=0, rank=None, *, level="L0", task="statistics", digests=False, settings=None, **values):
+    def step(self, step=0, rank=None, *, level="L0", task="statistics", digests="", settings=None, **values):
         folder = self.path / f"step{step}" / ("rank" if rank is None else f"rank{rank}")
         folder.mkdir(parents=True)
-        section = {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "md5" if digests else "statistics"}
+        section = {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": digests or "statistics"}
         section |= {key: value for key, value in (settings or {}).items() if key in section}
         header = {"task": task, "level": level, "gradients": "own", "jit_cells": "joined", "dispatch": False}
         header |= {key: value for key, value in (settings or {}).items() if key not in section}
@@ -62,7 +63,7 @@ class Run:
             made = {"type": tensor, "dtype": dtype, "shape": [2, 2], "Max": wide.max(), "Min": wide.min()}
             made |= {"Mean": wide.mean(), "Norm": float(np.sqrt((wide * wide).sum()))}
             if digests:
-                made["md5"] = f"{zlib.crc32(array.tobytes()):08x}"
+                made["md5"] = digest(array, digests)
             if task == "tensor":
                 (folder / "dump_tensor_data").mkdir(exist_ok=True)
                 np.save(folder / "dump_tensor_data" / f"{name}.npy", array)

@@ -11,6 +11,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base import log
+from msprobe.base.digest import digest
 from msprobe.base.errors import UsageError
 from msprobe.mindspore_debugger import PrecisionDebugger
 
@@ -164,6 +165,12 @@ def test_md5_is_the_digest_of_the_bytes(tmp_path):
     entry = dump_of(tmp_path)["data"]["Cell.first.Dense.forward.0"]
     assert entry["input_args"][0]["md5"] == f"{zlib.crc32(X.asnumpy().tobytes()):08x}"
     assert entry["parameters"]["weight"]["md5"] == f"{zlib.crc32(net.first.weight.asnumpy().tobytes()):08x}"
+
+
+def test_crc32c_is_another_digest_of_the_same_bytes(tmp_path):
+    run(collector(tmp_path, summary_mode="crc32c"), gradient=False)
+    entry = dump_of(tmp_path)["data"]["Cell.first.Dense.forward.0"]
+    assert entry["input_args"][0]["md5"] == digest(X.asnumpy(), "crc32c")
 
 
 def test_task_structure_has_the_calls_and_no_data(tmp_path):

@@ -372,7 +372,7 @@ def test_a_wrong_setting_is_refused_at_the_call(mode, saved, monkeypatch):
 # ---- settings ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", ["statistics", "md5"])
+@pytest.mark.parametrize("task", ["statistics", "md5", "crc32c"])
 def test_without_tensors_the_index_has_the_statistics(task, mode, saved, monkeypatch):
     monkeypatch.setenv("MSPROBE_SAVE", task)
     array = np.array([1, 2, 4.5], np.float32)
@@ -382,7 +382,9 @@ def test_without_tensors_the_index_has_the_statistics(task, mode, saved, monkeyp
     wide = array.astype(np.float64)
     assert (record["Max"], record["Min"], record["Mean"]) == (4.5, 1.0, 2.5)
     assert record["Norm"] == pytest.approx(float(np.sqrt((wide**2).sum())), rel=1e-12)
-    assert record.get("md5") == (f"{zlib.crc32(array.tobytes()):08x}" if task == "md5" else None)
+    # the second is CRC-32C of 0000803f 00000040 00009040, bit by bit from its polynomial
+    expected = {"md5": f"{zlib.crc32(array.tobytes()):08x}", "crc32c": "crc32c:035c2aff"}
+    assert record.get("md5") == expected.get(task)
 
 
 # ---- Ascend --------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ CALLS = {
     RELU: {
         "input_args": [leaf(RELU, "input.0", X, md5="7a0a407c", **{"from": "parameter fc.weight"}), 3],
         "input_kwargs": {"shape": {"type": "slice", "value": [0, None, 2]}, "none": None},
-        "output": [leaf(RELU, "output.0", Y, md5="00000001")],
+        "output": [leaf(RELU, "output.0", Y, md5="00000001"), leaf("", "", md5="crc32c:00000001")],
     },
     "Functional.exp.0.forward": {
         "input_args": [
@@ -248,7 +248,9 @@ LEAVES = st.one_of(
             {},
             optional={
                 "nan_count": st.integers(-1, 3),
-                "md5": st.sampled_from(["0000abcd", "ffffffff", "x", "", 3]),
+                "md5": st.sampled_from(
+                    ["0000abcd", "crc32c:0000abcd", "crc32c:ffffffff", "crc32:0000abcd", "x", "", 3]
+                ),
                 "data_name": st.sampled_from(["F.a.0.forward.input.0.npy", "F.a.0.forward", "\x01.npy", "", 3]),
                 "from": st.sampled_from(
                     [
@@ -442,7 +444,7 @@ def test_doctor_says_of_a_columnar_dump_what_it_says_of_json(both, capsys):
         assert doctor.run(Namespace(folder=str(folder))) == 1
         said.append(capsys.readouterr().out.removeprefix(str(folder)))
     assert said[0] == said[1]
-    assert "6 calls, 17 records, 5 tensors; LOST: 1 parts were not collected" in said[1]
+    assert "6 calls, 18 records, 5 tensors; LOST: 1 parts were not collected" in said[1]
     index = both[1] / "dump_tensor_data" / "tensors.index"
     index.write_text("".join(index.read_text().splitlines(keepends=True)[1:]))
     assert doctor.run(Namespace(folder=str(both[1]))) == 1

@@ -35,7 +35,7 @@ class Run:
         self.step = self.folder / f"step{self.number}" / "rank"
         header = {"task": self.settings.task, "level": self.settings.level, "framework": "mindspore"}
         self.front = StepFolder(self.step, header, self.settings, watch=self.watch).open()
-        digests = self.settings.task == "statistics"
+        digests = "md5" if self.settings.task == "statistics" else ""
         self.describer = ArrayDescriber(self.front, saves=True, digests=digests)
         self.stack = self.front.stack(["File /train/net.py, line 3, in construct, \n y = f(x)"])
 
@@ -269,6 +269,18 @@ def test_a_digest_that_differs_from_the_golden_dump(trigger, tmp_path):
     run.call("Mint.b.0.forward", [ONES], [ONES * 3])
     assert run.end().written == ["Mint.a.0.forward", "Mint.b.0.forward"]
     assert [(f["kind"], f["place"]) for f in run.findings] == [("digest", "output.0")]
+
+
+def test_a_golden_dump_with_digests_of_another_kind_is_not_compared(trigger, tmp_path, capsys):
+    golden = trigger(on=("nan",), calls=5)
+    golden.describer.digests = "crc32c"
+    golden.call("Mint.a.0.forward", [ONES], [NAN])
+    golden.end()
+    golden.folder.rename(kept := tmp_path.parent / f"{tmp_path.name}_golden")
+    run = trigger(on=("digest",), golden=str(kept), calls=1)
+    run.call("Mint.a.0.forward", [ONES], [ONES])
+    assert run.end().written is None
+    assert capsys.readouterr().err.count("of another kind") == 1
 
 
 def test_tensors_that_are_not_in_memory_any_more_are_missing_and_said_to_be(trigger):

@@ -34,6 +34,10 @@ def test_digests_files_and_names_alone_are_had_by_their_tasks(collecting, dumped
     step(md5, Mlp(), torch.ones(2, 4))
     digest = dumped(md5).data["Module.fc1.Linear.forward.0"]["input_args"][0]["md5"]
     assert digest == f"{zlib.crc32(np.ones((2, 4), np.float32)):08x}"
+    other = collecting({"statistics": {"summary_mode": "crc32c"}}, level="L0")
+    step(other, Mlp(), torch.ones(2, 4))
+    found = dumped(other).data["Module.fc1.Linear.forward.0"]["input_args"][0]["md5"]
+    assert found == "crc32c:ffae4059"  # of eight times 0000803f
     structure = collecting(level="L0", task="structure")
     step(structure, Mlp(), torch.ones(2, 4))
     assert not (dumped(structure).folder / "dump_tensor_data").exists()

@@ -7,38 +7,67 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import perf_counter
 
-from calls import CALLS, Calls, named, recorded
+from calls import CALLS, GRAPH_CALLS, Calls, named, recorded
 
 NETS = tuple(CALLS)
+GRAPHS = tuple(GRAPH_CALLS)
 LEVELS = ("L0", "L1", "mix", "debug")
-TASKS = {"statistics": (), "md5": ("--summary", "md5"), "tensor": ("--task", "tensor")}
+TASKS = {
+    "statistics": (),
+    "md5": ("--summary", "md5"),
+    "crc32c": ("--summary", "crc32c"),
+    "tensor": ("--task", "tensor"),
+}
 """What a collection writes down, and how train.py is asked for it."""
 MODES = {False: (), True: ("--asynchronous",)}
 """Whether the pipeline is asynchronous, and how train.py is asked for it."""
 
-
 MONITOR, EVERYTHING = "monitor", "everything"
-"""The level and the task of a training that is not collected but monitored, with everything that a monitor has."""
 MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "local")
 """Kinds of rows that every step of a monitored training has."""
+COLUMNAR, WATCHING, CHECKS, SECOND_RUNS, GRAPH = "columnar", "watching", "acc_check", "free_benchmark", "graph"
+AT_ONCE, SAVE = "at once", "save"
 
-WATCHING = "watching"
-"""The level, for it is that of no dump, of a training at mix in which only what shows something is written."""
-WATCHED = ("overflow_check", "trigger", "exception_dump")
 
-CHECKS, AT_ONCE = "acc_check", "at once"
-"""The level and the task of a training at mix whose calls are held to float64 while it runs."""
+@dataclass(frozen=True)
+class Kind:
+    """Trainings that are collected in one way: what each task adds to the options that all have, and which there are.
 
-SECOND_RUNS = "free_benchmark"
-"""The level of a training whose calls are run a second time; its task is the stage."""
-STAGES = {"forward": ("--perturb", "bit_noise", "forward"), "backward": ("--perturb", "change_value", "backward")}
+    `options` begin with the one that a folder follows.
+    """
+
+    options: tuple[str, ...]
+    tasks: Mapping[str, tuple[str, ...]]
+    nets: tuple[str, ...] = NETS
+    modes: tuple[bool, ...] = tuple(MODES)
+
+
+KINDS = {
+    **{level: Kind(("--collect", "--level", level), TASKS) for level in LEVELS},
+    COLUMNAR: Kind(("--collect", "--level", "mix", "--format", "columnar"), TASKS),
+    WATCHING: Kind(
+        ("--collect", "--level", "mix"),
+        {task: ("--task", task) for task in ("overflow_check", "trigger", "exception_dump")},
+    ),
+    CHECKS: Kind(("--collect", "--level", "mix", "--task", CHECKS), {AT_ONCE: ()}),
+    SECOND_RUNS: Kind(
+        ("--collect", "--level", "L1", "--task", SECOND_RUNS),
+        {
+            "forward": ("--perturb", "bit_noise", "forward"),
+            "backward": ("--perturb", "change_value", "backward"),
+        },
+    ),
+    MONITOR: Kind(("--monitor",), {EVERYTHING: ()}),
+    GRAPH: Kind(("--collect",), {**TASKS, SAVE: ("--task", SAVE)}, GRAPHS, modes=(False,)),
+}
+"""By what a row of the grid calls its level."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +81,21 @@ class Run:
 
 
 def grid() -> list[Run]:
-    """Every network at every level with every task, watching, checked, with second runs, monitored; both modes."""
-    collected = [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
-    collected += [Run(n, WATCHING, task, mode) for n in NETS for task in WATCHED for mode in MODES]
-    collected += [Run(n, CHECKS, AT_ONCE, mode) for n in NETS for mode in MODES]
-    collected += [Run(n, SECOND_RUNS, stage, mode) for n in NETS for stage in STAGES for mode in MODES]
-    return collected + [Run(net, MONITOR, EVERYTHING, mode) for net in NETS for mode in MODES]
+    """Every network of every kind with every task, in every mode."""
+    return [
+        Run(net, level, task, mode)
+        for level, kind in KINDS.items()
+        for net in kind.nets
+        for task in kind.tasks
+        for mode in kind.modes
+    ]
 
 
 def covering() -> list[Run]:
     """One run of each network; over all of them every level meets every task, and each of these both modes."""
     pairs = tuple(product(LEVELS, TASKS))
-    return [Run(net, *pairs[i % len(pairs)], asynchronous=i % 2 == 1) for i, net in enumerate(NETS)]
+    places = [(net, *divmod(i % len(pairs), len(TASKS))) for i, net in enumerate(NETS)]
+    return [Run(net, LEVELS[at], tuple(TASKS)[task], asynchronous=(at + task) % 2 == 1) for net, at, task in places]
 
 
 @dataclass(frozen=True)
@@ -76,13 +108,13 @@ class Outcome:
 
 
 PYTHON: str | Path = sys.executable
-"""What runs train.py; the tests have one that need not import MindSpore for each run."""
+"""What runs the programs; the tests have one that need not import MindSpore for each run."""
 
 
 def digest(net: str, steps: int, *options: str) -> str:
-    """What train.py prints last. Raises RuntimeError with its complaint where it fails."""
+    """What the program that trains a network prints last. Raises RuntimeError with its complaint where it fails."""
     done = subprocess.run(
-        [PYTHON, "train.py", net, "--steps", str(steps), *options],
+        [PYTHON, "graph_train.py" if net in GRAPHS else "train.py", net, "--steps", str(steps), *options],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
@@ -91,7 +123,7 @@ def digest(net: str, steps: int, *options: str) -> str:
     )
     if done.returncode:
         complaint = " ".join(done.stderr.split("Traceback")[-1].splitlines()[-1:])
-        raise RuntimeError(f"train.py {net} {' '.join(options)}: {complaint or f'exit code {done.returncode}'}")
+        raise RuntimeError(f"{net} {' '.join(options)}: {complaint or f'exit code {done.returncode}'}")
     return done.stdout.split()[-1]
 
 
@@ -108,7 +140,9 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
         if any(other != bare for other in others):
             return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {', '.join(others)}")
         begin = perf_counter()
-        found = digest(run.net, steps, *_options(run, folder), *MODES[run.asynchronous])
+        kind = KINDS[run.level]
+        where, *how = kind.options
+        found = digest(run.net, steps, where, str(folder), *how, *kind.tasks[run.task], *MODES[run.asynchronous])
         counted, wanted = _counted(run, steps, folder)
     except RuntimeError as cause:
         return Outcome("failed", perf_counter() - begin, str(cause))
@@ -123,18 +157,6 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
     return Outcome("equal", seconds)
 
 
-def _options(run: Run, folder: Path) -> tuple[str, ...]:
-    if run.level == MONITOR:
-        return ("--monitor", str(folder))
-    if run.level == WATCHING:
-        return ("--collect", str(folder), "--level", "mix", "--task", run.task)
-    if run.level == CHECKS:
-        return ("--collect", str(folder), "--level", "mix", "--task", CHECKS)
-    if run.level == SECOND_RUNS:
-        return ("--collect", str(folder), "--level", "L1", "--task", SECOND_RUNS, *STAGES[run.task])
-    return ("--collect", str(folder), "--level", run.level, *TASKS[run.task])
-
-
 def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
@@ -143,14 +165,24 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
         return [_checks(folder)], bool(CALLS[run.net].at("L1"))
     if run.level == SECOND_RUNS:
         return [_second_runs(folder, steps)], {"every step": True, "some compared": bool(CALLS[run.net].at("L1"))}
+    if run.task == SAVE:
+        return [_saved(folder, step) for step in range(steps)], ["loss", "rows", "rows_grad"]
     ranks = [folder / f"step{step}" / "rank" for step in range(steps)]
+    if run.level == GRAPH:
+        return [recorded(rank) for rank in ranks], GRAPH_CALLS[run.net]
     if run.task == "overflow_check":
         return [(named(rank), recorded(rank)) for rank in ranks], (CALLS[run.net].at("mix"), Calls())
     if run.task == "exception_dump":
         return [rank.exists() for rank in ranks], run.net == "raising"
     if run.task == "trigger":
         return [recorded(rank) != Calls() for rank in ranks[1:]], True
-    return [recorded(rank) for rank in ranks], CALLS[run.net].at(run.level)
+    return [recorded(rank) for rank in ranks], CALLS[run.net].at("mix" if run.level == COLUMNAR else run.level)
+
+
+def _saved(folder: Path, step: int) -> list[str]:
+    """The names of what one step has saved."""
+    lines = (folder / f"step{step}" / "rank0" / "saves.jsonl").read_text().splitlines()
+    return sorted(json.loads(line)["name"] for line in lines)
 
 
 def _checks(folder: Path) -> bool:
@@ -187,7 +219,8 @@ def judge_all(
     outcomes = {}
     with ThreadPoolExecutor(jobs) as pool:
         nets = dict.fromkeys(run.net for run in runs)
-        control = {net: [pool.submit(digest, net, steps, *mode) for mode in MODES.values()] for net in nets}
+        modes = {net: KINDS[GRAPH].modes if net in GRAPHS else tuple(MODES) for net in nets}
+        control = {net: [pool.submit(digest, net, steps, *MODES[mode]) for mode in modes[net]] for net in nets}
 
         def judged(run: Run) -> None:
             # its controls were submitted before it, so they are done or another worker is at them

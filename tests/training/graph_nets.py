@@ -228,9 +228,9 @@ def made(case):
     return net.set_train()
 
 
-def stepping(net, how, optimizer):
+def stepping(net, how, optimizer, loss_of=Loss):
     """What makes one step with a batch and gives the loss, in one of the ways in which people train."""
-    loss = Loss(net)
+    loss = loss_of(net)
     if how == "cell":
         return nn.TrainOneStepCell(loss, optimizer).set_train()
     gradients = ms.value_and_grad(loss, None, optimizer.parameters)
@@ -243,14 +243,16 @@ def stepping(net, how, optimizer):
     return step
 
 
-def train(case, folder=None, graph=True, level="O0", steps=3, how="cell", net=None, each=None, **settings):
+def train(
+    case, folder=None, graph=True, level="O0", steps=3, how="cell", net=None, each=None, loss_of=Loss, **settings
+):
     """The losses and the weights, as bytes, of a training that is collected into `folder`; None: it is not collected.
 
     `each(number)` is called before every step. The debugger is ended also where the training raises.
     """
     ms.set_context(mode=ms.GRAPH_MODE if graph else ms.PYNATIVE_MODE, jit_config={"jit_level": level})
     net = net or made(case)
-    step = stepping(net, how, nn.Momentum(net.trainable_params(), 0.05, 0.9))
+    step = stepping(net, how, nn.Momentum(net.trainable_params(), 0.05, 0.9), loss_of)
     debugger = folder and PrecisionDebugger(**{"level": "L0", "dump_path": str(folder), **settings})
     rng = np.random.default_rng(7)
     losses = []

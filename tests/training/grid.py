@@ -15,28 +15,11 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import bits
-from bits import (
-    AT_ONCE,
-    CHECKS,
-    EVERYTHING,
-    LEVELS,
-    MODES,
-    MONITOR,
-    NETS,
-    SECOND_RUNS,
-    STAGES,
-    TASKS,
-    WATCHED,
-    WATCHING,
-    Outcome,
-    Run,
-    grid,
-    judge_all,
-    processes,
-)
+from bits import GRAPHS, KINDS, NETS, Outcome, Run, grid, judge_all, processes
 
 sys.path.append(str(Path(__file__).parents[1] / "preloaded"))
 from preloaded import python
@@ -50,23 +33,33 @@ Written by `make verify`. Each training of `tests/training/` is run in processes
 imported MindSpore: without the debugger in both modes of MindSpore's pipeline, which must agree, and with it for each
 level, task and mode. `equal`: over all steps the losses, the returned gradients, the parameters, the states of the
 optimizer, and the states of the random generators of Python, numpy and MindSpore have the same bits (SHA-256), and each
-step's dump holds as many calls as were counted by hand (`tests/training/calls.py`).
-
-In the rows `watching`, at level mix, the three tasks are in this order `overflow_check`, `statistics` with a `trigger`
-that fires at nearly every call, and `exception_dump`: of the first the names of all calls are counted, of the last that
-there is a dump where something was raised, and only there.
-
-In the rows `monitor` nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
-each step must have left rows of activations, gradients, weights and the loss.
-
-In the rows `acc_check` calls are held to float64 while the training runs, at level mix and within 200 ms of each step;
-some call must have been checked.
-
-In the rows `free_benchmark` every function is run a second time: in the first two columns with the lowest bit of an
-input flipped, and its outputs are compared; in the next two with two values of an input exchanged, and its gradients
-are compared. No second run may have failed.
+step's dump holds as many calls as were counted by hand (`tests/training/calls.py`). Each kind of training has a table.
 
 """
+
+
+ABOUT = {
+    "L0": "Trainings in PyNative mode.",
+    "columnar": "Trainings at level mix whose dump is columnar (`format`).",
+    "watching": """\
+Trainings at level mix that write only what shows something: `overflow_check`, `statistics` with a `trigger` that fires
+at nearly every call, and `exception_dump`. Of the first the names of all calls are counted, of the last that there is a
+dump where something was raised, and only there.""",
+    "acc_check": """\
+Trainings whose calls are held to float64 while they run, at level mix and within 200 ms of each step; some call must
+have been checked.""",
+    "free_benchmark": """\
+Trainings in which every function is run a second time: `forward` with the lowest bit of an input flipped, and its
+outputs are compared; `backward` with two values of an input exchanged, and its gradients are compared. No second run
+may have failed.""",
+    "monitor": """\
+Trainings in which nothing is dumped; a `TrainerMon` measures everything that it can at every step, with alerts, and
+each step must have left rows of activations, gradients, weights and the loss.""",
+    "graph": """\
+Trainings in graph mode, held to bare ones in graph mode: their losses and weights have the same bits. Operators that
+collect are planted in the graph, at level L0; `save` has those of `save` and `save_grad` that a user wrote.""",
+}
+"""What is to be said before the rows of a level."""
 
 
 def main() -> int:
@@ -100,8 +93,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
-    levels = (*LEVELS, WATCHING, CHECKS, SECOND_RUNS, MONITOR)
+    nets, levels = (*NETS, *GRAPHS), tuple(KINDS)
+    parser.add_argument("--nets", nargs="+", choices=nets, default=nets, metavar="NET", help="some of them only")
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
     )
@@ -160,45 +153,38 @@ def done_before(results: Path, header: dict[str, object]) -> dict[Run, Outcome]:
 
 
 def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
-    """The page of the documentation."""
-    whole = grid()
+    """The page of the documentation: a table for each level that `ABOUT` has, with the levels behind it."""
     equal = sum(outcome.word == "equal" for outcome in known.values())
-    columns = [(task, mode) for task in TASKS for mode in MODES]
-    titles = ["network", "level", *(f"{task}, {NAMES[mode]}" for task, mode in columns), "seconds"]
-    rows = []
-    for net in NETS:
-        for level in LEVELS:
-            outcomes = [known.get(Run(net, level, task, mode)) for task, mode in columns]
-            words = [_shown(outcome) for outcome in outcomes]
-            seconds = sum(outcome.seconds for outcome in outcomes if outcome)
-            rows.append([net, level, *words, f"{seconds:.0f}"])
-        outcomes = [known.get(Run(net, WATCHING, task, mode)) for task in WATCHED for mode in MODES]
-        seconds = sum(outcome.seconds for outcome in outcomes if outcome)
-        rows.append([net, WATCHING, *map(_shown, outcomes), f"{seconds:.0f}"])
-        watched = [known.get(Run(net, MONITOR, EVERYTHING, mode)) for mode in MODES]
-        seconds = sum(outcome.seconds for outcome in watched if outcome)
-        rows.append([net, MONITOR, *map(_shown, watched), *[""] * (len(columns) - len(watched)), f"{seconds:.0f}"])
-        checked = [known.get(Run(net, CHECKS, AT_ONCE, mode)) for mode in MODES]
-        seconds = sum(outcome.seconds for outcome in checked if outcome)
-        rows.append([net, CHECKS, *map(_shown, checked), *[""] * (len(columns) - len(checked)), f"{seconds:.0f}"])
-        twice = [known.get(Run(net, SECOND_RUNS, stage, mode)) for stage in STAGES for mode in MODES]
-        seconds = sum(outcome.seconds for outcome in twice if outcome)
-        rows.append([net, SECOND_RUNS, *map(_shown, twice), *[""] * (len(columns) - len(twice)), f"{seconds:.0f}"])
     trained = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     facts = [*((key, str(value)) for key, value in header.items()), ("date", trained)]
     facts += [("seconds", f"{sum(outcome.seconds for outcome in known.values()):.0f} in the collected trainings")]
-    table = [
-        f"**{equal} of {len(whole)} trainings are equal.**",
+    lines = [
+        f"**{equal} of {len(grid())} trainings are equal.**",
         "",
         "| | |",
         "|---|---|",
         *(f"| {key} | {value} |" for key, value in facts),
-        "",
-        f"| {' | '.join(titles)} |",
-        f"|{'---|' * len(titles)}",
-        *(f"| {' | '.join(row)} |" for row in rows),
     ]
-    return INTRODUCTION + "\n".join(table) + "\n"
+    groups: list[list[str]] = []
+    for level in KINDS:
+        groups += [[]] if level in ABOUT else []
+        groups[-1].append(level)
+    for levels in groups:
+        lines += ["", ABOUT[levels[0]], "", *_table(levels, known)]
+    return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def _table(levels: list[str], known: dict[Run, Outcome]) -> list[str]:
+    """The outcomes at some levels that have the same networks, tasks and modes."""
+    kind = KINDS[levels[0]]
+    columns = [(task, mode) for task in kind.tasks for mode in kind.modes]
+    titles = ["network", "level", *(f"{task}, {NAMES[mode]}" for task, mode in columns), "seconds"]
+    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+    for net, level in product(kind.nets, levels):
+        outcomes = [known.get(Run(net, level, task, mode)) for task, mode in columns]
+        seconds = sum(outcome.seconds for outcome in outcomes if outcome)
+        lines.append(f"| {' | '.join([net, level, *map(_shown, outcomes), f'{seconds:.0f}'])} |")
+    return lines
 
 
 def _shown(outcome: Outcome | None) -> str:

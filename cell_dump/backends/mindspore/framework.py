@@ -105,7 +105,7 @@ class MindSpore(Framework):
         on_device = mindspore.get_context("device_target") in DEVICES
         return HeldWriter(writer) if on_device else writer  # type: ignore[return-value]  # it does the same
 
-    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> Describer:
+    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
         kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
         return kind(writer, saves=saves, digests=digests)
 

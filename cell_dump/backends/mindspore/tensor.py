@@ -102,7 +102,7 @@ class Describer(describer.Describer):
     address_of = staticmethod(_address_of)
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
         self._on_device = ms.get_context("device_target") in DEVICES
         self.has_addresses = HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
         super().__init__(writer, saves=saves, digests=digests)
@@ -183,7 +183,7 @@ def _members(kind: str, row: Any) -> str:
 class DeviceDescriber(Describer):
     """Makes records with a hole in the place of statistics that are still on the device."""
 
-    def __init__(self, writer: "HeldWriter", *, saves: bool = False, digests: bool = False) -> None:
+    def __init__(self, writer: "HeldWriter", *, saves: bool = False, digests: str = "") -> None:
         super().__init__(writer, saves=saves, digests=digests)  # type: ignore[arg-type]  # it does what a writer does
         self._pending = writer.pending
 

@@ -72,7 +72,7 @@ class MindTorch(MindSpore):
     own_backward = ""
     own_parameters = staticmethod(own_parameters)
 
-    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> describer.Describer:
+    def describer(self, writer: Writer, *, saves: bool, digests: str) -> describer.Describer:
         kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
         return kind(writer, saves=saves, digests=digests)
 

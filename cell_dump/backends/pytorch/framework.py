@@ -84,7 +84,7 @@ class PyTorch(Framework):
     hook_of = staticmethod(gradient.hook_of)
     when_backward_ends = staticmethod(gradient.when_backward_ends)
 
-    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> Describer:
+    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
         return Describer(writer, saves=saves, digests=digests)
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:

@@ -181,14 +181,14 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
     rows = range(len(columns))
     marks: dict[str, list[int]] = {
         STATISTICS: [row for row in rows if columns.max[row] >= _FIRST],
-        DIGEST: [row for row in rows if columns.digest[row].startswith(_SIGN)],
+        DIGEST: [row for row in rows if _SIGN in columns.digest[row]],
         CALL: [row for row in rows if columns.source[row].startswith(f"call {_SIGN}")],
         PARAMETER: [row for row in rows if columns.source[row].startswith(f"parameter {_SIGN}")],
     }
     own_files = [row for row in rows if columns.file[row].startswith(_SIGN)]
     told: dict[str, list[Any]] = {
         STATISTICS: [columns.four(row) for row in marks[STATISTICS]],
-        DIGEST: [columns.digest[row] for row in marks[DIGEST]],
+        DIGEST: ["".join(columns.digest[row].partition(_SIGN)[1:]) for row in marks[DIGEST]],
         CALL: [columns.source[row].split(_SIGN)[1] for row in marks[CALL]],
         PARAMETER: [columns.source[row].split(_SIGN)[1] for row in marks[PARAMETER]],
     }
@@ -261,8 +261,12 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
                 non_finite[row] = counts
     digest, file, told = _texts(source.digest, rows), _texts(source.file, rows), _texts(source.source, rows)
     has, at = places(DIGEST, records.digests.starts)
-    for row, number in zip(has.tolist(), records.digests.of[at].tolist(), strict=True):
-        digest[row] = records.digest[number]
+    signs = {
+        row: source.digest[row].partition(_SIGN)[0] for row in np.flatnonzero(patterns.marks[DIGEST] >= 0).tolist()
+    }
+    signed = {sign: [f"{sign}{digits}" for digits in records.digest] for sign in set(signs.values())}
+    for row, pattern, number in zip(has.tolist(), rows[has].tolist(), records.digests.of[at].tolist(), strict=True):
+        digest[row] = signed[signs[pattern]][number]
     is_own = np.zeros(len(source), bool)
     is_own[list(patterns.own_files)] = True
     has = np.flatnonzero(is_own[rows])

@@ -4,7 +4,7 @@ r"""The text of an entry, taken apart: a template, which many calls share, and w
 |---|---|---|
 | `\x01` | the call's own name at the beginning of a file's name | nothing: the call has it |
 | `\x02` | the four statistics of a tensor | a place in the table of statistics |
-| `\x03` | a digest of eight digits | a place in the table of digests |
+| `\x03` | the eight digits of a digest | a place in the table of digests |
 | `\x04` | the call that produced an input | how many rows before this one it stands |
 | `\x05` | the parameter that an input is | its name |
 
@@ -23,11 +23,11 @@ MARKS = re.compile("[\x01-\x05]")
 # Whole members of a record; what is between quotes has none of its own, for inside a text they are escaped.
 _PARTS = re.compile(
     r'("Max":[^,]+,"Min":[^,]+,"Mean":[^,]+,"Norm":[^,}]+'
-    r'|"md5":"[0-9a-f]{8}"'
+    r'|"md5":"(?:crc32c:)?[0-9a-f]{8}"'
     r'|"from":"call [^"\\]*(?=\.output)'
     r'|"from":"parameter [^"\\]*")'
 )
-_MD5, _CALL, _PARAMETER = '"md5":"', '"from":"call ', '"from":"parameter '
+_CALL, _PARAMETER = '"from":"call ', '"from":"parameter '
 
 Four = tuple[float, float, float, float]
 
@@ -122,9 +122,9 @@ class Splitter:
         count = len(self.digest.of)
         if place is None:
             self._known[part] = count
-            self.digest.of.append(int(part[len(_MD5) : -1], 16))  # type: ignore[arg-type]  # an array of int
+            self.digest.of.append(int(part[-9:-1], 16))  # type: ignore[arg-type]  # an array of int
         self.digests.of.append(0 if place is None else count - place)  # type: ignore[arg-type]  # an array of int
-        return f'{_MD5}{DIGEST}"'
+        return f'{part[:-9]}{DIGEST}"'
 
     def end_row(self) -> None:
         """The next entry is that of the next row."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msprobe.base.digest import are_of_one_kind
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger, once
 from msprobe.base.sections import TriggerSettings
@@ -107,7 +108,15 @@ class TriggerFront(LastCalls):
 
     def _digest(self, name: str, place: str, record: dict[str, Any]) -> Shown | None:
         now, golden = record.get("md5"), self._golden.get(name, {}).get(place)
-        return (Kind.DIGEST, place, str(now), golden) if golden and now and golden != now else None
+        if not golden or not now or golden == now:
+            return None
+        if not are_of_one_kind(golden, now):
+            message = (
+                f"trigger: the digests of {self._triggers.settings.golden} are of another kind and are not compared"
+            )
+            once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
+            return None
+        return Kind.DIGEST, place, str(now), golden
 
     def close(self) -> None:
         self._triggers.norms = self._norms

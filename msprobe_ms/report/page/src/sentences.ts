@@ -40,6 +40,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "No statistics on the {r.side} side": "{r.side}侧没有统计量",
   "No statistics on the {r.side} side, which has digests only": "{r.side}侧只有摘要，没有统计量",
   "Digests differ, which says nothing of how far two frameworks are apart": "摘要不同，但这不能说明两个框架的差距大小",
+  "Digests of two kinds cannot be compared: {r.target}, golden {r.golden}; collect both sides with the same summary_mode":
+    "两种不同的摘要无法比较：{r.target}，标杆为 {r.golden}；请两侧使用相同的 summary_mode 重新采集",
   "On both sides a statistic is no number": "两侧均有统计量为非数值",
   "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged":
     "{r.name} 为自身的反向保留该值，可能未写入；以其第一个输出判定",
@@ -170,6 +172,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "without statistics on one side": "一侧没有统计量",
   "with digests on one side and statistics on the other": "一侧为摘要，另一侧为统计量",
   "with digests of two frameworks and no statistics": "两个框架的摘要，且没有统计量",
+  "with digests of two kinds; collect both sides with the same summary_mode":
+    "摘要的种类不同；请两侧使用相同的 summary_mode 重新采集",
   "of which one is a part of the other, which statistics do not show": "一个是另一个的一部分，统计量无法体现",
   "with a call's own gradient on one side and an accumulated one on the other":
     "一侧为调用自身的梯度，另一侧为累加的梯度",
