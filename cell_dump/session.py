@@ -18,7 +18,7 @@ from msprobe.base.settings import CollectOptions, Settings
 from msprobe.store.watching.front import Front
 from msprobe.store.writer import Raised, Writer
 
-from .backward import Backward, skeletons
+from .backward import Backward, extension, new_backward, skeletons
 from .collective import Exchanges
 from .describer import Describer, Stacks
 from .forward import Begin, Forward, Position, outcome, results_of
@@ -98,7 +98,10 @@ class Session:
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._early_stop = framework.own_parameters, framework.early_stop
         self._exchanges = Exchanges(framework.collectives, self.call_api, self._end, writer)
-        self._gradients = framework.gradients(self.hook, self._flush, names)
+        hook = self.hook
+        if extension is not None and framework.takes_any_hook:
+            hook = extension.Guard(self, framework.before_hook, framework.modes)  # as `hook`
+        self._gradients = framework.gradients(hook, self._flush, names)
         _all_gradients.add(self._gradients)
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
@@ -169,9 +172,13 @@ class Session:
         try:
             work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
-            self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
+            self.note(work, cause)
         finally:
             self.busy, self._api = before
+
+    def note(self, work: Callable[..., Any], cause: Exception) -> None:
+        """Have the dump say that a piece of collecting failed."""
+        self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
@@ -317,7 +324,7 @@ class Session:
                 name = naming(stem, number, "backward")
                 if self._saves_some:
                     describer = self._describer_of(name)
-                call.backward = Backward(name, above.backward if above else None, self, describer, tail)
+                call.backward = new_backward(name, above.backward if above else None, self, describer, tail)
             if call.kept:
                 if self._stacks is not None:
                     call.stack = self._stacks.of_caller(above.stack if above else None)
