@@ -36,6 +36,8 @@ setup(
             extra_link_args=["-pthread"],
             optional=True,
         ),
+        # Optional: without it `_tree_of` of base/nested.py serves.
+        Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
         # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
         Extension(

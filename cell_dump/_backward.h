@@ -249,9 +249,12 @@ static int incoming(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_
         return come_late(of, "input", place);
     if (!of->begun) {
         of->begun = 1;
-        PyObject *kept = PyObject_CallMethodOneArg(of->session, words.begin_backward, (PyObject *)of);
-        int is_kept = kept ? PyObject_IsTrue(kept) : -1;
-        Py_XDECREF(kept);
+        int is_kept = flag(of->session, words.keeps_backwards);
+        if (is_kept == 0) {
+            PyObject *kept = PyObject_CallMethodOneArg(of->session, words.begin_backward, (PyObject *)of);
+            is_kept = kept ? PyObject_IsTrue(kept) : -1;
+            Py_XDECREF(kept);
+        }
         if (is_kept < 0)
             return -1;
         of->kept = (char)is_kept;

@@ -13,7 +13,7 @@
 /* Names of attributes, made once. */
 static struct {
     PyObject *is_quick, *reader, *tensor, *saves, *begin_backward, *end_backward, *collects_input, *collects_output;
-    PyObject *busy, *api, *note, *closed, *guard, *next_functions, *sequence, *prehook, *hook, *lowest, *expect;
+    PyObject *busy, *api, *note, *closed, *guard, *keeps_backwards, *next_functions, *sequence, *prehook, *hook, *lowest, *expect;
 } words;
 
 #include "_backward.h"
@@ -444,6 +444,7 @@ static int name_all(void)
         && named(&words.end_backward, "end_backward") && named(&words.collects_input, "collects_backward_input")
         && named(&words.collects_output, "collects_backward_output") && named(&words.busy, "busy") && named(&words.api, "_api")
         && named(&words.note, "note") && named(&words.closed, "closed") && named(&words.guard, "guard")
+        && named(&words.keeps_backwards, "keeps_backwards")
         && named(&words.next_functions, "next_functions") && named(&words.sequence, "_sequence_nr")
         && named(&words.prehook, "register_prehook") && named(&words.hook, "register_hook") && named(&words.lowest, "lowest")
         && named(&words.expect, "expect");
