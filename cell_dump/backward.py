@@ -238,8 +238,10 @@ def _skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]
     return made
 
 
-new_backward: type[Backward] = Backward if extension is None else extension.Backward
-skeletons: Callable[[Sequence[Any], Sequence[Leaf]], Skeleton] = _skeletons if extension is None else extension.skeletons
+new_backward: type[Backward] = Backward
+skeletons: Callable[[Sequence[Any], Sequence[Leaf]], Skeleton] = _skeletons
+if extension is not None:
+    new_backward, skeletons = extension.Backward, extension.skeletons
 
 
 def skeleton(node: Any, place: str = "") -> Skeleton:
