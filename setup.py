@@ -37,7 +37,16 @@ setup(
             extra_link_args=["-pthread"],
             optional=True,
         ),
+        # Optional: without it `_tree_of` of base/nested.py serves.
+        Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
+        # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
+        Extension(
+            "msprobe.cell_dump._gradients",
+            ["cell_dump/_gradients.c"],
+            depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_placing.h"],
+            optional=True,
+        ),
         # Optional: without it the operators of graph_save/transport/callback.py serve.
         Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
         # Optional: without it store/flatten.py takes every entry.

@@ -125,6 +125,7 @@ class References:
         self._of = users
         self._followed: list[Patch] = []
         self._learned: dict[int, Any] = {}
+        self._made = -1
         self._known: dict[int, list[_Function]] = {}
         self._imported = 0
         # Not kept alive: at its end a program tears its modules down in an order of its own.
@@ -137,6 +138,7 @@ class References:
     def follow(self, patch: Patch) -> None:
         """Have the references to what this patch replaces replaced too."""
         self._followed.append(patch)
+        self._made = -1
 
     def forget(self, patch: Patch) -> None:
         """Follow a patch no longer; nothing may be in place now."""
@@ -191,6 +193,9 @@ class References:
 
     def _learn(self) -> None:
         """What the patches replace now: the same as last time, unless somebody else replaced it in between."""
+        if self._made == Patch.made:
+            return
+        self._made = Patch.made
         news = [patch for patch in self._followed if self._learned.get(id(patch)) is not patch.replacement]
         for patch in news:
             self._learned[id(patch)] = patch.replacement

@@ -1,6 +1,6 @@
 """One call's backward while its gradients arrive, and the entry that it becomes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, TypeAlias
 
@@ -10,6 +10,13 @@ from msprobe.base.nested import Leaf, is_tensor
 from msprobe.base.statistic import widen
 
 from .describer import Describer
+
+try:
+    from . import _gradients  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    extension: Any = _gradients
+except ImportError:  # it could not be built here: Python does the same, slower
+    extension = None
 
 
 class Place(str):
@@ -39,15 +46,22 @@ class Contribution:
         """The sum, where it was built from arrays."""
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
-        """Add a part; the first is copied, since the framework may write into its memory again."""
-        array = widen(array)
-        with np.errstate(all="ignore"):  # a sum that overflows is infinite, also where the user has numpy raise
-            if self.total is None:
-                self.total = array.copy()
-            elif self.total.dtype == array.dtype and self.total.ndim:
-                self.total += array
-            else:
-                self.total = self.total + array
+        """Add a part."""
+        self.total = summed(self.total, array)
+
+
+def summed(total: np.ndarray[Any, Any] | None, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A sum and one more part, in the sum's own memory where that can be. The first part is copied, since the framework
+    may write into its memory again.
+    """
+    array = widen(array)
+    if total is None:
+        return array.copy()
+    with np.errstate(all="ignore"):  # a sum that overflows is infinite, also where the user has numpy raise
+        if total.dtype == array.dtype and total.ndim:
+            total += array
+            return total
+        return total + array  # type: ignore[no-any-return]  # of two scalars numpy says Any
 
 
 class Backward:
@@ -211,7 +225,7 @@ def _accumulated(record: str) -> str:
 _PLACES = tuple(Place(i) for i in range(32))
 
 
-def skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
+def _skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
     """The shape of a call's inputs or outputs, without holding their tensors, the leaves `tensors`."""
     made: list[Skeleton] = []
     places = {place for place, _ in tensors}
@@ -222,6 +236,12 @@ def skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
             place = _PLACES[i] if i < len(_PLACES) else Place(i)
             made.append(place if place in places else None)
     return made
+
+
+new_backward: type[Backward] = Backward
+skeletons: Callable[[Sequence[Any], Sequence[Leaf]], Skeleton] = _skeletons
+if extension is not None:
+    new_backward, skeletons = extension.Backward, extension.skeletons
 
 
 def skeleton(node: Any, place: str = "") -> Skeleton:

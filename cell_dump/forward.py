@@ -105,7 +105,8 @@ class Forward:
 
     def describe_outputs(self, results: Sequence[Any], lost: Sequence[Lost]) -> None:
         """Record the results as they are now; `lost` is what was left out of them."""
-        self.lost.extend((f"output.{each.place}", each) for each in lost)
+        if lost:
+            self.lost.extend((f"output.{each.place}", each) for each in lost)
         self.parts.append(f'"output":{self.describer.values(results, self.name, "output")}')
 
     def entry(self, more: str = "") -> str | None:
@@ -113,8 +114,8 @@ class Forward:
         return f"{{{','.join(self.parts)}{more}{self.tail}}}" if self.parts and self.kept else None
 
 
-Begin = Callable[[str, int, str], str]
-"""Makes a call's name of stem, number and direction."""
+Begin = Callable[[str, int], tuple[str, str]]
+"""Makes a call's names, forward and backward, of stem and number."""
 
 
 def outcome(args: tuple[Any, ...], result: Any) -> Any:
@@ -164,7 +165,13 @@ class Position:
     @property
     def innermost(self) -> Forward | None:
         """The cell's call that runs now."""
-        return self._open[-1] if self._open else None
+        return self.here[0]
+
+    @property
+    def here(self) -> tuple[Forward | None, str]:
+        """The cell's call that runs now, and the tail of a call made now: asked at each call."""
+        calls = self._open
+        return calls[-1] if calls else None, f"{_SECOND}{self._tail}" if self._recomputed else self._tail
 
     @property
     def running(self) -> list[str]:
@@ -174,7 +181,7 @@ class Position:
     @property
     def tail(self) -> str:
         """Members for the entry of a call made now; empty at the usual place."""
-        return f"{_SECOND}{self._tail}" if self._recomputed else self._tail
+        return self.here[1]
 
     def enter(self, call: Forward) -> None:
         """A cell's call runs now."""

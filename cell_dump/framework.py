@@ -76,6 +76,9 @@ class Framework:
     """The number that the graph's next node will have, in this thread; None where a user writes no backward of a node
     that is no module's."""
 
+    takes_any_hook: ClassVar[bool] = True
+    """Whether a hook of a node may be anything that can be called."""
+
     early_stop: type[BaseException] | tuple[()] = ()
     """The exception by which a recomputation ends when it has what it needs."""
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from msprobe.base.nested import Leaf, tree_of
 
-from .backward import Backward, Memo
+from .backward import Backward, Memo, extension
 from .describer import Sources
 from .forward import Forward
 
@@ -266,6 +266,9 @@ class NodeGradients:
         self.running = False
         self._flush()
 
+
+node_gradients: type[NodeGradients] = NodeGradients if extension is None else extension.Nodes
+"""What places the hooks of a step."""
 
 Edge = tuple[Identity, Any, int, list[str], bool, bool]
 """Where the gradient of an argument leaves a call: node, slot of its `grad_inputs`, places, shared, to a leaf."""

@@ -11,14 +11,14 @@ from typing import Any
 from weakref import WeakSet
 
 from msprobe.base.errors import reason
-from msprobe.base.names import api_call, cell_call, parse
+from msprobe.base.names import api_calls, cell_calls, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions, Settings
 from msprobe.store.watching.front import Front
 from msprobe.store.writer import Raised, Writer
 
-from .backward import Backward, skeletons
+from .backward import Backward, extension, new_backward, skeletons
 from .collective import Exchanges
 from .describer import Describer, Stacks
 from .forward import Begin, Forward, Position, outcome, results_of
@@ -82,10 +82,14 @@ class Session:
         self.collects_backward_output = mode.backward and mode.output
         self._mode = mode
         self._wishes = wishes
-        self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
         self.writer = writer
         self.scope = scope
         self._keeps_all, self._saves_some = scope.trivial, bool(wishes.saved)
+        self.keeps_backwards = scope.trivial and wishes.values
+        """Whether `begin_backward` says yes to every call."""
+        self._saving = self.describer
+        if self._saves_some:
+            self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
@@ -98,7 +102,10 @@ class Session:
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._early_stop = framework.own_parameters, framework.early_stop
         self._exchanges = Exchanges(framework.collectives, self.call_api, self._end, writer)
-        self._gradients = framework.gradients(self.hook, self._flush, names)
+        hook = self.hook
+        if extension is not None and framework.takes_any_hook:
+            hook = extension.Guard(self, framework.before_hook, framework.modes)  # as `hook`
+        self._gradients = framework.gradients(hook, self._flush, names)
         _all_gradients.add(self._gradients)
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
@@ -169,9 +176,13 @@ class Session:
         try:
             work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
-            self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
+            self.note(work, cause)
         finally:
             self.busy, self._api = before
+
+    def note(self, work: Callable[..., Any], cause: Exception) -> None:
+        """Have the dump say that a piece of collecting failed."""
+        self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
@@ -222,7 +233,7 @@ class Session:
         """
         self.busy = True
         try:
-            self._api = call = self._begin(stem, api_call, args, kwargs)
+            self._api = call = self._begin(stem, api_calls, args, kwargs)
             try:
                 result = function(*args, **kwargs)
             except BaseException as cause:
@@ -231,7 +242,7 @@ class Session:
             finally:
                 self._api = None
             if end is None:
-                self._end(call, outcome(args, result))
+                self._end(call, result if result is not None else outcome(args, result))
             else:
                 end(call, result)
             return result
@@ -248,7 +259,7 @@ class Session:
             return run()
         try:
             self.busy, self._api = True, None
-            call = self._begin(stem, api_call, args, {})
+            call = self._begin(stem, api_calls, args, {})
             if call is not None:
                 call.parent, call.backward = before[1] or call.parent, None
             self.busy, self._api = before
@@ -269,7 +280,7 @@ class Session:
         """Run a cell and record it, and what is called inside. What it returns or raises is passed on untouched."""
         self.busy = True
         try:
-            call = self._begin(stem, cell_call, args, kwargs, cell)
+            call = self._begin(stem, cell_calls, args, kwargs, cell)
         finally:
             self.busy = False
         if call is not None:
@@ -304,8 +315,8 @@ class Session:
         try:
             number = self._numbers.get(stem, 0)
             self._numbers[stem] = number + 1
-            above, tail = self.position.innermost, self.position.tail
-            name = naming(stem, number, "forward")
+            above, tail = self.position.here
+            name, backward = naming(stem, number)
             describer = self._describer_of(name) if self._saves_some else self.describer
             call = Forward(stem, name, above, cell, describer, self._mode, tail)
             call.kept = self._keeps_all or self._keeps(name, cell is not None)
@@ -314,10 +325,9 @@ class Session:
             if self._mode.backward:
                 if cell is not None and call.wanted:
                     call.floor = self._gradients.probe(tensors)
-                name = naming(stem, number, "backward")
                 if self._saves_some:
-                    describer = self._describer_of(name)
-                call.backward = Backward(name, above.backward if above else None, self, describer, tail)
+                    describer = self._describer_of(backward)
+                call.backward = new_backward(backward, above.backward if above else None, self, describer, tail)
             if call.kept:
                 if self._stacks is not None:
                     call.stack = self._stacks.of_caller(above.stack if above else None)
@@ -357,7 +367,8 @@ class Session:
         if self._sees_functions() or self._sees_operations():
             return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it returns nothing
         try:
-            results, tensors, lost, _ = tree_of(results_of(result))
+            is_one = not issubclass(type(result), tuple)
+            results, tensors, lost, _ = tree_of((result,) if is_one else results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
             self.guard(self.writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
@@ -374,25 +385,30 @@ class Session:
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
                 call.describe_outputs(results, lost)
-            call.name_lost()
-            self.writer.call(call.name, call.parent_name, call.stack, call.entry())
-            if call.backward is not None:
-                self._expect_gradients(call, call.backward, tensors)
-                if call.backward.live:
-                    call.backward.describe(skeletons(call.arguments, call.tensors), skeletons(results, tensors))
-                    self._backwards.append(call.backward)
+            if call.lost:
+                call.name_lost()
+            above = call.parent
+            self.writer.call(call.name, above.name if above is not None else None, call.stack, call.entry())
+            if (backward := call.backward) is not None:
+                if call.cell is None:
+                    self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
+                else:
+                    self._expect_gradients(call, backward, tensors)
+                if backward.live:
+                    backward.describe(skeletons(call.arguments, call.tensors), skeletons(results, tensors))
+                    self._backwards.append(backward)
             call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
 
     def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
-        if call.cell is not None:
-            if self.cell_hooks is not None:
-                self.cell_hooks.expect(call, backward)
-                self._gradients.notice(tensors)
-                return
-            if not call.wanted:  # the outermost cell of a graph makes its leaves itself
-                call.wanted, _, _ = self._gradients.inputs(list(call.tensors))
+        """Those of a cell."""
+        if self.cell_hooks is not None:
+            self.cell_hooks.expect(call, backward)
+            self._gradients.notice(tensors)
+            return
+        if not call.wanted:  # the outermost cell of a graph makes its leaves itself
+            call.wanted, _, _ = self._gradients.inputs(list(call.tensors))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
 
     def call_collective(

@@ -95,6 +95,16 @@ def cell_call(stem: str, number: int, direction: str) -> str:
     return f"{stem}.{direction}.{number}"
 
 
+def api_calls(stem: str, number: int) -> tuple[str, str]:
+    """Both names of such a call, forward and backward, as `api_call` makes them."""
+    return f"{stem}.{number}.forward", f"{stem}.{number}.backward"
+
+
+def cell_calls(stem: str, number: int) -> tuple[str, str]:
+    """Both names of a cell's call, forward and backward, as `cell_call` makes them."""
+    return f"{stem}.forward.{number}", f"{stem}.backward.{number}"
+
+
 def counterpart(text: str, direction: Literal["forward", "backward"]) -> str:
     """The name of the same call in the other direction; the text itself where it has none."""
     name = parse(text)

@@ -6,9 +6,10 @@ found anew each time.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from operator import is_
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from weakref import ref
 
 Make = Callable[[Any], Any]
@@ -76,11 +77,12 @@ class Place(Installable, Protocol):
 
 class PatchGroup:
     """Places of one owner. Those of a module are replaced in one update of its namespace if it is as the last time left
-    it: replaced one by one at every step of a training, they would cost a millisecond.
+    it, those of a class by one assignment each: looked at one by one at every step of a training, they would cost
+    milliseconds.
     """
 
     def __init__(self, owner: Any) -> None:
-        self._module = ref(owner) if isinstance(owner, ModuleType) else None
+        self._owner = ref(owner) if isinstance(owner, (ModuleType, type)) else None
         self._places: list[Any] = []
         self._outside: dict[str, Any] = {}
         self._inside: dict[str, Any] = {}
@@ -98,10 +100,11 @@ class PatchGroup:
             return
         for place in self._places:
             place.install()
-        if self._module is not None:
+        if self._owner is not None:
             self._outside = {place.name: place.original for place in self._places}
             self._inside = {place.name: place.replacement for place in self._places}
-            if len(self._inside) < len(self._places) or _INHERITED in self._outside.values():
+            is_module = isinstance(self._owner(), ModuleType)
+            if len(self._inside) < len(self._places) or (is_module and _INHERITED in self._outside.values()):
                 self._inside = {}
 
     def remove(self) -> None:
@@ -110,13 +113,20 @@ class PatchGroup:
                 place.remove()
 
     def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-        module = self._module() if self._module is not None and self._inside else None
-        if module is None:
+        owner = self._owner() if self._owner is not None and self._inside else None
+        if owner is None:
             return False
-        namespace = vars(module)
-        if not all(map(is_, map(namespace.get, found), found.values())):
+        namespace = vars(owner)
+        if not all(map(is_, map(namespace.get, found, repeat(_INHERITED)), found.values())):
             return False
-        namespace.update(wanted)
+        if isinstance(namespace, dict):
+            namespace.update(wanted)
+            return True
+        for name, value in wanted.items():
+            if value is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
         return True
 
     def __iter__(self) -> Iterator[Any]:
@@ -127,6 +137,9 @@ class Patch:
     """One attribute: `original` and `replacement` are what the last `install` found and put in its place."""
 
     __slots__ = ("_make", "name", "original", "owner", "replacement")
+
+    made: ClassVar[int] = 0
+    """Replacements that were made in this process. As long as it stays the same, so does every patch's."""
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
         self.owner, self.name, self._make = owner, name, make
@@ -139,6 +152,7 @@ class Patch:
         if found is self.replacement is not None:
             return
         if found is not self.original:
+            Patch.made += 1
             self.original = found
             self.replacement = self._make(_inherited(self.owner, self.name) if found is _INHERITED else found)
         setattr(self.owner, self.name, self.replacement)

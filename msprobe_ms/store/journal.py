@@ -1,6 +1,7 @@
 """The journal of a dump (`reference/format.md`, page 6), and the files that are assembled from it."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -68,7 +69,7 @@ class Journal:
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
     several where a call came in parts; `orders` has lists of calls, which are put into the order of the list; `names`
-    has the calls by their texts in the lines. `columnar`: the dump is to be a table of Parquet.
+    has each name of a call once. `columnar`: the dump is to be a table of Parquet.
     `malformed` counts lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because
     the process died while it wrote it.
     """
@@ -101,19 +102,40 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
                 journal.malformed += line[:1] not in _LETTERS  # no line of ours that was being written
                 break
             try:
-                _add_line(journal, line[:-1].decode("ascii").split("\t"), verify)
+                text = line[:-1].decode("ascii")
+                usual = None if verify else _USUAL.fullmatch(text)
+                if usual is None:
+                    _add_line(journal, text.split("\t"), verify)
+                else:
+                    _add_call(journal, *usual.groups())
             except (ValueError, RecursionError):  # what a line can be broken by: fields, numbers, texts, nesting
                 journal.malformed += 1
     return journal
+
+
+# A call whose names have nothing to unescape, as most have; its groups are name, parent, stack and entry.
+_USUAL = re.compile(r'C\t"([^"\\\t]*)"\t(?:"([^"\\\t]*)")?\t([0-9]{1,18})?\t(\{[^\t]*\})?')
+
+
+def _add_call(journal: Journal, name: str, parent: str | None, stack: str | None, entry: str | None) -> None:
+    """As `_add_line`, of the fields of a usual line."""
+    names, parents = journal.names, journal.parents
+    name = names.setdefault(name, name)
+    if entry:
+        journal.entries.setdefault(name, []).append(entry)
+    if stack is not None:
+        journal.stack_of.setdefault(name, int(stack))
+    if parents.get(name) is None:
+        parents[name] = None if parent is None else names.setdefault(parent, parent)
 
 
 def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
     match fields:
         case ["C", quoted, quoted_parent, stack, entry]:
             # A cell's name stands in the line of each call inside it.
-            names = journal.names
-            name = names.get(quoted) or names.setdefault(quoted, _unquote(quoted))
-            parent = (names.get(quoted_parent) or _unquote(quoted_parent)) if quoted_parent else None
+            name, parent = _unquote(quoted), _unquote(quoted_parent) if quoted_parent else None
+            name = journal.names.setdefault(name, name)
+            parent = None if parent is None else journal.names.setdefault(parent, parent)
             number = int(stack) if stack else None
             if entry:
                 # What a user saves may be any value; what is called has parts.

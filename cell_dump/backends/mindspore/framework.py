@@ -26,13 +26,13 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
-from msprobe.cell_dump.gradient import ModuleHooks, NodeGradients
+from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
 
 from . import api, jit
-from .gradient import GRAPH, HAS_NODES, TensorGradients
+from .gradient import GRAPH, HAS_IDENTITIES, HAS_NODES, TensorGradients
 from .tensor import DEVICES, DRAINS, Describer, DeviceDescriber, HeldWriter, drain, settle
 
 # By its full name: `mindspore.common.recompute` as an attribute is the function.
@@ -95,6 +95,7 @@ class MindSpore(Framework):
     module = nn.Cell
     calls = api.Calls
     own_backward = "bprop"
+    takes_any_hook = HAS_IDENTITIES  # older versions take plain functions only
     early_stop = getattr(_recompute, "_StopRecomputationError", ())
 
     settle = staticmethod(settle)
@@ -116,7 +117,7 @@ class MindSpore(Framework):
         return ()  # each knows its own
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
-        return NodeGradients(GRAPH, hook, flush) if HAS_NODES else TensorGradients(hook)
+        return node_gradients(GRAPH, hook, flush) if HAS_NODES else TensorGradients(hook)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         return ModuleHooks(hook, "register_backward_pre_hook", "register_backward_hook", executor.requires_grad)

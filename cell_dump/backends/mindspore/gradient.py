@@ -40,14 +40,14 @@ def _probe(tensors: list[Leaf]) -> int:
     return -1
 
 
-_HAS_IDENTITIES = HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id")
+HAS_IDENTITIES = HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id")
 
 GRAPH = Graph(
     tensor=Tensor,
     name_of=lambda tensor: tensor.name if isinstance(tensor, Parameter) else "",
     node_of=attrgetter("_grad_node"),
     index_of=attrgetter("_output_index"),
-    identity=methodcaller("_unique_id") if _HAS_IDENTITIES else _identity,  # the better way, where there is one
+    identity=methodcaller("_unique_id") if HAS_IDENTITIES else _identity,  # the better way, where there is one
     is_leaf=methodcaller("is_leaf"),
     probe=_probe,
     when_backward_ends=lambda call: executor.queue_backward_final_callback(call),

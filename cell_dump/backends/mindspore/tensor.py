@@ -103,8 +103,9 @@ class Describer(describer.Describer):
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
-        self._on_device = ms.get_context("device_target") in DEVICES
-        self.has_addresses = HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        target = ms.get_context("device_target")  # which takes longer than a small record
+        self._on_device = target in DEVICES
+        self.has_addresses = HAS_ADDRESSES and target == "CPU"
         super().__init__(writer, saves=saves, digests=digests)
 
     def without_data(self, tensor: Tensor) -> str:

@@ -23,7 +23,7 @@ from msprobe.cell_dump.backends.mindspore.framework import MindSpore
 from msprobe.cell_dump.backends.mindspore.gradient import GRAPH, HAS_NODES, TensorGradients
 from msprobe.cell_dump.backends.mindspore.tensor import HeldWriter
 from msprobe.cell_dump.framework import Gradients, Hook, Names
-from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, NodeGradients
+from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_reentrant
 from msprobe.cell_dump.session import Session
 from msprobe.executors import executor
@@ -89,7 +89,7 @@ class MindTorch(MindSpore):
         def name_of(tensor: Any) -> str:
             return names.get(id(tensor)) or (tensor.name if isinstance(tensor, Parameter) else "")
 
-        return NodeGradients(replace(GRAPH, name_of=name_of), hook, flush)
+        return node_gradients(replace(GRAPH, name_of=name_of), hook, flush)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         if not all(hasattr(torch.nn.Module, name) for name in FULL_HOOKS):

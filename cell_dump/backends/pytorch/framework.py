@@ -18,7 +18,7 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
-from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, NodeGradients
+from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
 from msprobe.store.writer import Writer
@@ -88,7 +88,7 @@ class PyTorch(Framework):
         return Describer(writer, saves=saves, digests=digests)
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
-        return NodeGradients(gradient.graph_of(names), hook, flush)
+        return node_gradients(gradient.graph_of(names), hook, flush)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         return ModuleHooks(hook, *FULL_HOOKS, torch.is_grad_enabled)
