@@ -441,5 +441,10 @@ PyMODINIT_FUNC PyInit__statistic(void)
     const struct passes *best = passes_of("avx2");
     chosen = best ? best : &passes_plain;
     array_struct = PyUnicode_InternFromString("__array_struct__");
-    return array_struct ? PyModule_Create(&MODULE) : NULL;
+    PyObject *module = array_struct ? PyModule_Create(&MODULE) : NULL;
+    PyObject *capsule = module ? PyCapsule_New((void *)write_statistics, WRITE_STATISTICS, NULL) : NULL;
+    if (module && (!capsule || PyModule_AddObjectRef(module, strrchr(WRITE_STATISTICS, '.') + 1, capsule) < 0))
+        Py_CLEAR(module);
+    Py_XDECREF(capsule);
+    return module;
 }
