@@ -56,7 +56,7 @@ def zeros(dtype: Any, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, numpy_type(dtype))
 
 
-# The public name logs, in each call, that it is deprecated; both take 20 us.
+# The public name logs, in each call, that it is deprecated; either takes tens of microseconds.
 numpy_type: Callable[[Any], Any] = cache(getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype))
 """numpy's type for one of the framework."""
 
