@@ -5,12 +5,13 @@ what encloses what. Gradients come in any order, also before the forward has end
 token it carries, and the order of the backward calls is the order of the forward ones, backwards.
 """
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
@@ -19,15 +20,18 @@ from msprobe.base.settings import CollectOptions
 from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.writer import Writer
 
-from .operators import CONTAINERS, Array
+from .operators import Array, numpy_type
+from .structures import Structure, arguments, results
 
 Records = dict[str, str]
 """Records by their place in a part of a call."""
 
-Plain = Callable[[Any, str], str]
-"""Makes the record of a number or text at a place."""
+Sent: TypeAlias = Array | memoryview | bytes | str | None
+"""A tensor as an operator sends it: its elements, flat or shaped; None or nothing of one without any; or its record."""
 
 _KIND = "mindspore.Tensor"
+_ZERO = '"Max":0.0,"Min":0.0,'
+"""What the record of a tensor has in which every element is zero, and of no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,31 @@ class Value:
     dtype: Any
     shape: tuple[int, ...]
 
+    def array(self, sent: Any) -> Array:
+        """The tensor that was sent here, which was no record."""
+        return _array(sent, self.dtype, self.shape)
+
+
+def _array(sent: Any, dtype: Any, shape: tuple[int, ...]) -> Array:
+    """What was sent of a tensor as an array."""
+    if 0 in shape:
+        return np.zeros(shape, numpy_type(dtype))
+    if isinstance(sent, memoryview):
+        sent = np.frombuffer(sent, numpy_type(dtype))
+    return np.reshape(sent, shape)
+
 
 Owners: TypeAlias = tuple[tuple[str, str], ...]
 """The cells that a parameter belongs to, by their stems, with its name in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A parameter whose gradient an optimizer receives."""
+
+    owners: Owners
+    dtype: Any
+    shape: tuple[int, ...]
 
 
 class GraphsOnly:
@@ -77,25 +103,23 @@ class Call:
     """A cell's call in a graph, forward and backward."""
 
     __slots__ = (
-        *("arrived", "describer", "ended", "expected", "gradients", "inputs", "keywords", "kept", "learns", "name"),
-        *("outputs", "parent", "stem", "tail", "values"),
+        *("arrived", "backward", "describer", "ended", "expected", "gradients", "inputs", "keywords", "kept", "learns"),
+        *("name", "outputs", "parent", "stem", "tail", "values"),
     )
 
-    def __init__(self, stem: str, name: str, parent: str | None, inputs: Any, keywords: Any, tail: str) -> None:
+    def __init__(
+        self, stem: str, name: str, parent: str | None, inputs: Structure, keywords: Structure, tail: str
+    ) -> None:
         self.stem, self.name, self.parent, self.tail = stem, name, parent, tail
+        self.backward = backward_of(name)
         self.inputs, self.keywords = inputs, keywords
-        self.outputs: Any = None
+        self.outputs: Structure
         self.kept = True
         self.ended = self.learns = False
         self.describer: ArrayDescriber
         self.values: dict[str, Records] = {"input": {}, "kwargs": {}, "parameters": {}, "output": {}}
         self.gradients: dict[str, Records] = {"input": {}, "output": {}}
-        self.expected = self.arrived = 0
-
-    @property
-    def backward(self) -> str:
-        """The name of the call's backward."""
-        return backward_of(self.name)
+        self.expected, self.arrived = inputs.flows + keywords.flows, 0
 
 
 class Run:
@@ -116,6 +140,7 @@ class GraphCalls:
     def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: GraphsOnly) -> None:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
+        self._is_all = scope.trivial
         self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)
         self._saving = ArrayDescriber(writer, saves=True, digests=wishes.digests)
         self._lock = threading.RLock()
@@ -133,15 +158,26 @@ class GraphCalls:
         self.listens = True
         self.any = False
 
+    @property
+    def takes_records(self) -> bool:
+        """Whether operators may send the records of tensors in place of them: all are wanted, and nothing else is."""
+        wishes, mode = self._wishes, self._mode
+        is_all = mode.forward and mode.backward and mode.input and mode.output and self._is_all
+        is_more = wishes.any_file or wishes.digests or self._writer.holder is not None
+        return wishes.values and is_all and not is_more
+
     # ---- what the operators report ---------------------------------------------------------------------------------
 
-    def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
+    def begin(self, token: int, stem: str, inputs: Structure, keywords: Structure) -> None:
         """A call begins."""
         self.guard(stem, "input", self._begin, token, stem, inputs, keywords)
 
-    def value(self, token: int, value: Value, array: Array) -> None:
-        """A value of a forward call."""
-        self._of(token, f"{value.part}.{value.path}", self._value, value, array)
+    def values(self, token: int, described: Sequence[Value], tensors: Sequence[Sent]) -> None:
+        """Values of a forward call."""
+        call = self._calls.get(token)
+        if call is not None:
+            with self._lock:
+                self._take(call, described, tensors)
 
     def begin_run(self, token: int, model: int) -> None:
         """A run of a model begins; `model` is its number in the order of the models."""
@@ -151,24 +187,30 @@ class GraphCalls:
         """A run of a model ends."""
         self.guard("step", "run", self._end_run, token)
 
-    def end(self, token: int, outputs: Any) -> None:
-        """A call ends."""
-        self._of(token, "output", self._end, outputs)
-
-    def gradient(self, token: int, value: Value, array: Array) -> None:
-        """A gradient of a call."""
-        self._of(token, f"{value.part}.{value.place}", self._gradient, value, array)
-
-    def parameter_gradient(self, owners: Owners, dtype: Any, array: Array) -> None:
-        """The gradient of a parameter."""
-        self._optimizer_ran = True
-        for stem, parameter in owners:
-            self.guard(f"{stem}.parameters_grad", parameter, self._parameter_gradient, stem, parameter, dtype, array)
-
-    def _of(self, token: int, part: str, work: Callable[..., None], *args: Any) -> None:
+    def end(self, token: int, outputs: Structure, described: Sequence[Value], tensors: Sequence[Sent]) -> None:
+        """A call ends, with the values of its results."""
         call = self._calls.get(token)
         if call is not None:
-            self.guard(call.name, part, work, call, *args)
+            with self._lock:
+                self._take(call, described, tensors)
+                self.guard(call.name, "output", self._end, call, outputs)
+
+    def gradient(self, token: int, value: Value, tensor: Sent) -> None:
+        """A gradient of a call."""
+        call = self._calls.get(token)
+        if call is not None:
+            self.guard(call.name, f"{value.part}.{value.place}", self._gradient, call, value, tensor)
+
+    def parameter_gradients(self, owned: Sequence[Owned], tensors: Sequence[Sent]) -> None:
+        """Gradients of parameters, all that an optimizer receives."""
+        self._optimizer_ran = True
+        made: dict[str, list[str]] = {}
+        for each, tensor in zip(owned, tensors, strict=True):
+            for stem, parameter in each.owners:
+                part = f"{stem}.parameters_grad"
+                self.guard(part, parameter, self._parameter_gradient, made, stem, parameter, each, tensor)
+        for name, members in made.items():
+            self.guard(name, "gradients", self._writer.call, name, None, None, f"{{{','.join(members)}}}")
 
     def guard(self, name: str, part: str, work: Callable[..., None], *args: Any) -> None:
         """Do a piece of recording that the training must not feel; what fails is noted under a name and a part."""
@@ -180,25 +222,23 @@ class GraphCalls:
 
     # ---- forward ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
+    def _begin(self, token: int, stem: str, inputs: Structure, keywords: Structure) -> None:
         if not self.listens:
             return
         self.any = True
         name = cell_call(stem, self._around.number(stem), "forward")
-        call = Call(stem, name, self._enclosing(), inputs, keywords, self._tail or self._around.tail())
-        call.kept = self._scope.trivial or self._scope.enter(name)
-        call.describer = self._describer_of(name)
-        call.expected = _tensors(inputs) + _tensors(keywords)
+        parent = self._open[-1].name if self._open else self._around.enclosing()
+        call = Call(stem, name, parent, inputs, keywords, self._tail or self._around.tail())
+        call.kept = self._is_all or self._scope.enter(name)
+        call.describer = self._describer_of(name) if self._wishes.saved else self._describer
         self._calls[token] = call
         self._open.append(call)
         self._passes[-1].append((call, True))
 
-    def _enclosing(self) -> str | None:
-        return self._open[-1].name if self._open else self._around.enclosing()
-
     def _begin_run(self, token: int, model: int) -> None:
         if self.listens:
-            self._all_runs[token] = run = Run(self._enclosing(), self._tail)
+            enclosing = self._open[-1].name if self._open else self._around.enclosing()
+            self._all_runs[token] = run = Run(enclosing, self._tail)
             self._open.append(run)
             number = self._runs.get(model, 0)
             self._runs[model] = number + 1
@@ -212,25 +252,34 @@ class GraphCalls:
                 pass
             self._tail = run.before
 
-    def _value(self, call: Call, value: Value, array: Array) -> None:
+    def _take(self, call: Call, described: Sequence[Value], tensors: Sequence[Sent]) -> None:
+        for value, tensor in zip(described, tensors, strict=True):
+            if type(tensor) is str:
+                call.values[value.part][value.path] = tensor
+            else:
+                self.guard(call.name, f"{value.part}.{value.path}", self._value, call, value, tensor)
+
+    def _value(self, call: Call, value: Value, tensor: Sent) -> None:
         mode = self._mode
         wanted = mode.output if value.part == "output" else mode.input or value.part == "parameters"
         if call.kept and mode.forward and wanted:
             part = f"{value.part}.{value.path}"
-            call.values[value.part][value.path] = call.describer.array(array, call.name, part, _KIND, str(value.dtype))
+            record = call.describer.array(value.array(tensor), call.name, part, _KIND, str(value.dtype))
+            call.values[value.part][value.path] = record
 
-    def _end(self, call: Call, outputs: Any) -> None:
+    def _end(self, call: Call, outputs: Structure) -> None:
         while self._open and self._open.pop() is not call:
             pass
         self._passes[-1].append((call, False))
-        if not self._scope.trivial:
+        if not self._is_all:
             self._scope.leave(call.name)
-        call.outputs = outputs if outputs[0] == "tuple" else ("tuple", (outputs,))
+        call.outputs = results(outputs)
         call.ended = True
-        call.expected += _tensors(call.outputs)
+        call.expected += call.outputs.flows
         self._writer.call(call.name, call.parent, None, self._entry(call))
         call.learns = call.kept and bool(call.values["parameters"])
-        self._unshaped(call)
+        if not (call.inputs.is_whole and call.keywords.is_whole and outputs.is_whole):
+            self._unshaped(call)
         call.values.clear()
         self._write_complete(call)
 
@@ -247,39 +296,49 @@ class GraphCalls:
             parts.append(f'"output":{self._part(call, "output", call.outputs)}')
         return f"{{{','.join(parts)}{call.tail}}}" if parts else None
 
-    def _part(self, call: Call, part: str, structure: Any) -> str:
-        def plain(value: Any, place: str) -> str:
-            return call.describer.plain(value, call.name, f"{part}.{place}")
-
-        return _filled(structure, call.values[part], plain)
+    def _part(self, call: Call, part: str, structure: Structure) -> str:
+        records = call.values[part]
+        for place, value in structure.constants:
+            records[place] = call.describer.plain(value, call.name, f"{part}.{place}")
+        records.update(structure.dtypes)
+        return structure.text(records)
 
     def _unshaped(self, call: Call) -> None:
         """Tensors whose shape the compiler did not know are not sent; the dump says so."""
         cause = "its shape was not known when the graph was compiled; give the network inputs of fixed shapes"
         for part, structure in (("input", call.inputs), ("kwargs", call.keywords), ("output", call.outputs)):
-            if any(kind == "unshaped" for kind in _kinds(structure)):
+            if not structure.is_whole:
                 self._describer.lost(call.name, part, cause)
 
     # ---- backward --------------------------------------------------------------------------------------------------
 
-    def _gradient(self, call: Call, value: Value, array: Array) -> None:
+    def _gradient(self, call: Call, value: Value, tensor: Sent) -> None:
         part = "input" if value.part == "output" else "output"
         call.arrived += 1
-        wanted = self._mode.input if part == "input" else self._mode.output
-        if wanted and (value.single or array.any()):
-            place = f"{part}.{value.place}"
-            record = call.describer.array(array, call.backward, place, _KIND, str(value.dtype))
-            call.gradients[part][value.place] = record
+        if type(tensor) is str:
+            if value.single or _ZERO not in tensor:
+                call.gradients[part][value.place] = tensor
+        elif self._mode.input if part == "input" else self._mode.output:
+            array = value.array(tensor)
+            if value.single or array.any():
+                place = f"{part}.{value.place}"
+                record = call.describer.array(array, call.backward, place, _KIND, str(value.dtype))
+                call.gradients[part][value.place] = record
         self._write_complete(call)
 
-    def _parameter_gradient(self, stem: str, parameter: str, dtype: Any, array: Array) -> None:
+    def _parameter_gradient(
+        self, made: dict[str, list[str]], stem: str, parameter: str, owned: Owned, tensor: Sent
+    ) -> None:
         if not (self.listens and self._wishes.values):
             return
         number = self._around.number(f"{stem}.parameters_grad.{parameter}")
         name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
-        if self._scope.trivial or self._scope.wants(name):
-            record = self._describer_of(name).array(array, name, parameter, _KIND, str(dtype))
-            self._writer.call(name, None, None, f"{{{quote(parameter)}:[{record}]}}")
+        if self._is_all or self._scope.wants(name):
+            record = tensor
+            if type(tensor) is not str:
+                array = _array(tensor, owned.dtype, owned.shape)
+                record = self._describer_of(name).array(array, name, parameter, _KIND, str(owned.dtype))
+            made.setdefault(name, []).append(f"{quote(parameter)}:[{record}]")
             self._parameters_grad.setdefault(stem, []).append(name)
 
     def _describer_of(self, name: str) -> ArrayDescriber:
@@ -287,7 +346,7 @@ class GraphCalls:
 
     def _write_complete(self, call: Call) -> None:
         """Write a backward whose gradients have all come, so that it survives the process."""
-        if call.ended and call.arrived and call.arrived == call.expected and self._scope.trivial:
+        if call.ended and call.arrived and call.arrived == call.expected and self._is_all:
             self._write_backward(call, kept=True)
 
     def _write_backward(self, call: Call, kept: bool) -> None:
@@ -298,9 +357,10 @@ class GraphCalls:
         if kept and self._wishes.values:
             parts = []
             if self._mode.input:
-                parts.append(f'"input":{_filled(call.outputs, call.gradients["input"])}')
+                parts.append(f'"input":{call.outputs.text(call.gradients["input"])}')
             if self._mode.output:
-                parts.append(f'"output":{_filled(_arguments(call), call.gradients["output"])}')
+                given = arguments(call.inputs, call.keywords)
+                parts.append(f'"output":{given.text(call.gradients["output"])}')
             entry = f"{{{','.join(parts)}{call.tail}}}"
         parent = backward_of(call.parent) if call.parent else None
         self._writer.call(call.backward, parent, None, entry)
@@ -338,16 +398,16 @@ class GraphCalls:
             if not call.arrived:
                 continue
             if not is_begin:
-                if call.backward not in self._written and not self._scope.trivial:
+                if call.backward not in self._written and not self._is_all:
                     call.kept = self._scope.enter(call.backward)
                 continue
             if call.name.endswith(".forward.0"):
                 order += self._parameters_grad.get(call.stem, ())
             order.append(call.backward)
             if call.backward not in self._written:
-                if not self._scope.trivial:
+                if not self._is_all:
                     self._scope.leave(call.backward)
-                self._write_backward(call, self._scope.trivial or call.kept)
+                self._write_backward(call, self._is_all or call.kept)
         return order
 
 
@@ -355,47 +415,3 @@ def backward_of(forward: str) -> str:
     """The name of a forward call's backward."""
     stem, _, number = forward.rpartition(".forward.")
     return f"{stem}.backward.{number}"
-
-
-# ---- structures: nested tuples, as `structure_of` makes them ---------------------------------------------------------
-
-
-def _arguments(call: Call) -> Any:
-    """All arguments in one list: keyword arguments stand behind the rest."""
-    return ("tuple", (*call.inputs[1], *call.keywords[2]))
-
-
-def _kinds(structure: Any) -> Iterator[str]:
-    yield structure[0]
-    for inner in structure[-1] if structure[0] in CONTAINERS else ():
-        yield from _kinds(inner)
-
-
-def _tensors(structure: Any) -> int:
-    """How many gradients can flow back to what stands in a structure."""
-    if structure[0] == "tensor":
-        return int(_flows(structure[1]))
-    return sum(map(_tensors, structure[-1])) if structure[0] in CONTAINERS else 0
-
-
-def _flows(dtype: Any) -> bool:
-    return str(dtype).startswith(("Float", "BFloat", "Complex"))
-
-
-def _filled(structure: Any, records: Records, plain: Plain | None = None, place: str = "") -> str:
-    """The JSON text of a structure with its tensors' records, and those that `plain` makes of constants and places."""
-    kind = structure[0]
-    if kind in CONTAINERS:
-        keys = structure[1] if kind == "dict" else range(len(structure[1]))
-        inner = [
-            _filled(part, records, plain, f"{place}.{key}" if place else str(key))
-            for key, part in zip(keys, structure[-1], strict=True)
-        ]
-        if kind != "dict":
-            return f"[{','.join(inner)}]"
-        return f"{{{','.join([f'{quote(key)}:{text}' for key, text in zip(keys, inner, strict=True)])}}}"
-    if kind == "constant" and plain is not None:
-        return plain(structure[1], place)
-    if kind == "dtype" and plain is not None:
-        return json.dumps({"type": "mindspore.dtype", "value": structure[1]})
-    return records.get(place, "null")

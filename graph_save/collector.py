@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import mindspore as ms
 from mindspore import nn
 
 from msprobe.base.errors import UsageError
@@ -10,6 +9,7 @@ from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options, scope_of
+from msprobe.executors import device_target
 from msprobe.store.writer import StepFolder, Writer
 
 from .calls import GraphCalls, GraphsOnly
@@ -53,7 +53,7 @@ class GraphCollector:
     def check(self, model: Any, token_range: Any = None) -> None:
         """Refuse what cannot be collected in graphs."""
         level = self._settings.level
-        if wrong := wrong_in_graphs(level, self._settings.task, ms.get_context("device_target")):
+        if wrong := wrong_in_graphs(level, self._settings.task, device_target()):
             raise UsageError(f"start(): {wrong}")
         if token_range is not None:
             raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")

@@ -16,19 +16,18 @@ found by trying:
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any
 
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore import dtype as mstype
-from mindspore.common.dtype import Type
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.at_compile import AtCompile
-from msprobe.base.nested import PLAIN
-from msprobe.executors import executor, tracer
+from msprobe.executors import device_target, executor, tracer
 
 Array = np.ndarray[Any, Any]
 
@@ -57,8 +56,8 @@ def zeros(dtype: Any, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, numpy_type(dtype))
 
 
-# The public name logs, in each call, that it is deprecated.
-numpy_type: Callable[[Any], Any] = getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype)
+# The public name logs, in each call, that it is deprecated; either takes tens of microseconds.
+numpy_type: Callable[[Any], Any] = cache(getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype))
 """numpy's type for one of the framework."""
 
 
@@ -129,8 +128,6 @@ class _Reporting(nn.Cell):  # type: ignore[misc]  # the framework has no types
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
-CONTAINERS = ("tuple", "list", "dict")
-
 
 def _in_graph() -> bool:
     return True
@@ -140,32 +137,6 @@ in_graph = AtCompile(_in_graph, eager=False)
 """Whether this is compiled code. The compiler drops what stands in the other branch, which it could not compile."""
 
 
-def structure_of(flat: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The structure of a value as nested tuples, each a kind and what is inside, of what `_structure` makes of it.
-
-    It can be looked up: constants that are equal, as 1 and True, are distinguished, and foreign ones are left out.
-    """
-    todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
-    for entry in flat:
-        if entry[0] in CONTAINERS:
-            todo.append((entry, []))
-            continue
-        if entry[0] == "end":
-            begun, members = todo.pop()
-            entry = (*begun, tuple(members))
-        elif entry[0] == "constant":
-            entry = _constant(entry[1])
-        todo[-1][1].append(entry)
-    return todo[0][1][0]  # type: ignore[no-any-return]
-
-
-def _constant(value: Any) -> tuple[Any, ...]:
-    kind = type(value)
-    if kind in PLAIN:
-        return "constant", value, kind, repr(value)
-    return ("dtype", str(value)) if issubclass(kind, Type) else ("unknown",)
-
-
 class Places:
     """What is known of the places where a graph has an operator of ours: a number in the graph, the rest here.
 
@@ -173,18 +144,19 @@ class Places:
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[Hashable, ...]] = []
+        self.known: list[tuple[Any, ...]] = []
+        """What is known, by number."""
         self._numbers: dict[tuple[Hashable, ...], int] = {}
 
     def number(self, *what: Hashable) -> Tensor:
         """The number of a place, as the constant tensor that an operator takes."""
-        number = self._numbers.setdefault(what, len(self._known))
-        if number == len(self._known):
-            self._known.append(what)
+        number = self._numbers.setdefault(what, len(self.known))
+        if number == len(self.known):
+            self.known.append(what)
         return Tensor(number, ms.int32)
 
     def __getitem__(self, number: Any) -> tuple[Any, ...]:
-        return self._known[int(number)]
+        return self.known[int(number)]
 
 
 # ---- the running framework -----------------------------------------------------------------------------------------
@@ -194,7 +166,7 @@ _DEVICE = "Ascend"
 
 def has_tensor_dump() -> bool:
     """Whether a graph on this device cannot call Python, but has an operator of its own that writes tensors."""
-    return bool(ms.get_context("device_target") == _DEVICE)
+    return device_target() == _DEVICE
 
 
 def rank() -> int:
@@ -210,5 +182,5 @@ def is_traced() -> bool:
 def synchronize() -> None:
     """Wait until everything that is queued has run."""
     executor.sync()
-    if ms.get_context("device_target") != "CPU":
+    if device_target() != "CPU":
         ms.runtime.synchronize()

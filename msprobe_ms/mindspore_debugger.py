@@ -24,6 +24,7 @@ from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
+from msprobe.executors import device_target
 from msprobe.grad_probe.backends.mindspore import attach
 from msprobe.grad_probe.probe import GradProbe
 from msprobe.graph_save.collector import GraphCollector
@@ -73,7 +74,7 @@ class PrecisionDebugger(Debugger):
         return f"{layer}{mindspore.__version__}"
 
     def _device(self) -> str:
-        return str(mindspore.get_context("device_target"))
+        return device_target()
 
     def _rank(self) -> int | None:
         """The framework's rank of this process; None where no communication is initialised."""

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
 from mindspore import Tensor
 from mindspore import dtype as mstype
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.nested import key_names
-from msprobe.graph_save.calls import GraphCalls, Owners, Value
-from msprobe.graph_save.operators import Array, Places, numpy_type, structure_of
+from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Value
+from msprobe.graph_save.operators import Places
+from msprobe.graph_save.structures import structure_of
 
 try:
     from msprobe.graph_save import _operators  # type: ignore[attr-defined]  # optional, without a Python source
@@ -33,7 +33,7 @@ def listen(listener: GraphCalls | None) -> None:
     global _listener
     _listener = listener
     if library is not None:
-        library.listen(listener is not None)
+        library.listen(listener is not None, listener is not None and listener.takes_records)
 
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def _gradient(*value: Any) -> Tensor:
 def _received(optimizer: int, places: Sequence[int], dtypes: Sequence[Any], shapes: Sequence[Any]) -> Tensor:
     owners = _owners[optimizer]
     return _gradients.number(
-        *((owners[place], dtype, shape) for place, dtype, shape in zip(places, dtypes, shapes, strict=True))
+        *(Owned(owners[place], dtype, tuple(shape)) for place, dtype, shape in zip(places, dtypes, shapes, strict=True))
     )
 
 
@@ -107,7 +107,7 @@ def own(owners: tuple[Owners, ...]) -> int:
     return len(_owners) - 1
 
 
-# ---- what an operator does when the graph runs; it passes numbers, and tensors as arrays or buffers ----------------
+# ---- what an operator does when the graph runs; it passes numbers, and tensors as `calls.Sent` says ---------------
 
 
 def enter(place: int) -> int:
@@ -115,37 +115,28 @@ def enter(place: int) -> int:
     if _listener is None:
         return NO_LISTENER
     token = next(_tokens)
-    _listener.begin(token, *_calls[place])
+    _listener.begin(token, *_calls.known[place])
     return token
 
 
 def leave(place: int, token: int, *tensors: Any) -> int:
     """A call ends."""
     if _listener is not None and token != NO_LISTENER:
-        outputs, described = _ends[place]
-        _pass_values(token, described, tensors)
-        _listener.end(token, outputs)
+        _listener.end(token, *_ends.known[place], tensors)
     return 0
-
-
-def _pass_values(token: int, described: tuple[Value, ...], tensors: tuple[Any, ...]) -> None:
-    if _listener is not None:
-        for value, tensor in zip(described, tensors, strict=True):
-            _listener.value(token, value, _array(tensor, value.dtype, value.shape))
 
 
 def values(place: int, token: int, *tensors: Any) -> int:
     """Values of a call."""
-    if token != NO_LISTENER:
-        _pass_values(token, _values[place], tensors)
+    if _listener is not None and token != NO_LISTENER:
+        _listener.values(token, _values.known[place], tensors)
     return 0
 
 
 def gradient(place: int, token: int, tensor: Any) -> int:
     """A gradient of a call."""
     if _listener is not None and token != NO_LISTENER:
-        (value,) = _values[place]
-        _listener.gradient(token, value, _array(tensor, value.dtype, value.shape))
+        _listener.gradient(token, *_values.known[place], tensor)
     return 0
 
 
@@ -168,23 +159,13 @@ def end_run(token: int) -> int:
 def parameter_gradients(place: int, *tensors: Any) -> int:
     """Gradients that an optimizer receives."""
     if _listener is not None:
-        for (owners, dtype, shape), tensor in zip(_gradients[place], tensors, strict=True):
-            _listener.parameter_gradient(owners, dtype, _array(tensor, dtype, shape))
+        _listener.parameter_gradients(_gradients.known[place], tensors)
     return 0
 
 
 def is_listening() -> int:
     """A number that is not known before the graph runs."""
     return NO_LISTENER if _listener is None else 1
-
-
-def _array(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> Array:
-    """The tensor, which was passed as an array or a buffer; an empty one has none, or an empty buffer."""
-    if 0 in shape:
-        return np.zeros(shape, numpy_type(dtype))
-    if isinstance(tensor, memoryview):
-        tensor = np.frombuffer(tensor, numpy_type(dtype))
-    return np.reshape(tensor, shape)
 
 
 if library is not None:

@@ -25,7 +25,8 @@ from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
 from msprobe.base.log import once
 from msprobe.graph_save.calls import GraphCalls, Value
-from msprobe.graph_save.operators import has_tensor_dump, structure_of, synchronize, wide
+from msprobe.graph_save.operators import has_tensor_dump, synchronize, wide
+from msprobe.graph_save.structures import structure_of
 from msprobe.store.npy import load_npy
 
 dump = ops.TensorDump()
@@ -119,11 +120,12 @@ def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
             open_calls.setdefault(stem, []).append(token)
             listener.begin(token, stem, *plan.arguments[stem])
         elif what == "end" and open_calls.get(stem):
-            listener.end(open_calls[stem].pop(), plan.results[stem])
+            listener.end(open_calls[stem].pop(), plan.results[stem], (), ())
         elif what.startswith("backward."):
             backward.setdefault(dumped.stem, []).append(dumped)
         elif open_calls.get(stem):
-            listener.value(open_calls[stem][-1], *_read(dumped, plan))
+            value, array = _read(dumped, plan)
+            listener.values(open_calls[stem][-1], (value,), (array,))
     for name, arrived in backward.items():
         stem = name.partition(".backward.")[0]
         for token, dumped in zip(reversed(forward.get(stem, [])), arrived, strict=False):

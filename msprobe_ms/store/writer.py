@@ -168,6 +168,8 @@ class Writer:
         if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
             os.ftruncate(self._journal.number, 0)
+        if os.listdir(self._folder) == [layout.JOURNAL]:
+            return
         for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.DIGEST):
             (self._folder / name).unlink(missing_ok=True)
         tensors = self._folder / layout.TENSORS

@@ -1,16 +1,25 @@
-"""Operators of graphs in C: what they report is what those of Python report, and unheard they call no Python."""
+"""Operators of graphs in C: what they report is what those of Python report, and unheard they call no Python.
+
+What a collected step costs is counted here, not timed: operators, records made in C, lines, frames of Python.
+"""
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor, nn
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore import dtype as mstype
 
+from msprobe.base.statistic import kernel
+from msprobe.graph_save.operators import numpy_type
 from msprobe.graph_save.transport import native, reports
 from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.store.describe import beginning, statistics
+from msprobe.store.writer import Writer
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))
@@ -21,6 +30,7 @@ FUNCTIONS = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "pa
 pytestmark = pytest.mark.skipif(
     reports.library is None, reason="the operators in C were not built, or not for this version"
 )
+with_kernel = pytest.mark.skipif(kernel is None, reason="without the extension of statistics Python makes the records")
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +38,7 @@ def _graph_mode():
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
     yield
     reports.library.connect(*(getattr(reports, name) for name in FUNCTIONS))
+    reports.listen(None)
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for debugger in list(PrecisionDebugger._known.values()):
         debugger._end_step()
@@ -52,17 +63,20 @@ def without(monkeypatch):
     monkeypatch.setattr(reports, "library", None)
 
 
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("case", graph_nets.CASES)
-def test_files_are_those_of_the_operators_of_python(case, tmp_path, monkeypatch):
-    before = reports.library.count()
-    native_run = graph_nets.train(case, tmp_path / "native", task="tensor")
+def test_files_are_those_of_the_operators_of_python(case, task, tmp_path, monkeypatch):
+    before, records = reports.library.count(), reports.library.count_records()
+    native_run = graph_nets.train(case, tmp_path / "native", task=task)
     assert reports.library.count() > before
+    if kernel is not None:
+        assert (reports.library.count_records() > records) == (task == "statistics")
     without(monkeypatch)
-    python_run = graph_nets.train(case, tmp_path / "python", task="tensor")
+    python_run = graph_nets.train(case, tmp_path / "python", task=task)
     ours, theirs = written(tmp_path / "native"), written(tmp_path / "python")
     assert list(ours) == list(theirs)
     assert [name for name, content in ours.items() if content != theirs[name]] == []
-    assert any(name.endswith(".npy") for name in ours)
+    assert any(name.endswith(".npy") for name in ours) == (task == "tensor")
     np.testing.assert_equal(native_run, python_run)
 
 
@@ -155,3 +169,145 @@ def test_without_the_extension_the_operators_of_python_serve(without_kernel):
 def test_versions_in_which_they_were_not_run_have_the_operators_of_python(version, monkeypatch):
     monkeypatch.setattr(ms, "__version__", version)
     assert not native._can_run()
+
+
+SENT = [
+    *(Tensor([[1, 2, 0]], dtype) for dtype in (mstype.int8, mstype.int16, mstype.int32, mstype.int64)),
+    *(Tensor([[1, 2, 0]], dtype) for dtype in (mstype.uint8, mstype.uint16, mstype.uint32)),
+    *(Tensor([1.5, -2, 0.1], dtype) for dtype in (mstype.float16, mstype.bfloat16, mstype.float32, mstype.float64)),
+    Tensor([[True], [False]]),
+    Tensor(2.5, mstype.float32),  # without dimensions
+    Tensor(-(2**40), mstype.int64),
+    Tensor([np.nan, np.inf, 1], mstype.float32),
+    Tensor([-np.inf, 1e-40], mstype.float32),
+    Tensor(np.full((1, 2, 3, 1, 2, 1, 1, 2), 1e30), mstype.float32),
+]
+LEFT = [
+    Tensor(np.zeros((2, 0)), mstype.float32),
+    Tensor([1, 2], mstype.uint64),  # which the pass in C does not read
+    Tensor([1 + 2j], mstype.complex64),
+    Tensor([1e20, 1.0, -1e20], mstype.float64),  # its sum cancels: the mean is to be exact
+]
+
+
+class Sends(nn.Cell):
+    """Passes its inputs to an operator."""
+
+    def construct(self, *tensors):
+        native.native_values(Tensor(7, ms.int32), Tensor(1, ms.int32), *tensors)
+        return tensors[0] + 1
+
+
+def received(takes_records):
+    """What the operator passes of all these tensors."""
+    seen = []
+
+    def take(*args):
+        seen.append([bytes(each) if isinstance(each, memoryview) else each for each in args])
+        return 0
+
+    reports.library.connect(*[take] * len(FUNCTIONS))
+    reports.library.listen(True, takes_records)
+    Sends()(*SENT, *LEFT).asnumpy()
+    reports.library.listen(False, False)
+    ((place, token, *tensors),) = seen
+    assert (place, token) == (7, 1)
+    return tensors
+
+
+@with_kernel
+def test_records_made_in_c_are_those_made_of_arrays():
+    arrays = [each.asnumpy().view(numpy_type(each.dtype)) for each in SENT]
+    expected = [
+        f"{beginning('mindspore.Tensor', str(each.dtype), each.shape)}{statistics(array)}}}"
+        for each, array in zip(SENT, arrays, strict=True)
+    ]
+    before = reports.library.count_records()
+    tensors = received(takes_records=True)
+    assert tensors[: len(SENT)] == expected
+    assert reports.library.count_records() - before == len(SENT)
+
+
+@pytest.mark.parametrize("takes_records", [True, False])
+def test_what_is_no_record_is_the_memory_of_the_tensor(takes_records):
+    tensors = received(takes_records)
+    assert tensors[len(SENT) :] == [each.asnumpy().tobytes() for each in LEFT]
+    if not takes_records:
+        assert tensors[: len(SENT)] == [each.asnumpy().tobytes() for each in SENT]
+
+
+class Scale(nn.Cell):
+    """A cell with two parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.g, self.b = (Parameter(Tensor(np.full(4, 0.5, np.float32))) for _ in range(2))
+
+    def construct(self, x):
+        return ops.tanh(x * self.g + self.b)
+
+
+class Chain(nn.Cell):
+    """So many of them in a line."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.line = nn.SequentialCell([Scale() for _ in range(length)])
+
+    def construct(self, x):
+        return self.line(x).sum()
+
+
+def costs(tmp_path, monkeypatch, length):
+    """What the second collected step of a chain costs, by what is counted."""
+    found = Counter()
+
+    def seen(frame, event, _):
+        found["frames"] += event == "call" and frame.f_globals.get("__name__", "").startswith("msprobe.")
+
+    def watched(name):
+        def call(*args):
+            sys.setprofile(seen)
+            try:
+                return getattr(reports, name)(*args)
+            finally:
+                sys.setprofile(None)
+
+        return call
+
+    written = Writer._append
+
+    def append(self, line):
+        found["lines"] += 1
+        written(self, line)
+
+    net = Chain(length)
+    step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1)).set_train()
+    x = Tensor(np.ones((2, 4), np.float32))
+    debugger = PrecisionDebugger(level="L0", task="statistics", dump_path=str(tmp_path / str(length)))
+    for number in range(2):
+        debugger.start(net)
+        if number:
+            reports.library.connect(*(watched(name) for name in FUNCTIONS))
+            monkeypatch.setattr(Writer, "_append", append)
+            found["operators"] -= reports.library.count()
+            found["records"] -= reports.library.count_records()
+        step(x).asnumpy()
+        if number:
+            found["operators"] += reports.library.count()
+            found["records"] += reports.library.count_records()
+        debugger.stop()
+        debugger.step()
+        monkeypatch.undo()
+    reports.library.connect(*(getattr(reports, name) for name in FUNCTIONS))
+    return found
+
+
+@with_kernel
+def test_what_one_more_cell_costs_in_a_step(tmp_path, monkeypatch):
+    short, long = costs(tmp_path, monkeypatch, 2), costs(tmp_path, monkeypatch, 6)
+    each = {what: (long[what] - short[what]) / 4 for what in long}
+    assert each["operators"] == 5  # it begins, has values, ends; gradients of its result and of its input
+    assert each["records"] == 8  # input, two parameters, result; gradients of result, input, parameters
+    assert each["lines"] == 3  # forward, backward, gradients of both parameters
+    assert each["frames"] <= 61  # 236 before C made the records

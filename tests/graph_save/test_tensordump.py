@@ -73,8 +73,8 @@ def test_what_the_compiler_read_is_known(refused):
     plan = refused[0]
     assert set(plan.arguments) == {"Cell.twice.Twice", "Cell.twice.fc.Dense"}
     inputs, keywords = plan.arguments["Cell.twice.Twice"]
-    assert inputs == ("tuple", (("tensor", ms.float32),))
-    assert keywords == (
+    assert inputs.nested == ("tuple", (("tensor", ms.float32),))
+    assert keywords.nested == (
         "dict",
         ("add",),
         (("dict", ("one", "two"), (("tensor", ms.float32), ("constant", 2, int, "2"))),),
