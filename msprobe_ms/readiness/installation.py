@@ -23,8 +23,10 @@ TESTED = {
 """The oldest and the newest version that tests have run with: docs/en/reference/support.md."""
 
 EXTENSIONS = (
+    "msprobe.base._nested",
     "msprobe.base._statistic",
     "msprobe.cell_dump._callers",
+    "msprobe.cell_dump._gradients",
     "msprobe.compare.measure._measure",
     "msprobe.compare.tables._cells",
     "msprobe.graph_save._operators",

@@ -12,8 +12,10 @@ import pytest
 import msprobe
 
 EXTENSIONS = [
+    "msprobe/base/_nested",
     "msprobe/base/_statistic",
     "msprobe/cell_dump/_callers",
+    "msprobe/cell_dump/_gradients",
     "msprobe/compare/measure/_measure",
     "msprobe/compare/tables/_cells",
     "msprobe/graph_save/_operators",

@@ -126,7 +126,8 @@ def sources() -> str:
     """A short digest of every Python and C file of msprobe and of this folder."""
     folders = [*(find_spec("msprobe").submodule_search_locations), str(Path(__file__).parent)]
     folders += [place for package in ("cell_dump", "graph_save") for place in _places(f"msprobe.{package}")]
-    files = sorted({f for folder in folders for f in Path(folder).rglob("*") if f.suffix in (".py", ".c", ".so")})
+    suffixes = (".py", ".c", ".cpp", ".h", ".so")
+    files = sorted({f for folder in folders for f in Path(folder).rglob("*") if f.suffix in suffixes})
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
