@@ -46,8 +46,6 @@ class Graph:
         self._origins: dict[int, tuple[Origin, int]] = {}
         self._places: dict[int, dict[tuple[str, tuple[str, ...]], int]] = {}
         self._aliases: dict[int, int] = {}
-        self._gradients: dict[int, dict[int, int]] = {}
-        self._contributions: dict[int, tuple[list[int], bool]] = {}
         self._gradients: dict[int, dict[int, int]] = {}  # by call
         self._contributions: dict[int, tuple[list[int], bool]] = {}
 
