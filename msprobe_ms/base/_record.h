@@ -132,7 +132,7 @@ static size_t write_statistics(char *to, void *address, size_t n, int letter)
 {
     struct text found = {.length = 0};
     mode before = exact_mode();
-    int is_known = put_statistics(&found, address, n, letter);
+    int is_known = put_statistics(&found, address, n, letter, 0); /* no digest */
     back_to(before);
     memcpy(to, found.letters, is_known ? found.length : 0);
     return is_known ? found.length : 0;
