@@ -40,6 +40,8 @@ MODES = ["tensor", "statistics", "digest"]
 """`compare.judge.judged.Mode`."""
 
 TABLES = {
+    "_BEYOND": [judge._BEYOND],
+    "_TIMES": [judge._TIMES],
     "words": [words for words in judge._WORDS.values() if isinstance(words, str)],
     "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut) for cause in enum],
     "comparison.mode": MODES,
