@@ -75,6 +75,26 @@ def test_lines_are_those_of_the_csv_module():
     assert csv_file.lines_of(columns).decode() == written.getvalue().encode("utf-8", "replace").decode()
 
 
+def test_without_the_extension_lines_are_the_same(monkeypatch):
+    cells = [*TEXTS, 7, -(1 << 80), True, 0.5]
+    numbers = doubles(200)[: len(cells)]
+    columns = [
+        cells,
+        numbers,
+        Numbers(np.array(numbers), {2: "N/A", 5: 'say "x"'}, "%"),
+        Numbers(np.array(numbers), {}),
+        ["plain"] * len(cells),
+    ]
+    made = []
+    for extension in (csv_file.lines_of, None):
+        monkeypatch.setattr(csv_file, "lines_of", extension)
+        written = io.BytesIO()
+        csv_file._write_lines(written, columns)
+        made.append(written.getvalue())
+    assert made[0] == made[1]
+    assert made[0].count(b"\r\n") == len(cells) + 1  # one text holds a line break
+
+
 def test_cells_stand_instead_of_some_numbers():
     numbers = Numbers(np.array([1.0, 2.0, 3.0]), {1: "N/A"}, "%")
     assert list(numbers) == ["1.0%", "N/A", "3.0%"]
