@@ -17,14 +17,13 @@ _CONTAINERS = ("tuple", "list", "dict")
 class Structure:
     """What a value is made of: `nested` is tuples, each a kind and what is inside.
 
-    It can be looked up: constants that are equal, as 1 and True, are distinguished, and foreign ones are left out. All
-    that does not change from run to run is worked out here, once.
+    All that does not change from run to run is worked out here, once; `_of` makes one for all values that are made alike.
     """
 
-    __slots__ = ("_format", "_hash", "_places", "constants", "dtypes", "flows", "is_whole", "nested")
+    __slots__ = ("_format", "_places", "constants", "dtypes", "flows", "is_whole", "nested")
 
     def __init__(self, nested: tuple[Any, ...]) -> None:
-        self.nested, self._hash = nested, hash(nested)
+        self.nested = nested
         self.flows = 0
         """How many gradients can flow back to what stands in it."""
         self.is_whole = True
@@ -35,12 +34,6 @@ class Structure:
         """The records of its dtypes, by their places."""
         self._places: list[str] = []
         self._format = self._read(nested, "")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and (self is other or self.nested == other.nested)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def text(self, records: Mapping[str, str]) -> str:
         """The JSON text with the records by their places; "null" where there is none."""
@@ -74,6 +67,12 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
+@cache
+def _of(nested: tuple[Any, ...]) -> Structure:
+    """The structure; constants that are equal, as 1 and True, are distinguished, and foreign ones are left out."""
+    return Structure(nested)
+
+
 def structure_of(flat: Iterable[tuple[Any, ...]]) -> Structure:
     """The structure of a value, of what `planted_calls._structure` makes of it."""
     todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
@@ -87,7 +86,7 @@ def structure_of(flat: Iterable[tuple[Any, ...]]) -> Structure:
         elif entry[0] == "constant":
             entry = _constant(entry[1])
         todo[-1][1].append(entry)
-    return Structure(todo[0][1][0])
+    return _of(todo[0][1][0])
 
 
 def _constant(value: Any) -> tuple[Any, ...]:
@@ -100,10 +99,10 @@ def _constant(value: Any) -> tuple[Any, ...]:
 @cache
 def arguments(inputs: Structure, keywords: Structure) -> Structure:
     """All arguments in one list: keyword arguments stand behind the rest."""
-    return Structure(("tuple", (*inputs.nested[1], *keywords.nested[2])))
+    return _of(("tuple", (*inputs.nested[1], *keywords.nested[2])))
 
 
 @cache
 def results(outputs: Structure) -> Structure:
     """The results of a call in one list."""
-    return outputs if outputs.nested[0] == "tuple" else Structure(("tuple", (outputs.nested,)))
+    return outputs if outputs.nested[0] == "tuple" else _of(("tuple", (outputs.nested,)))
