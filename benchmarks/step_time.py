@@ -1,7 +1,7 @@
 """What collecting costs: the time of a training step with the debugger, beside the other tool's, level by level.
 
     python benchmarks/step_time.py [--nets transformer conv tiny] [--levels L0 L1 mix debug]
-        [--tasks idle statistics md5 crc32c tensor structure overflow_check trigger exception_dump]
+        [--tasks idle statistics md5 crc32c tensor packed structure overflow_check trigger exception_dump]
         [--rounds N] [--only-ours] [--asynchronous]
     python benchmarks/step_time.py --profile --nets tiny --levels mix --tasks statistics
 
@@ -32,7 +32,19 @@ from msprobe.base.statistic import statistic
 
 NETS = ("transformer", "conv", "tiny")
 LEVELS = ("L0", "L1", "mix", "debug")
-TASKS = ("idle", "statistics", "md5", "crc32c", "tensor", "structure", "overflow_check", "trigger", "exception_dump")
+TASKS = (
+    "idle",
+    "statistics",
+    "md5",
+    "crc32c",
+    "tensor",
+    "packed",
+    "structure",
+    "overflow_check",
+    "trigger",
+    "exception_dump",
+)
+ONLY_OURS = ("crc32c", "packed")
 WATCHING = TASKS[-3:]
 WARM_UP = 2
 VERSION = "26.2.0"
@@ -73,8 +85,8 @@ class Contest:
             self.rows.append(row)
             for tool, python in pythons.items():
                 side = getattr(row, tool)
-                if kind.task == "crc32c" and tool != "ours":
-                    side.refused = "no such digest"
+                if kind.task in ONLY_OURS and tool != "ours":
+                    side.refused = "it has no such setting"
                     break
                 try:
                     process = Process(python, tool, kind=kind, **make)
@@ -118,7 +130,7 @@ class Contest:
             side.stand_in.append(step["stand_in"])
         if is_last:
             side.written = written(process.folder)
-        if tool == "ours" and row.task == "tensor":
+        if tool == "ours" and row.task in ("tensor", "packed"):
             if turn == -WARM_UP:
                 self.arrays[process] = arrays(process.folder)
             process.ask("empty")

@@ -47,6 +47,18 @@ class Bare:
         self.value = value
 
 
+_OF_NUMPY = frozenset("fed?bBhHiIq")
+"""Letters of dtypes that numpy has; bfloat16 is not among them."""
+
+
+class _Layout(NamedTuple):
+    """What an array needs that lies where a tensor's elements do."""
+
+    shape: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    bytes: int
+
+
 class _Head(NamedTuple):
     """What all tensors of one dtype and shape have in common: the record's beginning, and how to read them."""
 
@@ -54,6 +66,8 @@ class _Head(NamedTuple):
     size: int
     letter: str
     dtype: Any
+    layout: _Layout | None
+    """None where numpy has no such dtype, or there are no elements."""
 
 
 class Describer(ArrayDescriber):
@@ -179,7 +193,11 @@ class Describer(ArrayDescriber):
                 return "null"
             elements = self.elements(tensor)
             return self._finished(head.text + statistics(elements) + self._digest(elements), elements, call, part)
-        elements = self.elements(tensor)
+        if head.layout is None:
+            elements = self.elements(tensor)
+        else:  # the kernel has just read them where they lie; DLPack would take longer than a small record
+            shape, of_array, size = head.layout
+            elements = np.ndarray(shape, of_array, kernel.memory(self.address_of(tensor), size))
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
         return self._finished(begun, elements, call, part)
 
@@ -199,7 +217,12 @@ class Describer(ArrayDescriber):
         if not isinstance(dtype, self.dtypes[0][0]):
             raise TypeError("a tensor of another framework")
         letter = self.letters.get(dtype, "") if self._is_direct else ""
-        head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
+        shape, size = tuple(shape), prod(shape)
+        layout = None
+        if size and letter in _OF_NUMPY:
+            of_array = np.dtype(letter)
+            layout = _Layout(shape, of_array, size * of_array.itemsize)
+        head = _Head(beginning(self.kind, str(dtype), shape), size, letter, dtype, layout)
         self._heads[id(dtype), shape] = head
         return head
 

@@ -16,7 +16,7 @@ from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.store import layout
 from msprobe.store.arrow import need
-from msprobe.store.conversion import to_columnar, to_json
+from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
 from msprobe.store.folders import folders_below
 
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
@@ -26,39 +26,52 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument("dump", metavar="DUMP", help="a dump_path, a step's folder, a rank's folder, or its file")
     parser.add_argument("-o", "--output_path", metavar="OUT", required=True, help="a folder that does not exist yet")
-    parser.add_argument("--to", choices=("json", "columnar"), required=True, help="the format of OUT")
+    parser.add_argument("--to", choices=("json", "packed", "columnar"), required=True, help="the format of OUT")
 
 
 def run(args: argparse.Namespace) -> int:
     """Convert each dump that lies in or below DUMP. UsageError where none is there, or OUT is."""
     dump, out = Path(args.dump), Path(args.output_path)
-    wanted = layout.TABLES if args.to == "json" else (layout.DUMP, layout.DEBUG)
+    named = (layout.DUMP, layout.DEBUG) if args.to != "json" else (*layout.TABLES, layout.DUMP, layout.DEBUG)
     root = dump.parent if dump.is_file() else dump
     if not root.is_dir():
         raise UsageError(f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
     folders = [folder for folder, _ in folders_below(root)]
-    found = {folder: [folder / name for name in wanted if (folder / name).is_file()] for folder in folders}
+    found = {folder: [file for name in named if _is_other(file := folder / name, args.to)] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
             raise UsageError(f"{folder}: holds an unfinished dump; run `msprobe doctor {folder}` first")
     if not any(found.values()):
-        raise UsageError(f"{dump}: holds no {wanted[0]}, nor does any folder below; give a dump of the other format")
+        raise UsageError(f"{dump}: holds no dump of another format than {args.to}, nor does any folder below; give one")
     refuse_existing(out, "give a folder that does not exist yet with -o")
     if out.absolute().is_relative_to(root.absolute()):
         raise UsageError(f"{out}: lies in the folder that is converted; give another folder with -o")
-    need("a columnar dump is read and written through pyarrow", UsageError)
+    if args.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
+        need("a columnar dump is read and written through pyarrow", UsageError)
     before = after = 0
     for folder, files in found.items():
         into = out / folder.relative_to(root)
         with writing(into):
             make_folder(into)
             for file in files:
-                (to_json if args.to == "json" else to_columnar)(file, into)
+                _CONVERSIONS[args.to](file, into)
             _copy_others(folder, into, is_converted=bool(files))
         before, after = before + _size(folder), after + _size(into)
     count = sum(map(len, found.values()))
     print(visible(f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"))
     return 0
+
+
+_CONVERSIONS = {"json": to_json, "packed": to_packed, "columnar": to_columnar}
+
+
+def _is_other(file: Path, form: str) -> bool:
+    """Whether a file is there and is of a dump in another format, which can be converted to `form`."""
+    if not file.is_file():
+        return False
+    if file.name in layout.TABLES:
+        return form == "json"
+    return form == "columnar" or is_packed(file) == (form == "json")
 
 
 def _copy_others(folder: Path, into: Path, is_converted: bool) -> None:

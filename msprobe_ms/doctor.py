@@ -1,12 +1,12 @@
 """Look a dump over, or what a training will need before it begins.
 
-  msprobe doctor DIR
+  msprobe doctor DIR [--split]
   msprobe doctor [--config FILE] [--dump-path DIR] [--framework mindspore|pytorch] [--ranks N] [--steps N]
 
 DIR is a dump_path, a step's folder or a rank's folder; every dump below it is looked at: what a dead process left
 behind is rebuilt, every tensor is checked, and what is lost is said. A dump whose process died has a journal instead of
 its JSON files: they are rebuilt from it, and the journal goes. A dump whose process still runs is left alone. Safe to
-repeat.
+repeat. With --split, tensors that lie together in one file get npy files of their own, and that file goes.
 
 Without DIR the installation is examined; with --config, what of a configuration will not be collected here, and why;
 and whether its dump_path can be written. No framework is imported.
@@ -19,7 +19,7 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
@@ -31,6 +31,7 @@ from msprobe.readiness.wording import sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
+from msprobe.store.conversion import split
 from msprobe.store.folders import folders_below
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
@@ -59,12 +60,15 @@ class Finding:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a dump_path, a step's folder, or a rank's folder")
+    parser.add_argument("--split", action="store_true", help="give each tensor of a pack an npy file of its own")
     report.add(parser.add_argument_group("before a training, without DIR"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Examine what the arguments name; the answer goes to standard output. UsageError where no dump is there."""
     if args.folder is None:
+        if getattr(args, "split", False):
+            raise UsageError("--split is about a dump; give its folder")
         return report.run(args)
     if given := [name for name in report.OPTIONS if getattr(args, name, None)]:
         option = f"--{given[0].replace('_', '-')}"
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
             f"{option} is about a training that has not begun, {args.folder} about a dump; give one of them"
         )
     root = Path(args.folder)
+    splits = getattr(args, "split", False)
     if not root.is_dir():
         raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
     folders = sorted(_dumps(root))
@@ -83,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     is_wrong = bool(wrong)
     for folder in folders:
         finding = examine_folder(folder)
+        if splits and finding.done in ("whole", "rebuilt"):
+            finding = _split(folder, finding)
         print(visible(f"{folder}: {finding}"))
         is_wrong = is_wrong or bool(finding.lost)
     return 1 if is_wrong else 0
@@ -108,6 +115,15 @@ def examine_folder(folder: Path) -> Finding:
         return _rebuild(folder)
     finally:
         os.close(held)
+
+
+def _split(folder: Path, finding: Finding) -> Finding:
+    """Give the tensors of a folder's pack files of their own, and say so."""
+    try:
+        count = split(folder)
+    except (OSError, DumpError, MemoryError) as err:
+        return replace(finding, lost=(*finding.lost, f"not split: {err}"))
+    return replace(finding, counts=f"{finding.counts}, {count} of them split into npy files") if count else finding
 
 
 def _rebuild(folder: Path) -> Finding:

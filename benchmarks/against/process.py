@@ -23,13 +23,16 @@ class Kind:
     def config(self):
         """The config.json that means it, which both tools read.
 
-        `md5` and `crc32c` are statistics with a digest, `idle` is statistics of a step that never comes, `trigger` is
+        `md5` and `crc32c` are statistics with a digest, `packed` is task
+        tensor with all tensors in one file, `idle` is statistics of a step that never comes, `trigger` is
         statistics that are written where something is not finite.
         """
         if self.task == "idle":
             return {"task": "statistics", "level": self.level, "step": [1_000_000], "statistics": {}}
         if self.task in ("md5", "crc32c"):
             return {"task": "statistics", "level": self.level, "statistics": {"summary_mode": self.task}}
+        if self.task == "packed":
+            return {"task": "tensor", "level": self.level, "format": "packed", "tensor": {}}
         if self.task == "trigger":
             return {"task": "statistics", "level": self.level, "statistics": {"trigger": {"on": ["nan", "inf"]}}}
         return {"task": self.task, "level": self.level, self.task: {}}

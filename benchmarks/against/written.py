@@ -1,4 +1,4 @@
-"""What a step left behind, whichever tool wrote it: read as plain JSON, by neither tool's reader."""
+"""What a step left behind, whichever tool wrote it: read as plain JSON, by neither tool's reader (except packs)."""
 
 import json
 import math
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from msprobe.store.npy import load_npy
+from msprobe.store.tensor_pack.packed import names_in
 
 FILES = ("dump.json", "debug.json")
 
@@ -32,8 +35,12 @@ def written(folder: Path) -> Written:
 
 
 def arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The npy files below a folder, in memory."""
-    return {file.name: np.load(file) for file in folder.rglob("*.npy")}
+    """The tensors below a folder, in memory: npy files, or those of packs, by our own reader."""
+    packed = {index.parent / name for index in folder.rglob("tensors.index") for name in names_in(index.parent)}
+    return {
+        **{file.name: np.load(file) for file in folder.rglob("*.npy")},
+        **{path.name: load_npy(path) for path in packed},
+    }
 
 
 def _records(node):

@@ -195,9 +195,9 @@ static PyObject *made_record(const struct reader *by, PyObject *value, PyObject 
     PyObject *made = NULL, *in_place = NULL, *address = NULL, *id = NULL, *source = NULL, *head = head_of(by, value), *start;
     Py_ssize_t size;
     const char *letter;
-    if (head == NULL || !PyArg_ParseTuple(head, "O!nsO", &PyUnicode_Type, &start, &size, &letter, &id))
+    if (head == NULL || !PyArg_ParseTuple(head, "O!nsO|O", &PyUnicode_Type, &start, &size, &letter, &id, &in_place))
         goto done;
-    id = NULL; /* it was the dtype, borrowed */
+    id = in_place = NULL; /* they were the dtype and what is Python's, borrowed */
     if (!*letter || !PyUnicode_IS_ASCII(start) || (in_place = PyObject_CallOneArg(by->reads_in_place, value)) == NULL
         || PyObject_IsTrue(in_place) != 1 || (address = PyObject_CallOneArg(by->address_of, value)) == NULL)
         goto done;
@@ -232,7 +232,7 @@ PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
                          "shape, whether its elements lie one after the other at an address, and this address; a dict of heads by\n"
                          "(id of the dtype, shape); and whether the record has the CRC-32C of the elements' bytes as well, those of\n"
                          "bfloat16 widened. A head is a tuple: the record's beginning, the number of elements, numpy's letter for\n"
-                         "the dtype ('E' for bfloat16, empty where none is known), and the dtype.\n"
+                         "the dtype ('E' for bfloat16, empty where none is known), the dtype, and whatever else the caller keeps there.\n"
                          "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"
                          "could matter.");
 

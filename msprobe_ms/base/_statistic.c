@@ -413,6 +413,23 @@ static PyObject *is_finite(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return PyBool_FromLong(found);
 }
 
+PyDoc_STRVAR(memory_doc, "memory(address, size)\n--\n\n"
+                         "The `size` bytes at `address` as a memoryview that is only read; the caller holds the memory as long\n"
+                         "as that is used.");
+
+static PyObject *memory(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "memory() takes 2 arguments, not %zd", count);
+    void *address = PyLong_AsVoidPtr(args[0]);
+    Py_ssize_t size = PyLong_AsSsize_t(args[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!address || size < 0)
+        return PyErr_Format(PyExc_ValueError, "no memory of %zd bytes at %p", size, address);
+    return PyMemoryView_FromMemory(address, size, PyBUF_READ);
+}
+
 PyDoc_STRVAR(crc32c_doc, "crc32c(buffer, value)\n--\n\n"
                          "CRC-32C of the bytes of a C-contiguous buffer, behind bytes whose CRC-32C is `value`.");
 
@@ -458,6 +475,7 @@ static PyMethodDef METHODS[] = {
     {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
     {"crc32c", (PyCFunction)(void (*)(void))crc32c, METH_FASTCALL, crc32c_doc},
     {"finite", (PyCFunction)(void (*)(void))is_finite, METH_FASTCALL, finite_doc},
+    {"memory", (PyCFunction)(void (*)(void))memory, METH_FASTCALL, memory_doc},
     {"choose", choose, METH_O, choose_doc},
     {NULL, NULL, 0, NULL},
 };

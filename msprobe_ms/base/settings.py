@@ -173,7 +173,7 @@ class Settings:
     names_from: str = setting(existing, "")
     disk_budget: int = setting(size, 0)
     format: str = setting(
-        one_of("json", "columnar"),
+        one_of("json", "packed", "columnar"),
         "json",
         inert="for the framework dumps kernels in files of its own",
         when=lambda value: value != "json",

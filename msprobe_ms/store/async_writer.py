@@ -88,6 +88,14 @@ _ALIGNED = 64  # bytes: where a copy begins in the ring
 _OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
 
 
+def note_failure(failed: dict[str, str], path: str, cause: Exception) -> None:
+    """Note in `failed` that a tensor could not be written, and why; the log says it once for each cause."""
+    why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    failed[path] = why
+    message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
+    once(f"tensor: {why}", message)
+
+
 class AsyncWriter:
     """Writes npy files by a thread, in order, or has `store` keep what belongs to a path. `limit` is in bytes;
     None: half of the free memory.
@@ -96,8 +104,13 @@ class AsyncWriter:
     Any thread may call `write`, also a signal handler that interrupts another call. A forked child must not.
     """
 
-    def __init__(self, limit: int | None = LIMIT, store: Callable[[str, Array], None] | None = None) -> None:
-        self.failed: dict[str, str] = {}
+    def __init__(
+        self,
+        limit: int | None = LIMIT,
+        store: Callable[[str, Array], None] | None = None,
+        failed: dict[str, str] | None = None,
+    ) -> None:
+        self.failed: dict[str, str] = {} if failed is None else failed
         self._store = store
         self._limit = available() // 2 if limit is None else limit
         self._pid = os.getpid()
@@ -191,10 +204,7 @@ class AsyncWriter:
                 if self.failed:
                     self.failed.pop(path, None)
             except Exception as cause:  # a debugger never stops the training because of itself
-                why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-                self.failed[path] = why
-                message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
-                once(f"tensor: {why}", message)
+                note_failure(self.failed, path, cause)
             self._done = end
         self._ring = None
 

@@ -1,10 +1,12 @@
-"""One dump from JSON and npy files to the columnar format, and back."""
+"""One dump from JSON and npy files to the columnar format or to packed tensors, and back."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, read_input
@@ -17,6 +19,9 @@ from .reader import entries_of, json_object
 from .stacks_and_construct import enclosing, stacks
 from .tensor_pack.pack import Pack
 from .tensor_pack.packed import find_packed, names_in
+from .tensor_pack.plain import PlainPack
+
+Array = np.ndarray[Any, Any]
 
 _BESIDE = (layout.STACK, layout.CONSTRUCT)
 
@@ -35,41 +40,115 @@ def to_columnar(file: Path, out: Path) -> None:
     for name in _BESIDE:
         if (folder / name).is_file() and ("".join(made.get(name, ())).encode("ascii") != read_input(folder / name)):
             shutil.copyfile(folder / name, out / name)
+    into = out / layout.TENSORS
     pack: Pack | None = None
-    for tensor in _tensors(folder):
-        into = out / layout.TENSORS
-        make_folder(into)
-        if not _is_ours(tensor):
-            shutil.copyfile(tensor, into / tensor.name)
-            continue
-        if pack is None:
-            pack = Pack(into)
-        pack.write_narrow(str(into / tensor.name), load_npy(tensor))
+    for path, array in _arrays(folder, into):
+        pack = pack or Pack(into)
+        pack.write_narrow(path, array)
+    if pack is not None:
+        pack.close()
+
+
+def to_packed(file: Path, out: Path) -> None:
+    """Write a dump.json or debug.json, and what lies beside it, into the folder `out`, and its tensors into one file.
+
+    Tensors of torch and npy files that others wrote in a form of their own are copied. DumpError where a tensor cannot
+    be read; OSError.
+    """
+    make_folder(out)
+    _copy((file.name, *_BESIDE), file.parent, out)
+    into, failed = out / layout.TENSORS, dict[str, str]()
+    pack: PlainPack | None = None
+    for path, array in _arrays(file.parent, into):
+        pack = pack or PlainPack(into, failed)
+        pack.write_now(path, array)
+        if failed:
+            raise OSError(f"{path}: cannot be written ({failed.popitem()[1]}); free some space")
+    if pack is not None:
+        pack.close()
 
 
 def to_json(file: Path, out: Path) -> None:
-    """Write the table of a columnar dump, and its tensors, into the folder `out` as JSON and npy files.
+    """Write a columnar or packed dump into the folder `out` as JSON and npy files.
 
     DumpError where the dump cannot be read; OSError.
     """
     folder = file.parent
-    records = read_records(file)
+    records = read_records(file) if file.name in layout.TABLES else None
     make_folder(out)
     tensors, into = folder / layout.TENSORS, out / layout.TENSORS
     if tensors.is_dir():
         make_folder(into)
-    for name in names_in(tensors):
-        if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name:
-            raise DumpError(f"{tensors / layout.PACK_INDEX}: names a tensor {name!r}, which is no name of a file")
-        packed = find_packed(tensors / name)
-        if packed is not None:
-            write_npy(str(into / name), packed.whole())
+        _unpack(tensors, into)
     for tensor in _tensors(folder):
         shutil.copyfile(tensor, into / tensor.name)
-    assemble(out, journal_of(records), rebuilt=records.above.lost_lines is not None)
-    for name in _BESIDE:
+    if records is not None:
+        assemble(out, journal_of(records), rebuilt=records.above.lost_lines is not None)
+    _copy((*(() if records else (file.name,)), *_BESIDE), folder, out)
+
+
+def split(folder: Path) -> int:
+    """Put an npy file into the place of each tensor that the pack of a dump's folder holds; the pack goes at last.
+
+    Returns how many; 0 without a pack. DumpError where a tensor cannot be read, OSError; then the dump stays as it was.
+    """
+    tensors = folder / layout.TENSORS
+    if not names_in(tensors):
+        return 0
+    made = folder / f"{layout.TENSORS}.part"
+    shutil.rmtree(made, ignore_errors=True)  # what a process that died here left
+    try:
+        make_folder(made)
+        names = _unpack(tensors, made)
+        for name in names:
+            if not os.path.lexists(tensors / name):  # else it goes before the pack already
+                os.replace(made / name, tensors / name)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    os.unlink(tensors / layout.PACK_INDEX)
+    os.unlink(tensors / layout.PACK)
+    return len(names)
+
+
+def is_packed(file: Path) -> bool:
+    """Whether the tensors of a dump.json or debug.json lie in a pack."""
+    return bool(names_in(file.parent / layout.TENSORS))
+
+
+def _unpack(tensors: Path, into: Path) -> list[str]:
+    """Write the tensors of a pack as npy files into another folder; their names."""
+    names = list(names_in(tensors))
+    for name in names:
+        packed = find_packed(_checked(tensors, name))
+        if packed is not None:
+            write_npy(str(into / name), packed.whole())
+    return names
+
+
+def _checked(tensors: Path, name: str) -> Path:
+    if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name:
+        raise DumpError(f"{tensors / layout.PACK_INDEX}: names a tensor {name!r}, which is no name of a file")
+    return tensors / name
+
+
+def _copy(names: Iterable[str], folder: Path, out: Path) -> None:
+    for name in names:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, out / name)
+
+
+def _arrays(folder: Path, into: Path) -> Iterator[tuple[str, Array]]:
+    """The tensors of a dump with their paths in another folder, to which all others are copied."""
+    tensors = folder / layout.TENSORS
+    files = {path.name: path for path in _tensors(folder)}
+    for name in names_in(tensors):
+        files.setdefault(name, _checked(tensors, name))
+    for name, path in files.items():
+        make_folder(into)
+        if path.exists() and not _is_ours(path):
+            shutil.copyfile(path, into / name)
+        else:
+            yield str(into / name), load_npy(path)
 
 
 def _tensors(folder: Path) -> Iterator[Path]:

@@ -22,6 +22,8 @@ from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, sweep
 # The number of our descriptors, if so many may be open: code that closes all descriptors and then opens files gets the
 # lowest numbers that are free; with a low number of ours we would write to its file, and close it.
 _HIGH = 4000
+# Of files that are opened again beside a journal: they must not get the number that it had, for it does not look.
+_HIGHER = 6000
 
 # File systems without locks (some mounts of Lustre, NFS without its lock service): we work unguarded there.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -48,7 +50,7 @@ def claim(journal: Path, create: bool) -> int | None:
                 os.close(number)
                 raise
         if os.fstat(number).st_nlink:
-            return _with_high_number(number)
+            return with_high_number(number)
         # Its last holder finished and removed it between our opening and our locking.
         os.close(number)
 
@@ -94,6 +96,14 @@ class HeldFile:
         self.number = found
         return True
 
+    def check(self) -> None:
+        """Make sure that the number is this file's; OSError where it is not, and the file cannot be opened again."""
+        with suppress(OSError):
+            if _identity(self.number) == self._file:
+                return
+        if not self.reopen():
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
     def release(self) -> None:
         """Close the file; a second time does nothing."""
         number, self.number = self.number, -1
@@ -108,11 +118,13 @@ def _identity(number: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _with_high_number(number: int) -> int:
-    """The same open file under a high descriptor; where there is none, the descriptor itself."""
+def with_high_number(number: int, is_beside: bool = False) -> int:
+    """The same open file under a high descriptor; where there is none, the descriptor itself. `is_beside`: it is none
+    of a journal."""
     try:
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH if most > 2 * _HIGH or most < 0 else most // 2)
+        least = (_HIGHER if is_beside else _HIGH) if most > 2 * _HIGH or most < 0 else most * (2 + is_beside) // 4
+        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, least)
     except OSError:
         return number
     os.close(number)

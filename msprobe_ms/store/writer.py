@@ -27,7 +27,9 @@ from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lock import HeldFile, claim
 from .npy import stored_size
-from .tensor_pack.pack import INDEX_LINE, Pack
+from .tensor_pack.index import LINE_BYTES
+from .tensor_pack.pack import Pack
+from .tensor_pack.plain import PlainPack
 
 
 class Budget:
@@ -90,7 +92,7 @@ class StepFolder:
             self.folder,
             self.header,
             extra_info=self.settings.extra_info and self.settings.level != "debug",
-            columnar=self.settings.format == "columnar",
+            form=self.settings.format,
             limit=None if self.settings.async_dump else LIMIT,
             budget=self.budget,
             tally=self.tally,
@@ -106,10 +108,10 @@ class Writer:
     """Writes one dump. Whatever dump the folder held before is replaced.
 
     `header` has the members of dump.json above its data (`task`, `level`, `framework`, `run`...). Without `extra_info`
-    there will be no stack.json and no construct.json. `columnar`: there will be a table and one file of tensors instead
-    of JSON and npy files; pyarrow is there. `limit` is the number of bytes of tensors that may wait to be
-    written; None: half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
-    `tally` records whether anything was collected.
+    there will be no stack.json and no construct.json. `form` is the setting `format`: "packed" puts the tensors into
+    one file, "columnar" compresses them too and makes a table instead of JSON files; pyarrow is there. `limit` is the
+    number of bytes of tensors that may wait to be written; None: half of the memory that is free now. `budget` is
+    shared with the other dumps of the run; None: none. `tally` records whether anything was collected.
 
     Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
     or the journal cannot be made, UsageError where another process writes the same dump.
@@ -124,7 +126,7 @@ class Writer:
         header: Mapping[str, Any],
         *,
         extra_info: bool = True,
-        columnar: bool = False,
+        form: str = "json",
         limit: int | None = LIMIT,
         budget: Budget | None = None,
         tally: Tally | None = None,
@@ -142,8 +144,10 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
-        self._pack = Pack(folder / layout.TENSORS) if columnar else None
-        self._async_writer = AsyncWriter(limit, None if self._pack is None else self._pack.write)
+        self._failed: dict[str, str] = {}
+        self._pack: Pack | PlainPack | None = None
+        self._plain: PlainPack | None = None
+        self._async_writer = self._open_tensors(folder / layout.TENSORS, form, limit)
         self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
@@ -161,7 +165,19 @@ class Writer:
         weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
-        self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info, columnar))
+        self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info, form == "columnar"))
+
+    def _open_tensors(self, folder: Path, form: str, limit: int | None) -> AsyncWriter:
+        """What takes the tensors: the thread, or a pack that waits for the journal's lines."""
+        if form == "columnar":
+            self._pack = Pack(folder)
+            return AsyncWriter(limit, self._pack.write, self._failed)
+        if form == "packed":
+            self._pack = plain = PlainPack(folder, self._failed)
+            if limit is None:  # async_dump: the training does not wait for the disk
+                return AsyncWriter(limit, plain.write_now, self._failed)
+            self._plain = plain
+        return AsyncWriter(limit, None, self._failed)
 
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
@@ -249,12 +265,17 @@ class Writer:
             make_folder(self._folder / layout.TENSORS)
             self._has_tensors = True
         self._dirty = True
-        self._async_writer.write(path, array)
+        if self._plain is None:
+            self._async_writer.write(path, array)
+        else:
+            with self._lock:
+                self._failed.pop(path, None)
+                self._plain.write(name, array)
         return name
 
     def _size(self, array: np.ndarray[Any, Any]) -> int:
         """The bytes that a tensor takes at most."""
-        return stored_size(array) if self._pack is None else array.nbytes + INDEX_LINE
+        return array.nbytes + LINE_BYTES if self._pack is not None else stored_size(array)
 
     def _leave_out(self, cause: str, name: str) -> None:
         """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
@@ -266,7 +287,14 @@ class Writer:
     def flush(self) -> None:
         """Wait until all tensors are written."""
         if self._is_own_process:
+            self._drain()
+
+    def _drain(self) -> None:
+        if self._plain is None:
             self._async_writer.drain()
+        else:
+            with self._lock:
+                self._plain.flush()
 
     def assemble(self) -> None:
         """Bring the JSON files up to date; the journal stays. OSError when the disk refuses, the old files stay."""
@@ -287,8 +315,8 @@ class Writer:
     def _assemble(self) -> None:
         journal = read_journal(self._folder / layout.JOURNAL)
         # Not before reading: the files that a line names were passed to the thread before the line was written.
-        self._async_writer.drain()
-        failed = dict(self._async_writer.failed)
+        self._drain()
+        failed = dict(self._failed)
         if failed:
             leave_out(journal, lambda file: failed.get(self._tensors + file, ""))
         if self._tally is not None:
@@ -312,6 +340,8 @@ class Writer:
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
                 self._async_writer.end()
+                if self._pack is not None:
+                    self._pack.close()
                 self._journal.release()
 
     def _closed(self) -> str:
@@ -323,6 +353,8 @@ class Writer:
         try:
             if self._journal.number < 0:
                 raise UsageError(self._closed())
+            if self._plain is not None:  # the tensors that the line names go first
+                self._plain.flush()
             if self._torn or self._owed:
                 line = b"".join((TORN if self._torn else b"", *self._owed, line))
             done = 0

@@ -90,6 +90,11 @@ def test_training_is_bit_identical_where_the_dump_is_columnar(net, tmp_path):
     assert not list(tmp_path.rglob("*.npy"))
 
 
+@pytest.mark.parametrize(("net", "asynchronous"), [("attention", False), ("in_place", True)])
+def test_training_is_bit_identical_where_tensors_are_packed(net, asynchronous, assert_equal):
+    assert_equal(bits.Run(net, bits.PACKED, "tensor", asynchronous))
+
+
 def test_training_is_bit_identical_where_a_user_saves_in_a_graph(assert_equal):
     assert_equal(bits.Run("graph_convolution", bits.GRAPH, bits.SAVE, False))
 

@@ -1,4 +1,4 @@
-"""A training with MindSpore, collected in both formats: the same records, tensors and comparison."""
+"""A training with MindSpore, collected in all formats: the same records, tensors and comparison."""
 
 import sys
 
@@ -46,10 +46,12 @@ def collected(collecting, form, task="tensor", **section):
     return debugger._settings.dump_path
 
 
-@pytest.mark.parametrize("mode", ["md5", "crc32c"])
-def test_both_formats_hold_the_same(mode, collecting, tmp_path):
-    json, columnar = (collected(collecting, form, summary_mode=mode) for form in ("json", "columnar"))
-    one, other = read(json / "step0"), read(columnar / "step0")
+@pytest.mark.parametrize(("form", "mode"), [("columnar", "md5"), ("columnar", "crc32c"), ("packed", "md5")])
+def test_all_formats_hold_the_same(form, mode, collecting, tmp_path):
+    json, other_form = (collected(collecting, each, summary_mode=mode) for each in ("json", form))
+    one, other = read(json / "step0"), read(other_form / "step0")
+    assert {path.suffix for path in other_form.rglob("tensors.*")} == {".pack", ".index"}
+    assert not list(other_form.rglob("*.npy"))
     digests = [record.digest for call in one.calls for record in call.records]
     assert digests == [record.digest for call in other.calls for record in call.records]
     assert any(digests)
@@ -64,7 +66,7 @@ def test_both_formats_hold_the_same(mode, collecting, tmp_path):
     for record in with_files:
         ours, theirs = load_tensor(other, record), load_tensor(one, record)
         assert (ours.dtype, ours.shape, ours.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
-    for target, golden in ((columnar, json), (json, columnar)):
+    for target, golden in ((other_form, json), (json, other_form)):
         out = tmp_path / f"out_{target.name}"
         assert main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(out)]) == 0
 

@@ -1,6 +1,6 @@
 """A training that collects until it is killed; every finished call is reported on standard output.
 
-Run as `python child_writer.py FOLDER SEED [columnar]`. Line `call I` says that call I was handed over, `assemble` that
+Run as `python child_writer.py FOLDER SEED FORM`. Line `call I` says that call I was handed over, `assemble` that
 the files are about to be written. What call I holds follows from I and SEED alone, so the test knows it too.
 """
 
@@ -36,11 +36,11 @@ def name_of(i):
     return f"Functional.relu.{i}.forward.input.0.npy"
 
 
-def main(folder, seed, columnar):
+def main(folder, seed, form):
     """Write calls without end."""
     from msprobe.store.writer import Writer
 
-    writer = Writer(Path(folder), {"task": "tensor", "level": "mix", "framework": "mindspore"}, columnar=columnar)
+    writer = Writer(Path(folder), {"task": "tensor", "level": "mix", "framework": "mindspore"}, form=form)
     for n in range(FILLING):
         entry = {"output": [{"type": "int", "value": n}] * 20}
         writer.call(f"Functional.fill.{n}.forward", None, None, json.dumps(entry))
@@ -57,4 +57,4 @@ def main(folder, seed, columnar):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), "columnar" in sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -1,4 +1,4 @@
-"""A training with PyTorch, collected in both formats: the same records, tensors, comparison and bits."""
+"""A training with PyTorch, collected in all formats: the same records, tensors, comparison and bits."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,13 @@ def collected(collecting, form, dtype=torch.float32):
     return debugger._settings.dump_path, bits
 
 
+@pytest.mark.parametrize("form", ["columnar", "packed"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
-def test_both_formats_hold_the_same(dtype, collecting, tmp_path):
-    (json, bits), (columnar, same_bits) = (collected(collecting, form, dtype) for form in ("json", "columnar"))
+def test_all_formats_hold_the_same(dtype, form, collecting, tmp_path):
+    (json, bits), (other_form, same_bits) = (collected(collecting, each, dtype) for each in ("json", form))
     assert bits == same_bits
-    one, other = read(json / "step0"), read(columnar / "step0")
+    assert not list(other_form.rglob("*.npy"))
+    one, other = read(json / "step0"), read(other_form / "step0")
     assert list(one.calls) == list(other.calls)
     assert one.construct == other.construct
     with_files = [record for call in one.calls for record in call.records if record.file]
@@ -32,7 +34,7 @@ def test_both_formats_hold_the_same(dtype, collecting, tmp_path):
     for record in with_files:
         ours, theirs = load_tensor(other, record), load_tensor(one, record)
         assert (ours.dtype, ours.shape, ours.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
-    assert main(["compare", "-tp", str(columnar), "-gp", str(json), "-o", str(tmp_path / "out")]) == 0
+    assert main(["compare", "-tp", str(other_form), "-gp", str(json), "-o", str(tmp_path / "out")]) == 0
 
 
 def test_what_the_user_saves_is_columnar_too(collecting):

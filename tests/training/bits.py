@@ -32,7 +32,8 @@ MODES = {False: (), True: ("--asynchronous",)}
 MONITOR, EVERYTHING = "monitor", "everything"
 MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "local")
 """Kinds of rows that every step of a monitored training has."""
-COLUMNAR, WATCHING, CHECKS, SECOND_RUNS, GRAPH = "columnar", "watching", "acc_check", "free_benchmark", "graph"
+COLUMNAR, PACKED = "columnar", "packed"
+WATCHING, CHECKS, SECOND_RUNS, GRAPH = "watching", "acc_check", "free_benchmark", "graph"
 AT_ONCE, SAVE = "at once", "save"
 
 
@@ -52,6 +53,7 @@ class Kind:
 KINDS = {
     **{level: Kind(("--collect", "--level", level), TASKS) for level in LEVELS},
     COLUMNAR: Kind(("--collect", "--level", "mix", "--format", "columnar"), TASKS),
+    PACKED: Kind(("--collect", "--level", "mix", "--format", "packed"), {"tensor": TASKS["tensor"]}),
     WATCHING: Kind(
         ("--collect", "--level", "mix"),
         {task: ("--task", task) for task in ("overflow_check", "trigger", "exception_dump")},

@@ -41,6 +41,7 @@ step's dump holds as many calls as were counted by hand (`tests/training/calls.p
 ABOUT = {
     "L0": "Trainings in PyNative mode.",
     "columnar": "Trainings at level mix whose dump is columnar (`format`).",
+    "packed": "Trainings at level mix whose tensors lie in one file of each step (`format`).",
     "watching": """\
 Trainings at level mix that write only what shows something: `overflow_check`, `statistics` with a `trigger` that fires
 at nearly every call, and `exception_dump`. Of the first the names of all calls are counted, of the last that there is a

@@ -3,6 +3,7 @@
 The exponents of neighbouring numbers are alike and compress to a third; among mantissas they would be in the way.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,18 @@ class Chunks:
         return memoryview(made)[: made.size] if made.size < raw.nbytes else raw.data
 
     def unpacked(self, stored: Any, size: int, width: int) -> Bytes:
-        """The `size` bytes of a stored chunk; ValueError or an error of pyarrow's where it is damaged."""
-        if len(stored) == size:
-            return np.frombuffer(stored, np.uint8)
+        """The `size` bytes of a compressed chunk; ValueError or an error of pyarrow's where it is damaged."""
         flat = np.frombuffer(self._codec.decompress(stored, size), np.uint8)
         if flat.size != size:
             raise ValueError(f"a chunk has {flat.size} bytes instead of {size}")
         return _in_order(flat, width)
+
+
+def parts(raw: Bytes, width: int) -> Iterator[Bytes]:
+    """The bytes of a tensor in chunks of whole elements of `width` bytes."""
+    length = CHUNK // width * width
+    for start in range(0, raw.size, length):
+        yield raw[start : start + length]
 
 
 def _shuffled(raw: Bytes, width: int) -> Bytes:

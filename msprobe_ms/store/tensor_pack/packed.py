@@ -35,7 +35,7 @@ class PackedTensor(TensorFile):
         self._width = 2 if is_bfloat16 else dtype.itemsize
         self._length = CHUNK // self._width  # elements of a chunk
         self._pack, self._spans = place
-        self._chunks = Chunks(f"{path}: is in {layout.PACK}, which is compressed")
+        self._chunks: Chunks | None = None
         self._last: tuple[int, Array] = (-1, np.empty(0, dtype))
 
     def part(self, start: int, stop: int) -> Array:
@@ -74,12 +74,20 @@ class PackedTensor(TensorFile):
                 stored = os.pread(file.fileno(), length, at)
             if len(stored) < length:
                 raise DumpError(f"{self.path}: {layout.PACK} was cut short; {_AGAIN}")
-            raw: Bytes = self._chunks.unpacked(stored, size, self._width)
+            raw = self._unpacked(stored, size)
         except OSError as err:  # pyarrow's own error of broken data is one too
             raise DumpError(f"{self.path}: cannot be read from {layout.PACK} ({err}); {_AGAIN}") from err
         except ValueError as err:
             raise DumpError(f"{self.path}: is damaged in {layout.PACK} ({err}); {_AGAIN}") from err
         return of_bfloat16_bits(raw.view(np.uint16)) if self._is_bfloat16 else raw.view(self.dtype)
+
+    def _unpacked(self, stored: bytes, size: int) -> Bytes:
+        """The bytes of a chunk; DumpError where it is compressed and pyarrow is missing, ValueError where damaged."""
+        if len(stored) == size:
+            return np.frombuffer(stored, np.uint8)
+        if self._chunks is None:
+            self._chunks = Chunks(f"{self.path}: is in {layout.PACK}, which is compressed")
+        return self._chunks.unpacked(stored, size, self._width)
 
 
 _Place = tuple[Path, list[tuple[int, int]]]

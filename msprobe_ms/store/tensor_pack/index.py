@@ -1,0 +1,136 @@
+"""The index of a pack: what one line says of a tensor, and how lines get there (`reference/format.md`, page 13)."""
+
+import hashlib
+import os
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import partial
+from json.encoder import encode_basestring_ascii as quote
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import FILE_MODE, NO_LINK
+from msprobe.base.statistic import is_bfloat16
+from msprobe.store import layout
+from msprobe.store.lock import HeldFile, with_high_number
+from msprobe.store.tensor_file import KINDS
+
+from .chunks import BFLOAT16
+
+try:
+    from xxhash import xxh3_128_hexdigest
+except ImportError:  # the extra `fast` is not installed
+    xxh3_128_hexdigest = None
+
+LINE_BYTES = 400
+"""Bytes that a tensor takes beside its elements, about."""
+
+Span = tuple[int, int]
+"""Where a chunk begins in the pack, and its length."""
+
+Array = np.ndarray[Any, Any]
+
+
+class Elements(NamedTuple):
+    """The elements of a tensor: the dtype of the index, their bytes in C order, and how many one takes."""
+
+    dtype: str
+    raw: memoryview
+    width: int
+
+
+def elements_of(path: str, array: Array) -> Elements:
+    """The elements of an array, in its memory where they lie in C order; DumpError for one of objects or records."""
+    dtype, width = array.dtype, array.itemsize
+    if dtype.kind not in KINDS:
+        if not is_bfloat16(array):
+            raise DumpError(f"{path}: an array of {dtype} cannot be stored as a tensor; pass numbers")
+        return Elements(BFLOAT16, _bytes_of(array), width)
+    return Elements(dtype.str, _bytes_of(array), width)
+
+
+def _bytes_of(array: Array) -> memoryview:
+    if not array.flags.c_contiguous:
+        array = array.copy(order="C")
+    return memoryview(array.reshape(-1).view(np.uint8).data)
+
+
+def digest_of(raw: memoryview) -> str:
+    """What is equal for equal bytes, and differs for others: XXH3 of 128 bits, as fast as memory, or SHA-256, which is
+    slower than many disks; the digits say which."""
+    return f"xxh3:{xxh3_128_hexdigest(raw)}" if xxh3_128_hexdigest else hashlib.sha256(raw).hexdigest()[:32]
+
+
+def narrow_elements_of(path: str, array: Array) -> Elements:
+    """The same, but float32 numbers that are all of bfloat16 become such."""
+    if array.dtype == np.float32:
+        words = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
+        if not (words & 0xFFFF).any():
+            return Elements(BFLOAT16, _bytes_of((words >> 16).astype(np.uint16)), 2)
+    return elements_of(path, array)
+
+
+def line_of(name: str, dtype: str, shape: Sequence[int], digest: str, spans: Sequence[Span]) -> bytes:
+    """The line of one tensor."""
+    if len(spans) == 1:
+        ((at, length),) = spans
+        chunks = f"[{at},{length}]"
+    else:
+        chunks = ",".join([f"[{at},{length}]" for at, length in spans])
+    return f"{quote(name)}\t{dtype}\t{list(shape)}\t{digest}\t[{chunks}]\n".encode("ascii")
+
+
+class PackFile:
+    """A file in the folder of a pack that is written piece by piece; it is made when the first piece comes.
+
+    It stays open. A training may close descriptors that it does not know: then it is opened again.
+    """
+
+    def __init__(self, path: str, flags: int = 0) -> None:
+        self._open = partial(_open, path, os.O_WRONLY | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | flags)
+        self._held: HeldFile | None = None
+
+    def write(self, data: bytes | memoryview, at: int | None = None) -> None:
+        """Write all of `data`, at a place or at the end. OSError when the disk refuses."""
+        if self._held is None:
+            self._held = HeldFile(self._open(), self._open)
+            weakref.finalize(self, self._held.release).atexit = False
+        self._held.check()
+        number, done = self._held.number, 0
+        while done < len(data):
+            rest = data[done:] if done else data
+            done += os.write(number, rest) if at is None else os.pwrite(number, rest, at + done)
+
+    def close(self) -> None:
+        """Close the file; a later `write` opens it again."""
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+
+def _open(path: str, flags: int) -> int:
+    return with_high_number(os.open(path, flags, FILE_MODE), is_beside=True)
+
+
+class Index:
+    """The index in `folder`, to which lines are appended."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = PackFile(os.path.join(folder, layout.PACK_INDEX), os.O_APPEND)
+        self._is_torn = False
+
+    def append(self, lines: Iterable[bytes]) -> None:
+        """Append lines, in one write if the system takes them at once. OSError when the disk refuses."""
+        text = b"".join(lines)
+        if self._is_torn:  # what the disk took of the last ones may have no end
+            text = b"\n" + text
+        self._is_torn = True
+        self._file.write(text)
+        self._is_torn = False
+
+    def close(self) -> None:
+        """Close the file; a later `append` opens it again."""
+        self._file.close()
