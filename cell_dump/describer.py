@@ -21,7 +21,7 @@ from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
-from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, statistics
+from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
 from msprobe.store.writer import Writer
 
 try:
@@ -47,15 +47,16 @@ class Bare:
         self.value = value
 
 
-_OF_NUMPY = frozenset("fed?bBhHiIq")
-"""Letters of dtypes that numpy has; bfloat16 is not among them."""
+_CODES = {letter: np.dtype(letter).str for letter in "fed?bBhHiIq"}
+"""The dtypes that numpy has, by their letters; bfloat16 is not among them."""
 
 
 class _Layout(NamedTuple):
-    """What an array needs that lies where a tensor's elements do."""
+    """How a tensor's elements lie in memory: its shape, numpy's dtype and the text of it, and their bytes."""
 
     shape: tuple[int, ...]
     dtype: "np.dtype[Any]"
+    code: str
     bytes: int
 
 
@@ -105,17 +106,47 @@ class Describer(ArrayDescriber):
         asked = self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of
         self._reader = (*asked, self._heads, by_kernel)
         self._digests_after = bool(digests) and not by_kernel
-        self._is_quick = self._is_direct and self._holder is None and not self.saves and not self._digests_after
+        by_kernel_alone = self._is_direct and self._holder is None and not self._digests_after
+        self._is_quick = by_kernel_alone and not self.saves
         """Whether what the kernel says of a tensor is its whole record."""
+        self._packs = by_kernel_alone and self.saves and writer.packs
+        """Whether its elements go into a pack, from where they lie."""
 
     def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
         """The records of a call's inputs or outputs, a JSON array. `part` is their place in the call, `input`."""
-        texts = kernel.records(nodes, self._reader, sources) if self._is_quick else [None] * len(nodes)
+        if self._is_quick:
+            texts = kernel.records(nodes, self._reader, sources)
+        else:
+            texts = self._packed(nodes, call, part, sources) if self._packs else [None] * len(nodes)
         if None in texts:
             for i, text in enumerate(texts):
                 if text is None:
                     texts[i] = self.value(nodes[i], call, f"{part}.{i}", sources)
         return f"[{','.join(texts)}]"
+
+    def _packed(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None) -> list[str | None]:
+        """The records of the tensors among a call's inputs or outputs whose elements could be packed."""
+        texts: list[str | None] = kernel.records(nodes, self._reader, None)
+        for i, text in enumerate(texts):
+            if text is not None:
+                source = sources.get(id(nodes[i]), "") if sources else ""
+                place = f"{part}.{i}"
+                texts[i] = self._saved(text, nodes[i], f"{call}.{place}.npy", call, place, source)
+        return texts
+
+    def _saved(self, text: str, tensor: Any, data_name: str, call: str, part: str, source: str) -> str | None:
+        """A record that the kernel made, with the name under which the elements are packed; None where they are not."""
+        layout: _Layout | None = self._heads[id(self.dtype_of(tensor)), self.shape_of(tensor)].layout
+        if layout is None:
+            return None
+        memory = kernel.memory(self.address_of(tensor), layout.bytes)
+        try:
+            name = self._writer.elements(data_name, memory, layout.code, layout.dtype.itemsize, layout.shape)
+        except OSError as cause:
+            self.lost(call, part, not_written(cause))
+            name = ""
+        named = f',"data_name":{quote(name)}' if name else ""
+        return f'{text[:-1]}{named},"from":{source}}}' if source else f"{text[:-1]}{named}}}"
 
     def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
         """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
@@ -168,6 +199,10 @@ class Describer(ArrayDescriber):
         """The record of a tensor; what stands for it where values are held until their call is known to be written."""
         if self._is_quick and (text := kernel.record(tensor, self._reader)) is not None:
             return text  # type: ignore[no-any-return]  # the extension's
+        if self._packs and (text := kernel.record(tensor, self._reader)) is not None:
+            saved = self._saved(text, tensor, f"{call}.{part}.npy" if part else f"{call}.npy", call, part, "")
+            if saved is not None:
+                return saved
         if self._holder is not None:
             return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
         return self.described(tensor, call, part)
@@ -196,8 +231,8 @@ class Describer(ArrayDescriber):
         if head.layout is None:
             elements = self.elements(tensor)
         else:  # the kernel has just read them where they lie; DLPack would take longer than a small record
-            shape, of_array, size = head.layout
-            elements = np.ndarray(shape, of_array, kernel.memory(self.address_of(tensor), size))
+            memory = kernel.memory(self.address_of(tensor), head.layout.bytes)
+            elements = np.ndarray(head.layout.shape, head.layout.dtype, memory)
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
         return self._finished(begun, elements, call, part)
 
@@ -219,9 +254,9 @@ class Describer(ArrayDescriber):
         letter = self.letters.get(dtype, "") if self._is_direct else ""
         shape, size = tuple(shape), prod(shape)
         layout = None
-        if size and letter in _OF_NUMPY:
+        if size and (code := _CODES.get(letter)):
             of_array = np.dtype(letter)
-            layout = _Layout(shape, of_array, size * of_array.itemsize)
+            layout = _Layout(shape, of_array, code, size * of_array.itemsize)
         head = _Head(beginning(self.kind, str(dtype), shape), size, letter, dtype, layout)
         self._heads[id(dtype), shape] = head
         return head

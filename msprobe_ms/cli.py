@@ -42,7 +42,7 @@ VERBS = {
     "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
     "config_check": Verb("msprobe.config_check.verb", "pack and compare configurations; compare two checkpoints"),
-    "convert": Verb("msprobe.convert", "turn a dump of JSON and npy files into a columnar one, and back"),
+    "convert": Verb("msprobe.convert", "turn a dump of JSON and npy files into a columnar or packed one, and back"),
     "data2db": Verb("msprobe.monitor_convert.verb", "write what a monitor collected into a database"),
     "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
     "digest": Verb("msprobe.compare.digest_verb", "digest dumps where they lie, so that equal ranks need not be read"),

@@ -1,10 +1,11 @@
-"""Turn a dump of JSON and npy files into a columnar one, and back; what it holds stays the same.
+"""Turn a dump of JSON and npy files into a columnar or packed one, and back; what it holds stays the same.
 
   msprobe convert DUMP -o OUT --to columnar
+  msprobe convert DUMP -o OUT --to packed
   msprobe convert DUMP -o OUT --to json
 
 DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist yet; it gets
-the same folders, and a copy of every other file. Needs pyarrow: pip install 'msprobe-ms[columnar]'.
+the same folders, and a copy of every other file. Columnar dumps need pyarrow: pip install 'msprobe-ms[columnar]'.
 """
 
 import argparse

@@ -63,7 +63,7 @@ class ArrayDescriber:
                 name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)
                 text += f',"data_name":{quote(name)}' if name else ""
             except OSError as cause:
-                self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
+                self.lost(call, part, not_written(cause))
         return f"{text}}}"
 
     def plain(self, value: Any, call: str, part: str) -> str:
@@ -97,6 +97,11 @@ class ArrayDescriber:
             self._writer.missing(call, part, cause)
         except Exception as error:  # a debugger never stops the training because of itself
             once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
+
+
+def not_written(cause: OSError) -> str:
+    """Why a tensor was not saved, as the dump says it."""
+    return f"the npy could not be written: {cause.strerror or cause}"
 
 
 def place_of_run(run: int, model: int) -> str:

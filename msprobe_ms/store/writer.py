@@ -257,14 +257,9 @@ class Writer:
         if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
             self._leave_out("the path of a tensor is longer than a file system takes; choose a shorter dump_path", name)
             return ""
-        if self._budget is not None and not self._budget.take(self._size(array)):
-            used_up = f"the disk budget of {self._budget.total} bytes is used up"
-            self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
+        if self._budget is not None and not self._pays(self._size(array), name):
             return ""
-        if not self._has_tensors:
-            make_folder(self._folder / layout.TENSORS)
-            self._has_tensors = True
-        self._dirty = True
+        self._prepare()
         if self._plain is None:
             self._async_writer.write(path, array)
         else:
@@ -272,6 +267,44 @@ class Writer:
                 self._failed.pop(path, None)
                 self._plain.write(name, array)
         return name
+
+    @property
+    def packs(self) -> bool:
+        """Whether `elements` takes tensors."""
+        return self._plain is not None
+
+    def elements(self, data_name: str, raw: memoryview, dtype: str, width: int, shape: tuple[int, ...]) -> str:
+        """As `tensor`, where the writer packs, of elements that lie in C order in `raw`, each `width` bytes of numpy's
+        `dtype` (`<f4`)."""
+        name = safe_name(data_name)
+        plain = self._plain
+        if plain is None or not self._is_own_process:
+            return name
+        if self._journal.number < 0:
+            raise UsageError(self._closed())
+        if self._budget is not None and not self._pays(raw.nbytes + LINE_BYTES, name):
+            return ""
+        self._prepare()
+        with self._lock:
+            if self._failed:
+                self._failed.pop(self._tensors + name, None)
+            plain.add(name, dtype, raw, width, shape)
+        return name
+
+    def _prepare(self) -> None:
+        if not self._has_tensors:
+            make_folder(self._folder / layout.TENSORS)
+            self._has_tensors = True
+        self._dirty = True
+
+    def _pays(self, size: int, name: str) -> bool:
+        """Whether the budget has `size` bytes left, which are then taken."""
+        assert self._budget is not None
+        if self._budget.take(size):
+            return True
+        used_up = f"the disk budget of {self._budget.total} bytes is used up"
+        self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
+        return False
 
     def _size(self, array: np.ndarray[Any, Any]) -> int:
         """The bytes that a tensor takes at most."""

@@ -204,7 +204,7 @@ class HeldWriter:
         self._writer = writer
         self._held: list[tuple[str, str | None, int | None, str | None]] = []
         self.stack, self.missing, self.tensor = writer.stack, writer.missing, writer.tensor
-        self.abandon, self.raised, self.holder = writer.abandon, writer.raised, None
+        self.abandon, self.raised, self.holder, self.packs = writer.abandon, writer.raised, None, False
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
         """As `Writer.call`, sooner or later."""

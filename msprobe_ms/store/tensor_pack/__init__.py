@@ -1,1 +1,1 @@
-"""The tensors of a columnar dump in one file (`reference/format.md`, page 13)."""
+"""The tensors of a dump in one file (`reference/format.md`, page 13)."""

@@ -44,6 +44,10 @@ class PlainPack:
         OSError when the disk refuses a large one; DumpError for an array of objects or records.
         """
         dtype, raw, width = elements_of(name, array)
+        self.add(name, dtype, raw, width, array.shape)
+
+    def add(self, name: str, dtype: str, raw: memoryview, width: int, shape: tuple[int, ...]) -> None:
+        """The same, of elements of `width` bytes that lie in `raw`; `dtype` is that of the index."""
         digest = digest_of(raw)
         spans = self._known.get((width, digest))
         if spans is None:
@@ -57,7 +61,7 @@ class PlainPack:
             length = CHUNK // width * width
             spans = [(at + start, min(length, raw.nbytes - start)) for start in range(0, raw.nbytes, length)]
             self._known[width, digest] = spans
-        self._lines.append((name, line_of(name, dtype, array.shape, digest, spans)))
+        self._lines.append((name, line_of(name, dtype, shape, digest, spans)))
         if self._waiting_bytes > _WAITING:
             self.flush()
 

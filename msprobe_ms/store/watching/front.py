@@ -36,6 +36,8 @@ class Front(ABC):
 
     holder: "Front | None" = None
     """Itself where describers pass tensors on instead of describing them: see `hold`."""
+    packs = False
+    """Whether it has `Writer.elements`."""
 
     def __init__(self, step: StepFolder) -> None:
         self._step = step
