@@ -98,9 +98,11 @@ class HeldFile:
 
     def check(self) -> None:
         """Make sure that the number is this file's; OSError where it is not, and the file cannot be opened again."""
-        with suppress(OSError):
+        try:
             if _identity(self.number) == self._file:
                 return
+        except OSError:  # it was closed; not by `suppress`, which takes longer than the question
+            pass
         if not self.reopen():
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 

@@ -72,12 +72,8 @@ class PlainPack:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         lines, self._lines = self._lines, []
         try:
-            first = 0
-            for number in range(1, len(waiting) + 1):  # what lies side by side goes in one write
-                at, data = waiting[number - 1]
-                if number == len(waiting) or waiting[number][0] != at + len(data):
-                    self._pack.write(b"".join([data for _, data in waiting[first:number]]), waiting[first][0])
-                    first = number
+            for at, data in _stretches(waiting):
+                self._pack.write(data, at)
             self._index.append([line for _, line in lines])
         except OSError as cause:
             self._known.clear()  # some of it lies nowhere
@@ -93,3 +89,17 @@ class PlainPack:
         """Close the files; what comes later opens them again."""
         self._pack.close()
         self._index.close()
+
+
+def _stretches(waiting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The same bytes, with those that lie side by side in one piece."""
+    if len(waiting) < 2:
+        return waiting
+    found: list[tuple[int, list[bytes]]] = []
+    end = -1
+    for at, data in waiting:
+        if at != end:
+            found.append((at, []))
+        found[-1][1].append(data)
+        end = at + len(data)
+    return [(at, b"".join(pieces)) for at, pieces in found]
