@@ -37,7 +37,7 @@ from msprobe.base.memory import available
 
 from .journal import Journal, encode
 from .npy import write_npy
-from .tensor_file import is_storable
+from .tensor_file import is_storable, note_failure
 
 # In the text of an entry. A text value that looks like this has backslashes before its quotes.
 _FILE = re.compile(r'"data_name"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -86,14 +86,6 @@ LIMIT = 128 << 20
 
 _ALIGNED = 64  # bytes: where a copy begins in the ring
 _OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
-
-
-def note_failure(failed: dict[str, str], path: str, cause: Exception) -> None:
-    """Note in `failed` that a tensor could not be written, and why; the log says it once for each cause."""
-    why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-    failed[path] = why
-    message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
-    once(f"tensor: {why}", message)
 
 
 class AsyncWriter:

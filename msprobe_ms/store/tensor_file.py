@@ -1,4 +1,4 @@
-"""A tensor on disk that is read piece by piece, whatever holds it."""
+"""A tensor on disk, whatever holds it: what can be one, one that could not be written, one that is read in pieces."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.log import once
 from msprobe.base.statistic import is_bfloat16
 
 KINDS = "?buifc"
@@ -15,6 +16,14 @@ KINDS = "?buifc"
 def is_storable(array: "np.ndarray[Any, Any]") -> bool:
     """Whether an array holds numbers, which is all that is ever written or read."""
     return array.dtype.kind in KINDS or is_bfloat16(array)
+
+
+def note_failure(failed: dict[str, str], path: str, cause: Exception) -> None:
+    """Note in `failed` that a tensor could not be written, and why; the log says it once for each cause."""
+    why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    failed[path] = why
+    message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
+    once(f"tensor: {why}", message)
 
 
 class TensorFile(ABC):

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from json.encoder import encode_basestring_ascii as quote
 from pathlib import Path
@@ -20,6 +20,7 @@ from msprobe.store.tensor_file import KINDS
 
 from .chunks import BFLOAT16
 
+xxh3_128_hexdigest: Callable[[memoryview], str] | None
 try:
     from xxhash import xxh3_128_hexdigest
 except ImportError:  # the extra `fast` is not installed
@@ -61,7 +62,9 @@ def _bytes_of(array: Array) -> memoryview:
 def digest_of(raw: memoryview) -> str:
     """What is equal for equal bytes, and differs for others: XXH3 of 128 bits, as fast as memory, or SHA-256, which is
     slower than many disks; the digits say which."""
-    return f"xxh3:{xxh3_128_hexdigest(raw)}" if xxh3_128_hexdigest else hashlib.sha256(raw).hexdigest()[:32]
+    if xxh3_128_hexdigest is None:
+        return hashlib.sha256(raw).hexdigest()[:32]
+    return f"xxh3:{xxh3_128_hexdigest(raw)}"
 
 
 def narrow_elements_of(path: str, array: Array) -> Elements:
@@ -90,7 +93,7 @@ class PackFile:
     """
 
     def __init__(self, path: str, flags: int = 0) -> None:
-        self._open = partial(_open, path, os.O_WRONLY | os.O_CREAT | NO_LINK | getattr(os, "O_CLOEXEC", 0) | flags)
+        self._open = partial(_open, path, flags)
         self._held: HeldFile | None = None
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:
@@ -112,7 +115,8 @@ class PackFile:
 
 
 def _open(path: str, flags: int) -> int:
-    return with_high_number(os.open(path, flags, FILE_MODE), is_beside=True)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | NO_LINK | flags, FILE_MODE)
+    return with_high_number(number, is_beside=True)
 
 
 class Index:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from msprobe.store import layout
-from msprobe.store.async_writer import note_failure
+from msprobe.store.tensor_file import note_failure
 
 from .chunks import CHUNK
 from .index import Array, Index, PackFile, Span, digest_of, elements_of, line_of
