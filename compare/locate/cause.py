@@ -17,7 +17,7 @@ from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 
@@ -84,6 +84,8 @@ class _Rule:
         dirty = self._dirty[self._exact]
         if not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
             return Seen(event)
+        if not (self._exact or event.owners or event.forwards):
+            return self._seen_alone(event)
         own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_input[row]]
         outputs = [row for row in self._rows(event.place) if not self._is_input[row]]
         inherited = [row for place in event.forwards for row in self._rows(place)]
@@ -92,6 +94,14 @@ class _Rule:
         differing_outputs, unknown_outputs = self._split(outputs, event)
         self._note(outputs)
         return Seen(event, differing_inputs, differing_outputs, unknown_inputs, unknown_outputs)
+
+    def _seen_alone(self, event: Event) -> Seen:
+        """As `seen`, of a call that has no other's records, where the rule is not the strict one any more."""
+        codes, is_input = self._codes[False], self._is_input
+        rows = [row for row in event.rows if codes[row] != _AGREES]
+        inputs, unknown_inputs = self._split([row for row in rows if is_input[row]], event)
+        outputs, unknown_outputs = self._split([row for row in rows if not is_input[row]], event)
+        return Seen(event, inputs, outputs, unknown_inputs, unknown_outputs)
 
     def _note(self, rows: Iterable[int]) -> None:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)
@@ -157,6 +167,8 @@ class Causes:
         # An event, and its inputs.
         self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
         self._sides = comparison.sides
+        self._calls = {name: side.calls.data for name, side in self._sides.items()}
+        self._target_rows, self._golden_rows = comparison.pairs.target_rows.data, comparison.pairs.golden_rows.data
         self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}
 
     @cached_property
@@ -174,19 +186,19 @@ class Causes:
         """By side: the row of every pair of records."""
         return {name: side.rows.tolist() for name, side in self._sides.items()}
 
-    def of(self, judged: Judged, event: Event, latest: int) -> InputCause:
+    def of(self, row: int, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
-        if not event.owns(judged.row, self._comparison.pairs):
+        pairs = self._comparison.pairs
+        if not event.owns(row, pairs):
             # A backward call has the inputs and outputs of its forward.
             finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
             if finding >= 0:
                 return InputCause("received", finding=finding)
-            return InputCause("unclear", (judged.pair.record.name,))
-        pairs, is_backward = self._comparison.pairs, event.direction == "backward"
-        target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
-        if target < 0 or golden < 0 or not (is_backward or pairs.are_tensors(judged.row)):
+            return InputCause("unclear", (pairs.pair(row).record.name,))
+        target, golden = self._target_rows[row], self._golden_rows[row]
+        if target < 0 or golden < 0 or not (event.direction == "backward" or pairs.are_tensors(row)):
             return InputCause("value")
-        if latest < 0 and (swapped := self._swapped(judged, event)):
+        if latest < 0 and (swapped := self._swapped(row, event)):
             return InputCause("code", swapped, Dataflow.SWAPPED)
         sources = {"target": self._source("target", target, event)}
         if latest >= 0 and sources["target"].origin == "unknown":
@@ -277,7 +289,7 @@ class Causes:
 
     def _source(self, side: str, row: int, event: Event) -> Source:
         """Where an input of an event came from, as one side has it."""
-        call = int(self._sides[side].calls[event.place])
+        call = self._calls[side][event.place]
         return UNKNOWN if call < 0 else self.graphs[side].source(row, call)
 
     def _rewired(self, sources: dict[str, Source], event: Event) -> tuple[str, ...]:
@@ -320,9 +332,9 @@ class Causes:
         except ValueError:
             return -1
 
-    def _swapped(self, judged: Judged, event: Event) -> tuple[str, ...]:
+    def _swapped(self, row: int, event: Event) -> tuple[str, ...]:
         """The places of two arguments that were swapped; empty where they were not."""
-        target, golden = self._marks(judged.row)
+        target, golden = self._marks(row)
         if target is None or golden is None or target == golden:
             return ()
         if self._marks_of[0] != event.at:
@@ -331,7 +343,7 @@ class Causes:
                 if one.pair.target is not None and one.pair.golden is not None:
                     self._marks_of[1].setdefault(self._marks(one.row), path_of(one.pair.target))
         other = self._marks_of[1].get((golden, target))
-        return (path_of(judged.pair.record), other) if other else ()
+        return (path_of(self._comparison.pairs.pair(row).record), other) if other else ()
 
     def _marks(self, row: int) -> tuple[Identity | None, Identity | None]:
         """What the two tensors of a pair are recognised by."""

@@ -74,30 +74,41 @@ class AlignedGraphs(ABC):
             for mine, others in (self.calls, self.calls[::-1])
         )
         self.events = events(comparison.pairs)
+        self._call_of = comparison.pairs.call_of.data
         self.event_at = {event.place: event for event in self.events}
         self._name_inner_outputs()
-        self.innermost = {event for event in self.events if event.is_matched and self._is_innermost(event)}
+        are_innermost = self._are_innermost().data
+        self.innermost = {
+            event
+            for event in self.events
+            if event.is_matched
+            and event.direction
+            and (event.kind == "api" or (event.kind == "cell" and are_innermost[event.place]))
+        }
 
     def _name_inner_outputs(self) -> None:
         """What a pair of cells returns stands for the outputs of the calls inside, where these have no counterparts."""
-        for event in self.events:
-            if not event.is_matched or event.kind == "api":
-                continue
-            for row in self.outputs(event):
-                made = self.makers(row) if self.are_tensors[row] else ()
-                if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=False)):
-                    for pair_of, at in zip(self.pair_of, made, strict=False):
-                        pair_of[at] = row
+        wanted = np.zeros(len(self.pairs), bool)
+        wanted[[event.place for event in self.events if event.is_matched and event.kind != "api"]] = True
+        rows = np.flatnonzero(wanted[self.pairs.call_of] & np.asarray(self.are_tensors) & ~np.asarray(self.is_input))
+        are_open = np.ones(len(rows), bool)
+        for graph, pair_of, mine in zip(self.graphs, self.pair_of, self.rows, strict=True):
+            are_open &= np.asarray(pair_of)[graph.aliases(np.asarray(mine)[rows])] < 0
+        for row in sorted(rows[are_open].tolist(), key=lambda row: self.event_at[self.pairs.call_of.item(row)].at):
+            made = self.makers(row)
+            if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=True)):
+                for pair_of, at in zip(self.pair_of, made, strict=True):
+                    pair_of[at] = row
 
-    def _is_innermost(self, event: Event) -> bool:
-        if event.kind not in ("api", "cell") or not event.direction:
-            return False
-        for graph, calls in zip(self.graphs, self.calls, strict=True) if event.kind == "cell" else ():
-            call = calls[event.place]
-            forward = graph.dump.forward(call)
-            if forward in graph.inside or call in graph.inside:
-                return False
-        return True
+    def _are_innermost(self) -> NDArray[np.bool_]:
+        """By pair of calls: whether it computes itself, if it is of a function or cell with a direction."""
+        found = np.ones(len(self.pairs), bool)
+        for graph, calls in zip(self.graphs, self.calls, strict=True):
+            has_inside = np.zeros(len(graph.names) + 1, bool)
+            has_inside[list(graph.inside)] = True
+            of_forward = has_inside[[*map(graph.dump.forward, range(len(graph.names))), -1]]
+            found &= ~(has_inside | of_forward)[np.asarray(calls)]
+        return found
 
     # Records of calls.
 
@@ -139,6 +150,10 @@ class AlignedGraphs(ABC):
     def name(self, row: int) -> names.Name:
         """The name of the pair of calls that a pair of records belongs to."""
         return names.parse(self.pairs.name(self.pairs.call_of.item(row)))
+
+    def direction(self, row: int) -> names.Direction:
+        """The direction of the pair of calls that a pair of records belongs to."""
+        return self.event_at[self._call_of[row]].direction
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
         """Dtype and shape of one side's record of a pair."""

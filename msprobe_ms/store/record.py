@@ -170,17 +170,24 @@ class Dump:
 
     def parent(self, call: int) -> str | None:
         """The cell around a call, also where the calls themselves do not say it."""
-        return self.calls.parent(call) or self.construct.get(self.columns.names[call])
+        return self.enclosing[call]
+
+    @cached_property
+    def enclosing(self) -> list[str | None]:
+        """`parent` of every call."""
+        others = map(self.construct.get, self.columns.names)
+        return [parent or other for parent, other in zip(self.calls.parents(), others, strict=True)]
 
     @cached_property
     def parents(self) -> list[int]:
         """By call: the nearest recorded cell around it, -1 at the root."""
         nearest: dict[str | None, int] = {}
         found = []
-        for at, parent in enumerate(map(self.parent, range(len(self.columns.names)))):
-            if parent not in nearest:
-                nearest[parent] = next((self.place[cell] for cell in self.upwards(parent) if cell in self.place), -1)
-            found.append(nearest[parent] if nearest[parent] != at else -1)
+        for at, parent in enumerate(self.enclosing):
+            if (cell := nearest.get(parent)) is None:
+                cell = next((self.place[name] for name in self.upwards(parent) if name in self.place), -1)
+                nearest[parent] = cell
+            found.append(cell if cell != at else -1)
         return found
 
     def upwards(self, cell: str | None) -> tuple[str, ...]:
@@ -206,6 +213,9 @@ class Dump:
                 places[name.direction][key] = call
         found: dict[str, list[int]] = {}
         for direction in get_args(Literal["forward", "backward"]):
+            if len(places[direction]) in (0, len(keys)):  # there is no other direction
+                found[direction] = [-1] * len(keys)
+                continue
             others = map(places[direction].get, keys, repeat(-1))
             found[direction] = [
                 -1 if other == call or key[0] not in ("cell", "api") else other
@@ -418,6 +428,10 @@ class Calls(Sequence[Call]):
 
     def parent(self, at: int) -> str | None:
         return self._parents.get(self.columns.names[at])
+
+    def parents(self) -> Iterator[str | None]:
+        """`parent` of every call."""
+        return map(self._parents.get, self.columns.names)
 
     def are_enclosed_as(self, other: "Calls") -> bool:
         """Whether the calls of each name have the same parent in both, as far as these know it."""
