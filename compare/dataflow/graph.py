@@ -201,7 +201,7 @@ class Graph:
         return _made_by_content(self.dump).data
 
     def _find_made_by_content(self) -> NDArray[np.int32]:
-        """By row: the output that it is by content alone, `_NO_ROW` for none; `_ASK` where the dump tells more of it."""
+        """By row: the output that it is by content alone, `_NO_ROW` for none; `_ASK` where the dump tells more."""
         columns = self.columns
         are_told = np.frombuffer(columns.part, np.uint8) == PARAMETERS
         are_told |= np.fromiter(map(bool, columns.source), bool, len(columns))
@@ -366,6 +366,11 @@ class Graph:
         if (known := self._gradients.get(call)) is None:
             known = self._gradients[call] = self._gradients_of(call, back)
         return known.get(row, -1)
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether any call has a backward call."""
+        return max(self._backward_of, default=-1) >= 0
 
     @cached_property
     def _backward_of(self) -> list[int]:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .summary import Summary, greater, is_column, lesser, root, share, square
+from .summary import Summary, each, greater, is_column, lesser, of_known, root, share, square
 
 
 class Law(Enum):
@@ -373,12 +373,9 @@ def _mapped(function: Callable[[float], float], falls: bool = False, least: floa
         ends = (x.min, x.max) if falls else (x.max, x.min)
         for statistic, found, end in zip(("max", "min"), (out.max, out.min), ends, strict=True):
             scale = greater(out.greatest, abs(found))
-            if is_column(end):
-                expected = np.array([mapped(one) for one in end.tolist()])
-                off = np.where(np.isnan(expected), math.nan, share(found - expected, scale))
-                yield Identity(Law.MONOTONE, statistic, off)  # type: ignore[arg-type]  # a column of them
-            elif not math.isnan(expected := mapped(end)):
-                yield Identity(Law.MONOTONE, statistic, share(found - expected, scale))
+            expected = each(mapped, end)
+            if is_column(expected) or not math.isnan(expected):
+                yield Identity(Law.MONOTONE, statistic, of_known(share(found - expected, scale), expected))
 
     def mapped(end: float) -> float:
         """NaN where nothing is known."""

@@ -105,6 +105,8 @@ class _Judging:
         self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
+        graphs = enumerate(aligned.graphs)
+        self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
@@ -248,8 +250,8 @@ class _Judging:
 
     def _is_constant_input(self, sides: tuple[int, int]) -> bool:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
-        for graph, at in zip(self._aligned.graphs, sides, strict=True):
-            back = graph.gradient(at)
+        for side, graph in self._with_gradients:
+            back = graph.gradient(sides[side])
             if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
                 return True
         return False
@@ -450,9 +452,7 @@ class _Judging:
         noise = max(_CONSTANT, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
         is_rounded = distance <= self._aligned.kernel_error and _GROSS * distance <= propagated
-        return (
-            (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
-        )
+        return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
         found = self._inside(event)

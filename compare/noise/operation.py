@@ -11,9 +11,9 @@ import numpy as np
 from msprobe.base import names
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.match.pairs import Ints
 from msprobe.replay.operations import REFLECTED, Kind, Operation, operation, plain_name
 from msprobe.replay.own import APIS, CELLS
-from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, TENSOR, VALUE, Columns
 
 from .identities import CallSummary
@@ -195,7 +195,8 @@ class Forms:
 
     def of_call(self, call: int) -> bytes:
         """The numbers of the rows of a call."""
-        return self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
+        found: bytes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
+        return found
 
 
 class ManySummaries:
@@ -214,7 +215,8 @@ class ManySummaries:
         if (first := self._of.of(row)) is None:
             return None
         starts = self._starts[self._graph.call_of[row]]
-        return SummaryColumns(*self._of.statistics(starts + (row - starts[0])), *first[4:])
+        found = self._of.statistics(starts + (row - starts[0]))
+        return SummaryColumns(*found, *first[4:])  # type: ignore[arg-type]  # columns instead of numbers
 
 
 def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float]:

@@ -205,11 +205,12 @@ class AlignedGraphs(ABC):
 
     def calls_inside(self, side: int, event: Event) -> Iterator[tuple[int, int]]:
         """One side's calls inside its cell that are pairs, at any depth: their numbers and places."""
-        graph, waiting = self.graphs[side], [self.calls[side][event.place]]
+        graph, place_of, waiting = self.graphs[side], self.place_of[side], [self.calls[side][event.place]]
         while waiting:
             for call in graph.below(waiting.pop()):
-                waiting.append(call)
-                if (place := self.place_of[side][call]) >= 0:
+                if call in graph.inside or graph.names[call].kind == "parameters_grad":
+                    waiting.append(call)
+                if (place := place_of[call]) >= 0:
                     yield call, place
 
     def makers(self, row: int) -> tuple[int, int]:

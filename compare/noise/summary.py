@@ -1,6 +1,7 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -233,4 +234,18 @@ def square(of: float) -> float:
     found = of * of
     if not is_column(found) and math.isinf(found) and not math.isinf(of):
         raise OverflowError
+    return found
+
+
+def each(function: Callable[[float], float], of: float) -> float:
+    """What a function gives of a number."""
+    if is_column(of):
+        return np.array([function(one) for one in of.tolist()])  # type: ignore[attr-defined, return-value]  # a column
+    return function(of)
+
+
+def of_known(found: float, of: float) -> float:
+    """What was found of a number; NaN where that is NaN."""
+    if is_column(of):
+        return np.where(np.isnan(of), math.nan, found)  # type: ignore[return-value]  # a column
     return found

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args, overload
 
 from msprobe.base.names import Name, parse
@@ -205,22 +204,23 @@ class Dump:
     @cached_property
     def _counterparts(self) -> dict[str, list[int]]:
         """By direction: `counterpart` of every call."""
-        places: dict[str, dict[tuple[str, str, int], int]] = {"forward": {}, "backward": {}, "": {}}
-        keys = [(name.kind, name.stem, name.number) for name in self.names]
-        for call, (name, key) in enumerate(zip(self.names, keys, strict=True)):
-            # But for numbers that begin with zeros: no other direction of a call is called so.
-            if len(name.text) == len(name.stem) + len(name.direction) + len(str(name.number)) + 2:
-                places[name.direction][key] = call
+        names, every = self.names, range(len(self.names))
+        of_direction: dict[str, list[int]] = {"forward": [], "backward": [], "": []}
+        odd: list[int] = []  # numbers that begin with zeros: no other direction of a call is called so
+        for call, name in enumerate(names):
+            is_plain = len(name.text) == len(name.stem) + len(name.direction) + len(str(name.number)) + 2
+            (of_direction[name.direction] if is_plain else odd).append(call)
         found: dict[str, list[int]] = {}
         for direction in get_args(Literal["forward", "backward"]):
-            if len(places[direction]) in (0, len(keys)):  # there is no other direction
-                found[direction] = [-1] * len(keys)
+            calls = of_direction[direction]
+            found[direction] = others = [-1] * len(names)
+            if len(calls) in (0, len(names)):
                 continue
-            others = map(places[direction].get, keys, repeat(-1))
-            found[direction] = [
-                -1 if other == call or key[0] not in ("cell", "api") else other
-                for call, (other, key) in enumerate(zip(others, keys, strict=True))
-            ]
+            places = {(names[call].kind, names[call].stem, names[call].number): call for call in calls}
+            for call in every:
+                kind, stem, number = (name := names[call]).kind, name.stem, name.number
+                if kind in ("cell", "api") and (other := places.get((kind, stem, number), -1)) != call:
+                    others[call] = other
         return found
 
     def forward(self, call: int) -> int:
