@@ -45,6 +45,11 @@ class Event:
         """Whether an input is its own, and not that of the forward call."""
         return any(row in pairs.rows(place) for place in self.owners) if self.owners else row in self.rows
 
+    def has_own(self, comparison: Comparison) -> bool:
+        """Whether it has inputs of its own."""
+        places, is_input = self.owners or (self.place,), comparison.is_input
+        return any(is_input[row] for place in places for row in comparison.pairs.rows(place))
+
     def own(self, comparison: Comparison) -> tuple[Judged, ...]:
         """Its own inputs; those of the backward calls that gradients of parameters come from."""
         places, is_input = self.owners or (self.place,), comparison.is_input
@@ -67,9 +72,8 @@ def events(pairs: Pairs) -> list[Event]:
             own = owners[place] if owner else [place]
             keys = [sides.key(p, names.counterpart(called[p].text, "forward")) for p in own]
             before = [forwards[key] for key in keys if key in forwards]
-        parents = sides.around(place, owner)
+        parents, is_matched = sides.around(place, owner), matched[place]
         key = sides.key(place, owner or name.text)
-        is_matched = matched[place]
         event = Event(
             len(found),
             place,

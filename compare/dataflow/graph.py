@@ -14,7 +14,7 @@ and its own use of an input is that of the calls inside. So edges lead between t
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -208,6 +208,11 @@ class Graph:
         are_told |= np.isin(np.asarray(self.numbers), list(self._parameters))
         return np.where(are_told, _ASK, np.asarray(self._made)).astype(np.int32)
 
+    def are_of_unknown_origin(self, rows: Ints) -> NDArray[np.bool_]:
+        """Whether neither the dump nor the content of inputs tells where they came from: their `source` is unknown."""
+        found: NDArray[np.bool_] = np.asarray(self._made_by_content)[rows] == _NO_ROW
+        return found
+
     def _told_origin(self, row: int) -> tuple[Origin, int]:
         source = self.source(row)
         if source.origin != "call":
@@ -373,9 +378,15 @@ class Graph:
         return max(self._backward_of, default=-1) >= 0
 
     @cached_property
-    def _backward_of(self) -> list[int]:
+    def _backward_of(self) -> Sequence[int]:
         """By call: its backward call, -1 for none."""
-        return [self.dump.counterpart(call, "backward") for call in range(len(self.names))]
+        return self.dump.counterparts("backward")
+
+    @cached_property
+    def forwards(self) -> Ints:
+        """By call: its forward call; the call itself for any other, and where that was not recorded."""
+        found = np.array(self.dump.counterparts("forward"), np.int64)
+        return np.where(found < 0, np.arange(len(found)), found)
 
     def _gradients_of(self, call: int, back: int) -> dict[int, int]:
         """By input of a forward call: its gradient; without those that were not recorded."""

@@ -20,6 +20,7 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
+from msprobe.store.record import TENSOR
 
 from .finding import Dataflow
 
@@ -82,10 +83,13 @@ class _Rule:
     def seen(self, event: Event) -> Seen:
         """The pairs of one event that do not agree; afterwards the rule may be less strict."""
         dirty = self._dirty[self._exact]
-        if not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
+        if not (event.owners or event.forwards):
+            if not dirty[event.place]:
+                return Seen(event)
+            if not self._exact:
+                return self._seen_alone(event)
+        elif not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
             return Seen(event)
-        if not (self._exact or event.owners or event.forwards):
-            return self._seen_alone(event)
         own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_input[row]]
         outputs = [row for row in self._rows(event.place) if not self._is_input[row]]
         inherited = [row for place in event.forwards for row in self._rows(place)]
@@ -98,10 +102,15 @@ class _Rule:
     def _seen_alone(self, event: Event) -> Seen:
         """As `seen`, of a call that has no other's records, where the rule is not the strict one any more."""
         codes, is_input = self._codes[False], self._is_input
-        rows = [row for row in event.rows if codes[row] != _AGREES]
-        inputs, unknown_inputs = self._split([row for row in rows if is_input[row]], event)
-        outputs, unknown_outputs = self._split([row for row in rows if not is_input[row]], event)
-        return Seen(event, inputs, outputs, unknown_inputs, unknown_outputs)
+        inputs, outputs, unknown_inputs, unknown_outputs = list[int](), list[int](), list[int](), list[int]()
+        for row in event.rows:
+            if (code := codes[row]) == _ONE_SIDED:
+                code = self._of_one_side(row, event)
+            if code == _DIFFERS:
+                (inputs if is_input[row] else outputs).append(row)
+            elif code == _UNKNOWN:
+                (unknown_inputs if is_input[row] else unknown_outputs).append(row)
+        return Seen(event, tuple(inputs), tuple(outputs), tuple(unknown_inputs), tuple(unknown_outputs))
 
     def _note(self, rows: Iterable[int]) -> None:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)
@@ -113,14 +122,18 @@ class _Rule:
         for row in rows:
             code = codes[row]
             if code == _ONE_SIDED:
-                if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
-                    continue
-                code = _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
+                code = self._of_one_side(row, event)
             if code == _DIFFERS:
                 differing.append(row)
             elif code == _UNKNOWN:
                 unknown.append(row)
         return tuple(differing), tuple(unknown)
+
+    def _of_one_side(self, row: int, event: Event) -> int:
+        """What a record without a partner shows."""
+        if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
+            return _AGREES
+        return _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
 
     def _was_left_out(self, row: int, event: Event) -> bool:
         """Whether the other side really has no such value, rather than not having collected it."""
@@ -164,6 +177,7 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._last_received = InputCause("received")
         # An event, and its inputs.
         self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
         self._sides = comparison.sides
@@ -188,6 +202,8 @@ class Causes:
 
     def of(self, row: int, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
+        if latest >= 0 and self._are_untraced[row] and row in event.rows and not event.owners:
+            return self._received_from(latest)
         pairs = self._comparison.pairs
         if not event.owns(row, pairs):
             # A backward call has the inputs and outputs of its forward.
@@ -220,6 +236,25 @@ class Causes:
         if latest >= 0:
             return InputCause("received", finding=latest)
         return self._of_unrecorded(event, target, "code" in origins)
+
+    def _received_from(self, finding: int) -> InputCause:
+        """One value for all that a finding explains."""
+        if self._last_received.finding != finding:
+            self._last_received = InputCause("received", finding=finding)
+        return self._last_received
+
+    @cached_property
+    def _are_untraced(self) -> bytes:
+        """By row: whether it is a pair of tensors of the pair of calls that it stands in, and nothing tells where the
+        target's came from."""
+        pairs = self._comparison.pairs
+        found = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
+        t, g = pairs.target_rows[found], pairs.golden_rows[found]
+        graph = self.graphs["target"]
+        of_own_call = np.asarray(graph.call_of)[t] == pairs.target_calls[pairs.call_of[found]]
+        kinds = [np.frombuffer(dump.columns.kind, np.uint8) for dump in (pairs.target, pairs.golden)]
+        found[found] = graph.are_of_unknown_origin(t) & of_own_call & (kinds[0][t] == TENSOR) & (kinds[1][g] == TENSOR)
+        return found.tobytes()
 
     def _of_unrecorded(self, event: Event, target: int, is_made_by_code: bool) -> InputCause:
         """The cause of a first difference in what no recorded call made; `target` is the row."""

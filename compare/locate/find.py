@@ -79,6 +79,7 @@ class _Walk:
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._sides = tuple(comparison.sides.values())
         self._events = events(comparison.pairs)
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
@@ -178,7 +179,7 @@ class _Walk:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
-                has_inputs = bool(event.own(self._comparison) or event.forwards)
+                has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
@@ -311,13 +312,18 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        stack = self._comparison.calls[event.place].calls.call.stack
+        stack = self._stack(event)
         if not stack and event.forward is not None:  # a backward call has its forward's
-            stack = self._comparison.calls[self._events[event.forward].place].calls.call.stack
+            stack = self._stack(self._events[event.forward])
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
         self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
+
+    def _stack(self, event: Event) -> tuple[str, ...]:
+        """The stack of a call, as the side has it that the call is named by."""
+        sides = ((side.dump, int(side.calls[event.place])) for side in self._sides)
+        return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
 
     def _grows(self, finding: Finding) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""
@@ -361,9 +367,9 @@ class _Walk:
                 return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
         if is_backward and event.forward is None:
             return Unclear(Missing.FORWARD)
-        calls = self._comparison.calls[event.place].calls
-        for call in (calls.target, calls.golden):
-            if call and (gaps := tuple(gap for gap in call.missing if gap.startswith("input"))):
+        for dump, calls, _ in self._sides:
+            missing = dump.calls.missing(int(calls[event.place])) if calls[event.place] >= 0 else ()
+            if gaps := tuple(gap for gap in missing if gap.startswith("input")):
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
 

@@ -106,8 +106,8 @@ class AlignedGraphs(ABC):
         for graph, calls in zip(self.graphs, self.calls, strict=True):
             has_inside = np.zeros(len(graph.names) + 1, bool)
             has_inside[list(graph.inside)] = True
-            of_forward = has_inside[[*map(graph.dump.forward, range(len(graph.names))), -1]]
-            found &= ~(has_inside | of_forward)[np.asarray(calls)]
+            has_inside[:-1] |= has_inside[graph.forwards]
+            found &= ~has_inside[np.asarray(calls)]
         return found
 
     # Records of calls.
@@ -135,7 +135,8 @@ class AlignedGraphs(ABC):
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
-        return any(self._with_other_values[place] for place in (event.place, *event.forwards))
+        found = self._with_other_values
+        return bool(found[event.place]) or any(found[place] for place in event.forwards)
 
     def has_unmatched_inputs(self, event: Event) -> bool:
         """Whether one side's call, or its forward, receives a tensor that the other's does not."""

@@ -220,10 +220,12 @@ class StatisticsEvidence(OutputEvidence):
             spread = moments = 0.0
             if not is_quiet:
                 inputs = [row for row in call.inputs if are_evidence[row]]
-                spread = max(self._incoming_errors(inputs, call), default=0.0)
+                spread = self._incoming_error(inputs, call)
                 if not math.isfinite(spread):
                     continue
-                moments = max([moments_of[row] for row in inputs], default=0.0)
+                for row in inputs:
+                    if (moment := moments_of[row]) > moments:
+                        moments = moment
             for row in event.rows:
                 if not are_judged[row]:
                     continue
@@ -254,34 +256,42 @@ class StatisticsEvidence(OutputEvidence):
         """The innermost pairs of calls of those functions of which any output differs."""
         aligned = self._aligned
         graph, calls = aligned.graphs[0], aligned.calls[0]
-        are_wanted = (np.asarray(aligned.equal) == DIFFERENT) & np.asarray(aligned.are_tensors)
-        differs = aligned.calls_with(are_wanted & ~np.asarray(aligned.is_input))
+        differs = self._with_differing
         stems = [(graph.names[calls[event.place]].stem, event.direction) for event in self._innermost]
         wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if differs[event.place]}
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
-    def _incoming_errors(self, rows: Iterable[int], call: CallSummaries) -> Iterator[float]:
-        """The element errors of inputs, as they go through the call.
+    def _incoming_error(self, rows: Iterable[int], call: CallSummaries) -> float:
+        """The greatest element error of inputs, as they go through the call.
 
         What their statistics say, or those of what they were made of. A function of exponentials makes a relative error
         of it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
         """
-        aligned, is_steep = self._aligned, call.function in STEEP
+        aligned, is_steep, greatest = self._aligned, call.function in STEEP, 0.0
         is_jumping = call.is_backward and call.function in JUMPING
         for row in rows:
-            found = max(aligned.distance(row), self._earlier_error(row))
+            found = max(aligned.distance(row), self._earlier_error(row, call.is_backward))
             if is_steep and math.isfinite(found) and (sides := aligned.summaries(row)):
                 golden = sides[1]
-                yield found * max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
+                found *= max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
             elif is_jumping and aligned.pairs.call_of[row] != call.place:  # of the forward
-                yield math.sqrt(found)
-            else:
-                yield found
+                found = math.sqrt(found)
+            greatest = max(greatest, found)
+        return greatest
 
-    def _earlier_error(self, row: int) -> float:
-        """The element error that the calls before are known to have left in an input."""
+    @cached_property
+    def _are_untraced(self) -> bytes:
+        """By row of the target: whether nothing tells what made it, if it is an input of a forward call."""
+        graph = self._aligned.graphs[0]
+        return graph.are_of_unknown_origin(np.arange(len(graph.columns))).tobytes()
+
+    def _earlier_error(self, row: int, is_backward: bool) -> float:
+        """The element error that the calls before are known to have left in an input; `is_backward`: of a backward
+        call, which may be of its forward's."""
         aligned = self._aligned
         at = aligned.rows[0][row]
+        if not is_backward and self._are_untraced[at]:
+            return 0.0
         if aligned.graphs[0].columns.part[at] != INPUT:
             return self._spread.get(row, 0.0)
         found = 0.0
@@ -350,7 +360,7 @@ class StatisticsEvidence(OutputEvidence):
         sides = []
         for graph, of, calls in zip(aligned.graphs, aligned.sides, aligned.calls, strict=True):
             own = np.asarray(calls)[places]
-            sides.append(ManySummaries(of, graph, (own, np.array([graph.dump.forward(one) for one in own.tolist()]))))
+            sides.append(ManySummaries(of, graph, (own, graph.forwards[own])))
         call = CallSummaries(aligned, sides, self._call_of(rows[0]))
         if (at := call.position(rows[0])) < 0:
             return {}

@@ -4,6 +4,7 @@ The reader makes these and the comparison takes them; no dictionary with magic k
 millions of records is compared column by column: a `Call` or `Record` is made of the columns when it is asked for.
 """
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -201,25 +202,31 @@ class Dump:
         """The other direction of a call; -1 where that was not recorded, and for a call that has this direction."""
         return self._counterparts[direction][call]
 
+    def counterparts(self, direction: Literal["forward", "backward"]) -> Sequence[int]:
+        """`counterpart` of every call."""
+        return self._counterparts[direction]
+
     @cached_property
     def _counterparts(self) -> dict[str, list[int]]:
         """By direction: `counterpart` of every call."""
-        names, every = self.names, range(len(self.names))
-        of_direction: dict[str, list[int]] = {"forward": [], "backward": [], "": []}
-        odd: list[int] = []  # numbers that begin with zeros: no other direction of a call is called so
-        for call, name in enumerate(names):
-            is_plain = len(name.text) == len(name.stem) + len(name.direction) + len(str(name.number)) + 2
-            (of_direction[name.direction] if is_plain else odd).append(call)
-        found: dict[str, list[int]] = {}
+        names, found = self.names, dict[str, list[int]]()
+        keys = [(name.kind, name.stem, name.number) if name.kind in ("cell", "api") else None for name in names]
+        odd = set[int]()  # numbers that begin with zeros: no other direction of a call is called so
+        if _ZEROS.search("\n".join(self.columns.names)):
+            lengths = [len(name.stem) + len(name.direction) + len(str(name.number)) + 2 for name in names]
+            odd = {call for call, (name, size) in enumerate(zip(names, lengths, strict=True)) if len(name.text) != size}
         for direction in get_args(Literal["forward", "backward"]):
-            calls = of_direction[direction]
+            calls = [
+                call
+                for call, (name, key) in enumerate(zip(names, keys, strict=True))
+                if key is not None and name.direction == direction and call not in odd
+            ]
             found[direction] = others = [-1] * len(names)
             if len(calls) in (0, len(names)):
                 continue
-            places = {(names[call].kind, names[call].stem, names[call].number): call for call in calls}
-            for call in every:
-                kind, stem, number = (name := names[call]).kind, name.stem, name.number
-                if kind in ("cell", "api") and (other := places.get((kind, stem, number), -1)) != call:
+            places = {keys[call]: call for call in calls}
+            for call, key in enumerate(keys):
+                if key is not None and (other := places.get(key, -1)) != call:
                     others[call] = other
         return found
 
@@ -243,6 +250,9 @@ _NAN = float("nan")
 _NANS = (_NAN, _NAN, _NAN, _NAN)
 
 Look = tuple[str, str, tuple[int, ...] | None]
+
+
+_ZEROS = re.compile(r"\.0[0-9]")
 
 
 @dataclass(slots=True, eq=False)
