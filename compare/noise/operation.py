@@ -131,9 +131,9 @@ class CallSummaries:
         sides = zip(self._aligned.graphs, self._summaries, self._aligned.calls, strict=True)
         return [_outputs(graph, of, calls[self.place], self.is_backward) for graph, of, calls in sides]
 
-    def position(self, row: int) -> int:
-        """The place of an output among those of `sides`; -1 where it has none there."""
-        return self._outputs[0].get(self._aligned.rows[0][row], (-1, None))[0]
+    def position(self, at: int) -> int:
+        """The place, among those of `sides`, of the output in this row of the target; -1 where it has none there."""
+        return self._outputs[0].get(at, (-1, None))[0]
 
     @cached_property
     def sides(self) -> tuple[CallSummary, CallSummary]:
@@ -155,16 +155,22 @@ class CallSummaries:
             self._is_reflected,
         )
 
-    def form(self, row: int, forms: Sequence["Forms"]) -> Hashable:
-        """What calls have in common whose laws see the same at an output but for the statistics."""
+    def form(self, forms: Sequence["Forms"]) -> Hashable:
+        """What calls have in common of which laws see the same but for the statistics."""
         found: list[Hashable] = [self.function, self.is_backward, self._is_reflected]
-        for side, (graph, calls, of) in enumerate(zip(self._aligned.graphs, self._aligned.calls, forms, strict=True)):
+        for graph, calls, of in zip(self._aligned.graphs, self._aligned.calls, forms, strict=True):
             call = calls[self.place]
-            found += [self._aligned.rows[side][row] - graph.columns.starts[call], of.of_call(call)]
-            if self.is_backward:
-                forward = graph.dump.counterpart(call, "forward")
-                found.append(of.of_call(forward) if forward >= 0 else None)
+            forward = graph.dump.counterpart(call, "forward") if self.is_backward else -1
+            found += [of.of_call(call), of.of_call(forward) if forward >= 0 else -1]
         return tuple(found)
+
+    def offsets(self, row: int) -> tuple[int, int]:
+        """Where the records of a pair stand among those of their calls."""
+        t, g = (
+            rows[row] - graph.columns.starts[calls[self.place]]
+            for rows, graph, calls in zip(self._aligned.rows, self._aligned.graphs, self._aligned.calls, strict=True)
+        )
+        return t, g
 
     def added_rms(self, row: int) -> float:
         """Of the gradient of a bias: the root mean square that the golden's sum would have, of what it adds up, if
@@ -192,11 +198,12 @@ class Forms:
             key = columns.part[row], columns.kind[row], columns.path[row], repr(_number_of(columns, row))
             codes[row] = -1 - known.setdefault(key, len(known))
         self._codes = codes.data
+        self._known: dict[bytes, int] = {}
 
-    def of_call(self, call: int) -> bytes:
-        """The numbers of the rows of a call."""
-        found: bytes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
-        return found
+    def of_call(self, call: int) -> int:
+        """One number for all numbers of the rows of a call."""
+        codes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
+        return self._known.setdefault(codes, len(self._known))
 
 
 class ManySummaries:

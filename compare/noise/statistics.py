@@ -60,6 +60,10 @@ _SPREAD = 5.0
 """So many times the error of a kernel's elements the greatest of four statistics may say."""
 
 
+_Outputs = dict[tuple[int, int], list[int]]
+"""Outputs of calls of one form, by where they stand among the records of their calls on both sides."""
+
+
 class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
     differences of their statistics.
@@ -207,7 +211,7 @@ class StatisticsEvidence(OutputEvidence):
     def _judge(self) -> Mapping[int, ResidualJudgement]:
         aligned = self._aligned
         changes: dict[int, OutputChange] = {}
-        by_law: dict[Hashable, list[int]] = defaultdict(list)
+        by_form: dict[Hashable, _Outputs] = defaultdict(lambda: defaultdict(list))
         unchanged: dict[Hashable, Unchanged] = {}
         forms = [Forms(graph.columns, of) for graph, of in zip(aligned.graphs, aligned.sides, strict=True)]
         are_evidence, moments_of = aligned.are_evidence, aligned.moments
@@ -216,6 +220,7 @@ class StatisticsEvidence(OutputEvidence):
             if aligned.is_across and aligned.has_unmatched_inputs(event):
                 continue  # another form of the call: what stands behind its inputs decides
             call = CallSummaries(aligned, aligned.sides, event)
+            outputs: _Outputs | None = None
             is_quiet = self._is_quiet(event)
             spread = moments = 0.0
             if not is_quiet:
@@ -237,9 +242,10 @@ class StatisticsEvidence(OutputEvidence):
                     unchanged[kind] = NOTHING_UNCHANGED
                 changes[row] = self._change(row, kind, call, moments, spread)
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
-                    by_law[call.form(row, forms)].append(row)
+                    outputs = by_form[call.form(forms)] if outputs is None else outputs
+                    outputs[call.offsets(row)].append(row)
         self._amplified = amplifications(changes, unchanged, is_across=aligned.is_across)
-        decided = judge_laws(self._identities(by_law.values()), is_across=aligned.is_across)
+        decided = judge_laws(self._identities(by_form.values()), is_across=aligned.is_across)
         # Where only the sum of all elements is kept, these may still differ grossly.
         self._laws = {
             row: law
@@ -331,22 +337,29 @@ class StatisticsEvidence(OutputEvidence):
             kind, own, moments, spread, unit, rounds_inside(operation), is_constant, is_exact(operation)
         )
 
-    def _identities(self, alike: Iterable[Sequence[int]]) -> dict[int, OutputIdentities]:
+    def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
         """What the laws say of outputs, of which those are given together whose calls have one form."""
-        known: dict[int, OutputIdentities] = {}
-        for rows in alike:
-            if len(rows) < _SEVERAL or (found := self._identities_of_many(rows)) is None:
-                found = {row: one for row in rows if (one := self._identities_of(row)) is not None}
-            known |= found
+        aligned, known, others = self._aligned, dict[int, OutputIdentities](), list[int]()
+        for outputs in alike:
+            places = np.unique(aligned.pairs.call_of[[row for rows in outputs.values() for row in rows]])
+            if len(places) < _SEVERAL:
+                others += (row for rows in outputs.values() for row in rows)
+            else:
+                found, one_by_one = self._identities_of_many(places, outputs)
+                known |= found
+                others += one_by_one
+        call: CallSummaries | None = None
+        for row in sorted(others):
+            event = aligned.event_at[aligned.pairs.call_of.item(row)]
+            if call is None or call.place != event.place:
+                call = CallSummaries(aligned, aligned.sides, event)
+            if (one := self._identities_of(row, call)) is not None:
+                known[row] = one
         return known
 
-    def _call_of(self, row: int) -> Event:
-        return self._aligned.event_at[self._aligned.pairs.call_of.item(row)]
-
-    def _identities_of(self, row: int) -> OutputIdentities | None:
+    def _identities_of(self, row: int, call: CallSummaries) -> OutputIdentities | None:
         """What the laws say of an output; None where they say nothing."""
-        call = CallSummaries(self._aligned, self._aligned.sides, self._call_of(row))
-        at, both = call.position(row), self._aligned.summaries(row)
+        at, both = call.position(self._aligned.rows[0][row]), self._aligned.summaries(row)
         if at < 0 or both is None:
             return None
         target, golden = (identities(side, at) for side in call.sides)
@@ -354,32 +367,35 @@ class StatisticsEvidence(OutputEvidence):
         kind = call.function, call.is_backward
         return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
 
-    def _identities_of_many(self, rows: Sequence[int]) -> dict[int, OutputIdentities] | None:
-        """`_identities_of` of the same output of many calls of one form; None where each has to be looked at."""
-        aligned, places = self._aligned, self._aligned.pairs.call_of[rows]
+    def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[dict[int, OutputIdentities], list[int]]:
+        """`_identities_of` of outputs of many calls of one form, and those that have to be looked at one by one."""
+        aligned = self._aligned
         sides = []
         for graph, of, calls in zip(aligned.graphs, aligned.sides, aligned.calls, strict=True):
             own = np.asarray(calls)[places]
             sides.append(ManySummaries(of, graph, (own, graph.forwards[own])))
-        call = CallSummaries(aligned, sides, self._call_of(rows[0]))
-        if (at := call.position(rows[0])) < 0:
-            return {}
-        target, golden = (identities_of_many(side, at, len(rows)) for side in call.sides)
-        if target is None or golden is None:
-            return None
-        alike = [(mine, one) for mine in target for one in golden if mine[:2] == one[:2]]
-        kind, found = (call.function, call.is_backward), dict[int, OutputIdentities]()
-        for n, row in enumerate(rows):
-            pairs = tuple(
-                [
-                    (Identity(mine.law, mine.statistic, ours), Identity(one.law, one.statistic, theirs))
-                    for mine, one in alike
-                    if (ours := mine.off[n]) == ours and (theirs := one.off[n]) == theirs
-                ]
-            )
-            if pairs and (both := aligned.summaries(row)) is not None:
-                found[row] = OutputIdentities(kind, pairs, *both, call.has_one_output)
-        return found
+        call = CallSummaries(aligned, sides, aligned.event_at[places.item(0)])
+        first = aligned.graphs[0].columns.starts[aligned.calls[0][call.place]]
+        kind, found, one_by_one = (call.function, call.is_backward), dict[int, OutputIdentities](), list[int]()
+        for (offset, _), rows in outputs.items():
+            if (at := call.position(first + offset)) < 0:
+                continue
+            target, golden = (identities_of_many(side, at, len(places)) for side in call.sides)
+            if target is None or golden is None:
+                one_by_one += rows
+                continue
+            alike = [(mine, one) for mine in target for one in golden if mine[:2] == one[:2]]
+            for row, n in zip(rows, np.searchsorted(places, aligned.pairs.call_of[rows]).tolist(), strict=True):
+                pairs = tuple(
+                    [
+                        (Identity(mine.law, mine.statistic, ours), Identity(one.law, one.statistic, theirs))
+                        for mine, one in alike
+                        if (ours := mine.off[n]) == ours and (theirs := one.off[n]) == theirs
+                    ]
+                )
+                if pairs and (both := aligned.summaries(row)) is not None:
+                    found[row] = OutputIdentities(kind, pairs, *both, call.has_one_output)
+        return found, one_by_one
 
     def _judgement(self, row: int) -> ResidualJudgement:
         if (law := self._laws.get(row)) is not None:
