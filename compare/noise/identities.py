@@ -406,8 +406,8 @@ def _gelu(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
 
 def _shares(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
     if x.size == out.size and out.shape:
-        off = min(share(out.mean - 1 / length, 1 / length) for length in out.shape if length)
-        yield Identity(Law.SHARES, "mean", off)
+        offs = [share(out.mean - 1 / length, 1 / length) for length in out.shape if length]
+        yield Identity(Law.SHARES, "mean", reduce(lesser, offs))
 
 
 def _normed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
