@@ -67,7 +67,7 @@ def events(pairs: Pairs) -> list[Event]:
     owners = _owners(called)
     for place, owner in _in_execution_order(called, owners):
         name = called[place]
-        before = list[Event]()
+        before: list[Event] = []
         if name.direction == "backward":
             own = owners[place] if owner else [place]
             keys = [sides.key(p, names.counterpart(called[p].text, "forward")) for p in own]
@@ -86,7 +86,7 @@ def events(pairs: Pairs) -> list[Event]:
             is_matched,
             "" if is_matched else "target" if is_of_target[place] else "golden",
             tuple(owners[place]) if owner else (),
-            tuple([f.place for f in before]),
+            tuple([f.place for f in before]) if before else (),
             before[0].at if before else None,
             parents,
             sides.keys(place, parents),

@@ -102,7 +102,10 @@ class _Rule:
     def _seen_alone(self, event: Event) -> Seen:
         """As `seen`, of a call that has no other's records, where the rule is not the strict one any more."""
         codes, is_input = self._codes[False], self._is_input
-        inputs, outputs, unknown_inputs, unknown_outputs = list[int](), list[int](), list[int](), list[int]()
+        inputs: list[int] = []
+        outputs: list[int] = []
+        unknown_inputs: list[int] = []
+        unknown_outputs: list[int] = []
         for row in event.rows:
             if (code := codes[row]) == _ONE_SIDED:
                 code = self._of_one_side(row, event)

@@ -107,6 +107,7 @@ class _Judging:
         self._made_of: dict[int, tuple[int, ...]] = {}
         graphs = enumerate(aligned.graphs)
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
+        self._are_untraced = b"" if self._with_gradients else self._find_untraced()
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
@@ -170,9 +171,13 @@ class _Judging:
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
+        are_untraced = self._are_untraced if event.direction != "backward" else None
         for row in event.rows:
             if is_input[row] and (equal[row] != EQUAL or self._reordered):
-                state = self._input_state(row, event)
+                if are_untraced and are_untraced[row]:
+                    state = self._unknown_origin(row, "forward")
+                else:
+                    state = self._input_state(row, event)
                 is_elsewhere = state == State.DIVERGENT and self._is_of_a_block(row, event)
                 self._set(row, State.ELSEWHERE if is_elsewhere else state, event)
 
@@ -202,6 +207,16 @@ class _Judging:
         return None
 
     # Inputs.
+
+    def _find_untraced(self) -> bytes:
+        """By row: whether it is a pair of tensors that differ, of which no dump tells where it came from; if no
+        backward call was recorded, which might tell."""
+        aligned = self._aligned
+        found = np.asarray(aligned.are_tensors) & (np.asarray(aligned.equal) != EQUAL)
+        found &= np.asarray(aligned.grades) != UNJUDGED
+        for graph, rows in zip(aligned.graphs, aligned.rows, strict=True):
+            found[found] = graph.are_of_unknown_origin(np.asarray(rows)[found])
+        return found.tobytes()
 
     def _is_of_a_block(self, row: int, event: Event) -> bool:
         """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
