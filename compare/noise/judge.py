@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
 from msprobe.compare.core.noise import (
@@ -212,7 +213,7 @@ class _Judging:
         """By row: whether it is a pair of tensors that differ, of which no dump tells where it came from; if no
         backward call was recorded, which might tell."""
         aligned = self._aligned
-        found = np.asarray(aligned.are_tensors) & (np.asarray(aligned.equal) != EQUAL)
+        found: NDArray[np.bool_] = np.asarray(aligned.are_tensors) & (np.asarray(aligned.equal) != EQUAL)
         found &= np.asarray(aligned.grades) != UNJUDGED
         for graph, rows in zip(aligned.graphs, aligned.rows, strict=True):
             found[found] = graph.are_of_unknown_origin(np.asarray(rows)[found])
