@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
 from msprobe.compare.core.noise import (
@@ -108,7 +107,7 @@ class _Judging:
         self._made_of: dict[int, tuple[int, ...]] = {}
         graphs = enumerate(aligned.graphs)
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
-        self._are_untraced = b"" if self._with_gradients else self._find_untraced()
+        self._are_untraced = b"" if self._with_gradients else aligned.untraced()
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
@@ -209,16 +208,6 @@ class _Judging:
 
     # Inputs.
 
-    def _find_untraced(self) -> bytes:
-        """By row: whether it is a pair of tensors that differ, of which no dump tells where it came from; if no
-        backward call was recorded, which might tell."""
-        aligned = self._aligned
-        found: NDArray[np.bool_] = np.asarray(aligned.are_tensors) & (np.asarray(aligned.equal) != EQUAL)
-        found &= np.asarray(aligned.grades) != UNJUDGED
-        for graph, rows in zip(aligned.graphs, aligned.rows, strict=True):
-            found[found] = graph.are_of_unknown_origin(np.asarray(rows)[found])
-        return found.tobytes()
-
     def _is_of_a_block(self, row: int, event: Event) -> bool:
         """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
         its own inputs, and one block may begin a step later than the other, or have other arguments."""
@@ -228,13 +217,7 @@ class _Judging:
             sides = zip(self._aligned.graphs, self._aligned.rows, strict=True)
             if "call" not in [graph.origin(rows[row])[0] for graph, rows in sides]:
                 return False
-        return self._is_compared_inside(event)
-
-    def _is_compared_inside(self, event: Event) -> bool:
-        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
-        aligned = self._aligned
-        rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.pairs.rows(place))
-        return any(aligned.is_input[row] and aligned.are_tensors[row] for row in rows)
+        return self._aligned.is_compared_inside(event)
 
     def _input_state(self, row: int, event: Event) -> State:
         aligned = self._aligned
@@ -513,16 +496,9 @@ class _Judging:
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
             self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
             if self._aligned.is_across:
-                self._stretches[row] = self._upstream.places(self._last_calls(row, event))
+                self._stretches[row] = self._upstream.places(self._aligned.last_calls(row, event))
             return State.DIVERGENT
         return State.NOISE
-
-    def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
-        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
-        for side, (graph, at) in enumerate(zip(self._aligned.graphs, self._aligned.makers(row), strict=True)):
-            call = graph.call_of[at]
-            if next(graph.around(call), -1) != self._aligned.calls[side][event.place]:
-                yield side, call
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
         """As `AlignedGraphs.distance`, but for the gradient of a bias, the sum of what its cell receives.

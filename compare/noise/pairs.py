@@ -214,6 +214,27 @@ class AlignedGraphs(ABC):
                 if (place := place_of[call]) >= 0:
                     yield call, place
 
+    def is_compared_inside(self, event: Event) -> bool:
+        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
+        rows = (row for _, place in self.calls_inside(0, event) for row in self.pairs.rows(place))
+        return any(self.is_input[row] and self.are_tensors[row] for row in rows)
+
+    def last_calls(self, row: int, event: Event) -> Iterator[tuple[int, int]]:
+        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
+        for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
+            call = graph.call_of[at]
+            if next(graph.around(call), -1) != self.calls[side][event.place]:
+                yield side, call
+
+    def untraced(self) -> bytes:
+        """By row: whether it is a pair of tensors that differ, and neither dump tells where an input came from; a
+        backward call might tell more of it."""
+        found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
+        found &= np.asarray(self.grades) != UNJUDGED
+        for graph, rows in zip(self.graphs, self.rows, strict=True):
+            found[found] = graph.are_of_unknown_origin(np.asarray(rows)[found])
+        return found.tobytes()
+
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
         return self.graphs[0].alias(self.rows[0][row]), self.graphs[1].alias(self.rows[1][row])
