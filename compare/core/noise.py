@@ -347,6 +347,7 @@ class Noise:
         """Which pairs of records differ by more than noise, here or before."""
         return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
 
-    def diverges(self, row: int) -> bool:
-        """Whether the difference of a pair of records originates here."""
-        return int(self.states[row]) == State.DIVERGENT
+    def diverging(self) -> NDArray[np.bool_]:
+        """Which pairs of records have a difference that originates here."""
+        found: NDArray[np.bool_] = self.states == State.DIVERGENT
+        return found

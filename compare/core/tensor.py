@@ -15,7 +15,8 @@ All but the first are None for a tensor whose values do not tell it from others.
 
 import math
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,14 +113,35 @@ def exact_numbers(columns: Columns) -> NDArray[np.int64]:
         by_value &= column == column
     rows = np.flatnonzero(by_value)
     keys = [form[rows], *(column[rows] for column in four)]
-    order, is_new = np.lexsort(keys), np.zeros(len(rows), bool)
-    for key in keys:
-        is_new[1:] |= key[order[1:]] != key[order[:-1]]
+    mixed = _mixed(keys)
+    order = np.argsort(mixed)
+    is_new = _changes(keys, order)
+    if (is_new[1:] & (mixed[order[1:]] == mixed[order[:-1]])).any():  # what differs was mixed to one number
+        order = np.lexsort(keys)
+        is_new = _changes(keys, order)
     found[rows[order]] = np.cumsum(is_new)
     known: dict[Identity, int] = {}
     for row in np.flatnonzero(others).tolist():  # digests, and statistics that are no floats
         if (tensor := tensor_of(columns, row)) is not None and (exact := tensor.exact) is not None:
             found[row] = known.setdefault(exact, len(rows) + len(known))
+    return found
+
+
+def _mixed(keys: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
+    """One number of the keys of each row, equal where all are; it sorts far faster than they do."""
+    found = np.zeros(len(keys[0]), np.uint64)
+    for key in keys:
+        found ^= (key + 0.0).view(np.uint64)  # the two zeros are equal
+        found *= np.uint64(0x9E3779B97F4A7C15)
+        found ^= found >> np.uint64(29)
+    return found
+
+
+def _changes(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of rows in this order: whether one has other keys than the one before it."""
+    found = np.zeros(len(order), bool)
+    for key in keys:
+        found[1:] |= key[order[1:]] != key[order[:-1]]
     return found
 
 

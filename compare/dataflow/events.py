@@ -43,7 +43,12 @@ class Event:
 
     def owns(self, row: int, pairs: Pairs) -> bool:
         """Whether an input is its own, and not that of the forward call."""
-        return any(row in pairs.rows(place) for place in self.owners or (self.place,))
+        return any(row in pairs.rows(place) for place in self.owners) if self.owners else row in self.rows
+
+    def has_own(self, comparison: Comparison) -> bool:
+        """Whether it has inputs of its own."""
+        places, is_input = self.owners or (self.place,), comparison.is_input
+        return any(is_input[row] for place in places for row in comparison.pairs.rows(place))
 
     def own(self, comparison: Comparison) -> tuple[Judged, ...]:
         """Its own inputs; those of the backward calls that gradients of parameters come from."""
@@ -54,39 +59,37 @@ class Event:
 @remembered
 def events(pairs: Pairs) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
-    called = [pairs.name(place) for place in range(len(pairs))]
-    starts = pairs.starts.tolist()
-    matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
     sides = _Sides(pairs)
+    called, starts, is_of_target = sides.names, pairs.starts.tolist(), sides.is_of_target
+    matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
     found: list[Event] = []
     forwards: dict[str, Event] = {}
     owners = _owners(called)
     for place, owner in _in_execution_order(called, owners):
-        name = names.parse(called[place])
-        before = list[Event]()
+        name = called[place]
+        before: list[Event] = []
         if name.direction == "backward":
-            keys = [
-                sides.key(p, names.counterpart(called[p], "forward")) for p in (owners[place] if owner else [place])
-            ]
+            own = owners[place] if owner else [place]
+            keys = [sides.key(p, names.counterpart(called[p].text, "forward")) for p in own]
             before = [forwards[key] for key in keys if key in forwards]
-        parents = sides.around(place, owner)
-        key = sides.key(place, owner or called[place])
+        parents, is_matched = sides.around(place, owner), matched[place]
+        key = sides.key(place, owner or name.text)
         event = Event(
-            at=len(found),
-            place=place,
-            name=owner or called[place],
-            called=called[place],
-            key=key,
-            direction=name.direction,
-            kind=name.kind,
-            rows=range(starts[place], starts[place + 1]),
-            is_matched=matched[place],
-            side="" if matched[place] else sides.name(place),
-            owners=tuple(owners[place]) if owner else (),
-            forwards=tuple([f.place for f in before]),
-            forward=before[0].at if before else None,
-            parents=parents,
-            keys=sides.keys(place, parents),
+            len(found),
+            place,
+            owner or name.text,
+            name.text,
+            key,
+            name.direction,
+            name.kind,
+            range(starts[place], starts[place + 1]),
+            is_matched,
+            "" if is_matched else "target" if is_of_target[place] else "golden",
+            tuple(owners[place]) if owner else (),
+            tuple([f.place for f in before]) if before else (),
+            before[0].at if before else None,
+            parents,
+            sides.keys(place, parents),
         )
         found.append(event)
         if name.direction == "forward":
@@ -95,46 +98,48 @@ def events(pairs: Pairs) -> list[Event]:
 
 
 class _Sides:
-    """Keys of calls and the cells around them, on the side whose name a pair of calls has."""
+    """Keys of calls and the cells around them, on the side whose name a pair of calls has.
+
+    By place: `names` has that name, and `is_of_target` whether it is the target's.
+    """
 
     def __init__(self, pairs: Pairs) -> None:
-        self._dumps = {"target": pairs.target, "golden": pairs.golden}
-        self._calls = pairs.target_calls.data, pairs.golden_calls.data
-        self._around: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._dumps = pairs.target, pairs.golden
+        calls = self._calls = pairs.target_calls.tolist(), pairs.golden_calls.tolist()
+        ours, theirs = pairs.target.names, pairs.golden.names
+        self.is_of_target = [call >= 0 for call in calls[0]]
+        self.names = [ours[call] if call >= 0 else theirs[other] for call, other in zip(*calls, strict=True)]
+        self._around: tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = ({}, {})
         self._of_golden: dict[str, str] = {}
-        theirs, ours = pairs.golden.columns.names, pairs.target.columns.names
         both = ((pairs.target_calls >= 0) & (pairs.golden_calls >= 0)).nonzero()[0].tolist()
         if len(both) < len(pairs):  # else there is no call of the golden only
-            self._of_golden = {theirs[pairs.golden_calls[at]]: ours[pairs.target_calls[at]] for at in both}
-
-    def name(self, place: int) -> str:
-        """The side whose name a pair of calls has: the target's, where that made it."""
-        return "target" if self._calls[0][place] >= 0 else "golden"
+            self._of_golden = {theirs[calls[1][at]].text: ours[calls[0][at]].text for at in both}
 
     def key(self, place: int, name: str) -> str:
         """One name for one pair of calls, as numbers may have shifted between the sides: the target's.
 
         `name` is that of the side of the pair of calls at `place`.
         """
-        return name if self._calls[0][place] >= 0 else self._of_golden.get(name, f"golden {name}")
+        return name if self.is_of_target[place] else self._of_golden.get(name, f"golden {name}")
 
     def keys(self, place: int, names: tuple[str, ...]) -> tuple[str, ...]:
         """`key` of each name."""
-        return names if self._calls[0][place] >= 0 else tuple(self.key(place, name) for name in names)
+        return names if self.is_of_target[place] else tuple(self.key(place, name) for name in names)
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
-        side = self.name(place)
-        dump, calls = self._dumps[side], self._calls[side == "golden"]
-        parent = dump.construct.get(owner) if owner else dump.parent(calls[place])
+        side = 0 if self.is_of_target[place] else 1
+        dump = self._dumps[side]
+        parent = dump.construct.get(owner) if owner else dump.enclosing[self._calls[side][place]]
         if not parent:
             return ()
-        if (side, parent) not in self._around:
-            self._around[side, parent] = dump.upwards(parent)
-        return self._around[side, parent]
+        known = self._around[side].get(parent)
+        if known is None:
+            known = self._around[side][parent] = dump.upwards(parent)
+        return known
 
 
-def _owners(called: Sequence[str]) -> dict[int, list[int]]:
+def _owners(called: Sequence[names.Name]) -> dict[int, list[int]]:
     """Place of the gradients of a cell's parameters -> the places of the backward calls that they come from.
 
     Where gradients are computed several times in a step, each has the calls of its own time. A time of a cell ends
@@ -142,8 +147,7 @@ def _owners(called: Sequence[str]) -> dict[int, list[int]]:
     their own belong to those before, whose place was reserved for what comes last.
     """
     times: dict[str, list[tuple[list[int], list[int]]]] = {}  # by cell: the gradients and backward calls of each time
-    for place, text in enumerate(called):
-        name = names.parse(text)
+    for place, name in enumerate(called):
         if name.kind not in ("cell", "parameters_grad"):
             continue
         known = times.setdefault(name.stem, [([], [])])
@@ -172,7 +176,7 @@ def _owners(called: Sequence[str]) -> dict[int, list[int]]:
     return found
 
 
-def _in_execution_order(called: Sequence[str], owners: dict[int, list[int]]) -> list[tuple[int, str]]:
+def _in_execution_order(called: Sequence[names.Name], owners: dict[int, list[int]]) -> list[tuple[int, str]]:
     """Every call, and for the gradients of a cell's parameters the backward call that they belong to.
 
     The other tool reserves their place when the cell's forward ends, before any backward call. They arrive when the
@@ -181,14 +185,13 @@ def _in_execution_order(called: Sequence[str], owners: dict[int, list[int]]) -> 
     ordered: list[tuple[int, str]] = []
     waiting: dict[str, list[tuple[int, str]]] = {}
     is_backward = False
-    for place, text in enumerate(called):
-        name = names.parse(text)
+    for place, name in enumerate(called):
         if name.kind != "parameters_grad":
             is_backward = is_backward or name.direction == "backward"
-            ordered += waiting.pop(text, [])
+            ordered += waiting.pop(name.text, [])
             ordered.append((place, ""))
             continue
-        owner = called[owners[place][-1]] if place in owners else ""
+        owner = called[owners[place][-1]].text if place in owners else ""
         if is_backward:
             ordered.append((place, owner))
         else:

@@ -14,7 +14,7 @@ and its own use of an input is that of the calls inside. So edges lead between t
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -29,10 +29,23 @@ Ints = NDArray[np.int64]
 
 _DIRECTIONS = ("forward", "backward", "")
 
+_NO_ROW, _ASK = -1, -2
+"""Instead of a row, in columns of rows: there is none, or it is looked up by itself."""
+
+_UNKNOWN_ORIGIN: tuple[Origin, int] = ("unknown", -1)
+
+_DEEPEST = 256
+"""Cells inside cells that are followed together; a reader cuts what is deeper."""
+
 
 @remembered
 def _numbers(dump: Dump) -> Ints:
     return exact_numbers(dump.columns)
+
+
+@remembered
+def _made_by_content(dump: Dump) -> NDArray[np.int32]:
+    return Graph(dump)._find_made_by_content()
 
 
 class Graph:
@@ -109,6 +122,8 @@ class Graph:
         `call` is the call that received it, where that is not the one that its row belongs to.
         """
         columns = self.columns
+        if call in (-1, self.call_of[row]) and self._made_by_content[row] == _NO_ROW:
+            return UNKNOWN
         if columns.part[row] == PARAMETERS:
             return self._parameter(row)
         declared = source_of(columns.source[row])
@@ -170,17 +185,35 @@ class Graph:
 
     def origin(self, row: int) -> tuple[Origin, int]:
         """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""
+        made = self._made_by_content[row]
+        if made == _NO_ROW:
+            return _UNKNOWN_ORIGIN
+        if made >= 0:
+            return "call", self.alias(made)
         known = self._origins.get(row)
         if known is None:
-            known = self._origins[row] = self._found_origin(row)
+            known = self._origins[row] = self._told_origin(row)
         return known
 
-    def _found_origin(self, row: int) -> tuple[Origin, int]:
-        is_told = bool(self.columns.source[row]) or self.columns.part[row] == PARAMETERS
-        if not is_told and self.numbers[row] not in self._parameters:
-            # By content alone: the same as below, without a text on the way.
-            made = self._made[row]
-            return ("unknown", -1) if made < 0 else ("call", self.alias(made))
+    @cached_property
+    def _made_by_content(self) -> "memoryview[int]":
+        """As `_find_made_by_content`, which is done once for a dump."""
+        return _made_by_content(self.dump).data
+
+    def _find_made_by_content(self) -> NDArray[np.int32]:
+        """By row: the output that it is by content alone, `_NO_ROW` for none; `_ASK` where the dump tells more."""
+        columns = self.columns
+        are_told = np.frombuffer(columns.part, np.uint8) == PARAMETERS
+        are_told |= np.fromiter(map(bool, columns.source), bool, len(columns))
+        are_told |= np.isin(np.asarray(self.numbers), list(self._parameters))
+        return np.where(are_told, _ASK, np.asarray(self._made)).astype(np.int32)
+
+    def are_of_unknown_origin(self, rows: Ints) -> NDArray[np.bool_]:
+        """Whether neither the dump nor the content of inputs tells where they came from: their `source` is unknown."""
+        found: NDArray[np.bool_] = np.asarray(self._made_by_content)[rows] == _NO_ROW
+        return found
+
+    def _told_origin(self, row: int) -> tuple[Origin, int]:
         source = self.source(row)
         if source.origin != "call":
             return source.origin, -1
@@ -202,8 +235,8 @@ class Graph:
 
     def alias(self, row: int) -> int:
         """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
-        if self.names[self.call_of[row]].kind == "api":
-            return row
+        if (found := self._by_cells[row]) >= 0:
+            return found
         known = self._aliases.get(row)
         if known is None:
             known, seen = row, {row}
@@ -212,6 +245,27 @@ class Graph:
                 known = inner
             self._aliases[row] = known
         return known
+
+    def aliases(self, rows: Ints) -> Ints:
+        """`alias` of many rows."""
+        found: Ints = np.asarray(self._by_cells)[rows]
+        for at in np.flatnonzero(found < 0).tolist():
+            found[at] = self.alias(int(rows[at]))
+        return found
+
+    @cached_property
+    def _by_cells(self) -> "memoryview[int]":
+        """By row: `alias`, as far as that goes through cells alone; `_ASK` for all else."""
+        inner, found = np.array(self._returned_inside), np.arange(len(self.columns))
+        are_gradients = np.array([name.kind == "parameters_grad" for name in self.names] or [False])
+        inner[are_gradients[np.asarray(self.call_of)]] = _ASK
+        for _ in range(_DEEPEST):
+            following = inner[found]
+            if not (are_inside := following >= 0).any():
+                break
+            found = np.where(are_inside, following, found)
+        found[inner[found] != _NO_ROW] = _ASK
+        return found.data
 
     def _inner(self, row: int) -> int:
         """The output of a call inside a cell that an output of the cell is, by content."""
@@ -312,15 +366,31 @@ class Graph:
         Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
         """
         call = self.call_of[row]
+        if (back := self._backward_of[call]) < 0:
+            return -1
         if (known := self._gradients.get(call)) is None:
-            known = self._gradients[call] = self._gradients_of(call)
+            known = self._gradients[call] = self._gradients_of(call, back)
         return known.get(row, -1)
 
-    def _gradients_of(self, call: int) -> dict[int, int]:
+    @property
+    def has_backward(self) -> bool:
+        """Whether any call has a backward call."""
+        return max(self._backward_of, default=-1) >= 0
+
+    @cached_property
+    def _backward_of(self) -> Sequence[int]:
+        """By call: its backward call, -1 for none."""
+        return self.dump.counterparts("backward")
+
+    @cached_property
+    def forwards(self) -> Ints:
+        """By call: its forward call; the call itself for any other, and where that was not recorded."""
+        found = np.array(self.dump.counterparts("forward"), np.int64)
+        return np.where(found < 0, np.arange(len(found)), found)
+
+    def _gradients_of(self, call: int, back: int) -> dict[int, int]:
         """By input of a forward call: its gradient; without those that were not recorded."""
-        columns, back, found = self.columns, self.dump.counterpart(call, "backward"), dict[int, int]()
-        if back < 0:
-            return found
+        columns, found = self.columns, dict[int, int]()
         tops: dict[str, int] = {}
         name = columns.names[back]
         for row in columns.rows(call):

@@ -51,8 +51,8 @@ from .survey import Survey, survey
 if TYPE_CHECKING:
     from msprobe.compare.units.unit import PackedUnit
 
-_WORTH_WORKERS = 6 << 20
-"""Bytes of a dump.json that are read before another process would have started."""
+_WORTH_WORKERS = 96 << 20
+"""Bytes of a dump.json that are read before another process has started and read them, and sent what it read."""
 
 
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
@@ -82,7 +82,7 @@ _Paths = tuple[Path, Path | None]
 
 
 def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
-    """Two dumps with calls; large ones side by side, because columns cross from process to process in no time."""
+    """Two dumps with calls; large ones side by side."""
     try:
         size = min(find(path).stat().st_size for path, _ in sides)
     except (DumpError, OSError):  # reading will say it

@@ -17,9 +17,10 @@ from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
+from msprobe.store.record import TENSOR
 
 from .finding import Dataflow
 
@@ -82,7 +83,12 @@ class _Rule:
     def seen(self, event: Event) -> Seen:
         """The pairs of one event that do not agree; afterwards the rule may be less strict."""
         dirty = self._dirty[self._exact]
-        if not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
+        if not (event.owners or event.forwards):
+            if not dirty[event.place]:
+                return Seen(event)
+            if not self._exact:
+                return self._seen_alone(event)
+        elif not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
             return Seen(event)
         own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_input[row]]
         outputs = [row for row in self._rows(event.place) if not self._is_input[row]]
@@ -92,6 +98,22 @@ class _Rule:
         differing_outputs, unknown_outputs = self._split(outputs, event)
         self._note(outputs)
         return Seen(event, differing_inputs, differing_outputs, unknown_inputs, unknown_outputs)
+
+    def _seen_alone(self, event: Event) -> Seen:
+        """As `seen`, of a call that has no other's records, where the rule is not the strict one any more."""
+        codes, is_input = self._codes[False], self._is_input
+        inputs: list[int] = []
+        outputs: list[int] = []
+        unknown_inputs: list[int] = []
+        unknown_outputs: list[int] = []
+        for row in event.rows:
+            if (code := codes[row]) == _ONE_SIDED:
+                code = self._of_one_side(row, event)
+            if code == _DIFFERS:
+                (inputs if is_input[row] else outputs).append(row)
+            elif code == _UNKNOWN:
+                (unknown_inputs if is_input[row] else unknown_outputs).append(row)
+        return Seen(event, tuple(inputs), tuple(outputs), tuple(unknown_inputs), tuple(unknown_outputs))
 
     def _note(self, rows: Iterable[int]) -> None:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)
@@ -103,14 +125,18 @@ class _Rule:
         for row in rows:
             code = codes[row]
             if code == _ONE_SIDED:
-                if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
-                    continue
-                code = _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
+                code = self._of_one_side(row, event)
             if code == _DIFFERS:
                 differing.append(row)
             elif code == _UNKNOWN:
                 unknown.append(row)
         return tuple(differing), tuple(unknown)
+
+    def _of_one_side(self, row: int, event: Event) -> int:
+        """What a record without a partner shows."""
+        if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
+            return _AGREES
+        return _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
 
     def _was_left_out(self, row: int, event: Event) -> bool:
         """Whether the other side really has no such value, rather than not having collected it."""
@@ -154,9 +180,12 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._last_received = InputCause("received")
         # An event, and its inputs.
         self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
         self._sides = comparison.sides
+        self._calls = {name: side.calls.data for name, side in self._sides.items()}
+        self._target_rows, self._golden_rows = comparison.pairs.target_rows.data, comparison.pairs.golden_rows.data
         self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}
 
     @cached_property
@@ -174,19 +203,21 @@ class Causes:
         """By side: the row of every pair of records."""
         return {name: side.rows.tolist() for name, side in self._sides.items()}
 
-    def of(self, judged: Judged, event: Event, latest: int) -> InputCause:
+    def of(self, row: int, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
-        if not event.owns(judged.row, self._comparison.pairs):
+        if latest >= 0 and self._are_untraced[row] and row in event.rows and not event.owners:
+            return self._received_from(latest)
+        pairs = self._comparison.pairs
+        if not event.owns(row, pairs):
             # A backward call has the inputs and outputs of its forward.
             finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
             if finding >= 0:
                 return InputCause("received", finding=finding)
-            return InputCause("unclear", (judged.pair.record.name,))
-        pairs, is_backward = self._comparison.pairs, event.direction == "backward"
-        target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
-        if target < 0 or golden < 0 or not (is_backward or pairs.are_tensors(judged.row)):
+            return InputCause("unclear", (pairs.pair(row).record.name,))
+        target, golden = self._target_rows[row], self._golden_rows[row]
+        if target < 0 or golden < 0 or not (event.direction == "backward" or pairs.are_tensors(row)):
             return InputCause("value")
-        if latest < 0 and (swapped := self._swapped(judged, event)):
+        if latest < 0 and (swapped := self._swapped(row, event)):
             return InputCause("code", swapped, Dataflow.SWAPPED)
         sources = {"target": self._source("target", target, event)}
         if latest >= 0 and sources["target"].origin == "unknown":
@@ -208,6 +239,25 @@ class Causes:
         if latest >= 0:
             return InputCause("received", finding=latest)
         return self._of_unrecorded(event, target, "code" in origins)
+
+    def _received_from(self, finding: int) -> InputCause:
+        """One value for all that a finding explains."""
+        if self._last_received.finding != finding:
+            self._last_received = InputCause("received", finding=finding)
+        return self._last_received
+
+    @cached_property
+    def _are_untraced(self) -> bytes:
+        """By row: whether it is a pair of tensors of the pair of calls that it stands in, and nothing tells where the
+        target's came from."""
+        pairs = self._comparison.pairs
+        found = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
+        t, g = pairs.target_rows[found], pairs.golden_rows[found]
+        graph = self.graphs["target"]
+        of_own_call = np.asarray(graph.call_of)[t] == pairs.target_calls[pairs.call_of[found]]
+        kinds = [np.frombuffer(dump.columns.kind, np.uint8) for dump in (pairs.target, pairs.golden)]
+        found[found] = graph.are_of_unknown_origin(t) & of_own_call & (kinds[0][t] == TENSOR) & (kinds[1][g] == TENSOR)
+        return found.tobytes()
 
     def _of_unrecorded(self, event: Event, target: int, is_made_by_code: bool) -> InputCause:
         """The cause of a first difference in what no recorded call made; `target` is the row."""
@@ -277,7 +327,7 @@ class Causes:
 
     def _source(self, side: str, row: int, event: Event) -> Source:
         """Where an input of an event came from, as one side has it."""
-        call = int(self._sides[side].calls[event.place])
+        call = self._calls[side][event.place]
         return UNKNOWN if call < 0 else self.graphs[side].source(row, call)
 
     def _rewired(self, sources: dict[str, Source], event: Event) -> tuple[str, ...]:
@@ -320,9 +370,9 @@ class Causes:
         except ValueError:
             return -1
 
-    def _swapped(self, judged: Judged, event: Event) -> tuple[str, ...]:
+    def _swapped(self, row: int, event: Event) -> tuple[str, ...]:
         """The places of two arguments that were swapped; empty where they were not."""
-        target, golden = self._marks(judged.row)
+        target, golden = self._marks(row)
         if target is None or golden is None or target == golden:
             return ()
         if self._marks_of[0] != event.at:
@@ -331,7 +381,7 @@ class Causes:
                 if one.pair.target is not None and one.pair.golden is not None:
                     self._marks_of[1].setdefault(self._marks(one.row), path_of(one.pair.target))
         other = self._marks_of[1].get((golden, target))
-        return (path_of(judged.pair.record), other) if other else ()
+        return (path_of(self._comparison.pairs.pair(row).record), other) if other else ()
 
     def _marks(self, row: int) -> tuple[Identity | None, Identity | None]:
         """What the two tensors of a pair are recognised by."""

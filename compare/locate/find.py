@@ -79,6 +79,7 @@ class _Walk:
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._sides = tuple(comparison.sides.values())
         self._events = events(comparison.pairs)
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
@@ -91,6 +92,8 @@ class _Walk:
         self._last_agreeing = ""
         self._unjudged: dict[str, None] = {}  # calls; one may have several events
         self._roles: dict[int, Role] = {}
+        noise = comparison.noise
+        self._diverges = bytes(len(comparison.equal)) if noise is None else noise.diverging().tobytes()
         for seen in shown(self._seen, "locating differences") if is_shown else self._seen:
             self._visit(seen)
 
@@ -116,13 +119,16 @@ class _Walk:
         return list(map(self._comparison.judged, rows))
 
     def _visit(self, seen: Seen) -> None:
-        event, noise = seen.event, self._comparison.noise
-        diverging = [] if noise is None else list(filter(noise.diverges, seen.outputs))
+        event, noise, diverges = seen.event, self._comparison.noise, self._diverges
+        if seen.agrees and event.is_matched:
+            self._last_agreeing = event.name
+            return
+        diverging = [row for row in seen.outputs if diverges[row]]
         if not event.is_matched:
             self._visit_one_sided(event)
         elif self._is_of_stretch(seen):
             pass
-        elif seen.inputs and noise is not None and diverging and not any(map(noise.diverges, seen.inputs)):
+        elif seen.inputs and diverging and not any(diverges[row] for row in seen.inputs):
             self._visit_beginning(seen, self._judged(diverging))  # its inputs, which differ too, do not explain it
         elif seen.inputs:
             self._visit_receiving(seen)
@@ -132,8 +138,6 @@ class _Walk:
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
             self._visit_beginning(seen, evidence)
-        elif seen.agrees:
-            self._last_agreeing = event.name
         is_explained = event.place in self._comparison.explained or self._are_two_frameworks
         if (
             (seen.unknown_inputs or seen.unknown_outputs)
@@ -175,7 +179,7 @@ class _Walk:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
-                has_inputs = bool(event.own(self._comparison) or event.forwards)
+                has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
@@ -196,18 +200,19 @@ class _Walk:
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
-        causes = [(j, self._cause(j, event)) for j in self._judged(seen.inputs)]
+        causes = [(row, self._cause(row, event)) for row in seen.inputs]
         self._mark(seen.outputs, "received")
-        for judged, cause in causes:
-            self._mark([judged.row], "received" if cause.kind in ("received", "unclear") else "begins")
+        for row, cause in causes:
+            self._roles.setdefault(row, "received" if cause.kind in ("received", "unclear") else "begins")
         received = next((cause for _, cause in causes if cause.kind == "received"), None)
         inside = self._places.get(event.key)
-        own = [(j, c) for j, c in causes if c.kind not in ("received", "parameter")]
+        own = [(row, c) for row, c in causes if c.kind not in ("received", "parameter")]
         if received is None and inside is None and own:
-            leaves = [j.row for j, c in own if c.kind == "leaf" and j.pair.target]
+            leaves = [row for row, c in own if c.kind == "leaf" and self._is_of_target(row)]
             self._leaves |= dict.fromkeys(map(self._mark_of, leaves), len(self._findings))
-            self._add_input(event, *own[0])
-        parameters = [j for j, c in causes if c.kind == "parameter"]
+            row, cause = own[0]
+            self._add_input(event, self._comparison.judged(row), cause)
+        parameters = self._judged(row for row, c in causes if c.kind == "parameter")
         if parameters and self._parameters < 0:
             self._parameters = len(self._findings)
             found = self._causes.differing_parameters()
@@ -219,13 +224,17 @@ class _Walk:
             known = self._parameters if parameters else len(self._findings) - 1
             self._origin[event.at] = received.finding if received else known if inside is None else inside
 
-    def _cause(self, judged: Judged, event: Event) -> InputCause:
+    def _cause(self, row: int, event: Event) -> InputCause:
         """The cause of an input that differs; a tensor that was met before comes from where it was first met."""
-        cause = self._causes.of(judged, event, len(self._findings) - 1)
-        if cause.kind != "leaf" or judged.pair.target is None:
+        cause = self._causes.of(row, event, len(self._findings) - 1)
+        if cause.kind != "leaf" or not self._is_of_target(row):
             return cause
-        finding = self._leaves.get(self._mark_of(judged.row))
+        finding = self._leaves.get(self._mark_of(row))
         return cause if finding is None else InputCause("received", finding=finding)
+
+    def _is_of_target(self, row: int) -> bool:
+        """Whether the target has a record of a pair."""
+        return self._comparison.pairs.target_rows.item(row) >= 0
 
     def _mark_of(self, row: int) -> object:
         """What the target's tensor is recognised by."""
@@ -303,13 +312,18 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        stack = self._comparison.calls[event.place].calls.call.stack
+        stack = self._stack(event)
         if not stack and event.forward is not None:  # a backward call has its forward's
-            stack = self._comparison.calls[self._events[event.forward].place].calls.call.stack
+            stack = self._stack(self._events[event.forward])
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
         self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
+
+    def _stack(self, event: Event) -> tuple[str, ...]:
+        """The stack of a call, as the side has it that the call is named by."""
+        sides = ((side.dump, int(side.calls[event.place])) for side in self._sides)
+        return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
 
     def _grows(self, finding: Finding) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""
@@ -353,9 +367,9 @@ class _Walk:
                 return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
         if is_backward and event.forward is None:
             return Unclear(Missing.FORWARD)
-        calls = self._comparison.calls[event.place].calls
-        for call in (calls.target, calls.golden):
-            if call and (gaps := tuple(gap for gap in call.missing if gap.startswith("input"))):
+        for dump, calls, _ in self._sides:
+            missing = dump.calls.missing(int(calls[event.place])) if calls[event.place] >= 0 else ()
+            if gaps := tuple(gap for gap in missing if gap.startswith("input")):
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
 

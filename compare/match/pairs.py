@@ -219,8 +219,8 @@ class Pairs(Sequence[CallPair]):
 
     def are_tensors(self, row: int) -> bool:
         """Whether a pair has two records and both are tensors."""
-        t, g = self.target_rows[row], self.golden_rows[row]
-        return bool(t >= 0 and g >= 0 and self.target.columns.kind[t] == self.golden.columns.kind[g] == TENSOR)
+        t, g = self.target_rows.item(row), self.golden_rows.item(row)
+        return t >= 0 and g >= 0 and self.target.columns.kind[t] == self.golden.columns.kind[g] == TENSOR
 
     def name(self, at: int) -> str:
         """The name of a pair of calls, as `CallPair.name`, without making it."""

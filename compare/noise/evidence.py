@@ -110,19 +110,31 @@ class OutputEvidence(ABC):
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(one is not None and not one.is_wrong and one.is_of is not KernelPrecision.OPAQUE for one in known)
 
+    @cached_property
+    def _with_differing(self) -> bytes:
+        """By pair of calls: whether a pair of tensors that it returned differs."""
+        aligned = self._aligned
+        are_differing = (np.asarray(aligned.equal) == DIFFERENT) & np.asarray(aligned.are_tensors)
+        return aligned.calls_with(are_differing & ~np.asarray(aligned.is_input))
+
     def _find_by_bits(self) -> set[int]:
         aligned = self._aligned
-        same: Counter[Hashable] = Counter()
         others: dict[Hashable, list[list[int]]] = defaultdict(list)
+        begun = set[Event]()
         for event in self._innermost:
-            if not self._has_equal_inputs(event):
+            if not self._with_differing[event.place] or not self._has_equal_inputs(event):
                 continue
-            rows = [r for r in aligned.outputs(event) if aligned.are_tensors[r] and aligned.is_floating(r)]
-            rows = [r for r in rows if aligned.equal[r] == EQUAL or not self.is_side_product(r, event)]
-            if differing := [r for r in rows if aligned.equal[r] == DIFFERENT]:
+            if differing := [r for r in self._compared(event) if aligned.equal[r] == DIFFERENT]:
+                begun.add(event)
                 others[self._likeness(event)].append(differing)
                 self.origins += differing
-            elif not all(map(aligned.is_constant, rows)):
+        if not others:
+            return set()
+        same: Counter[Hashable] = Counter()
+        for event in self._innermost:
+            if event in begun or not self._has_equal_inputs(event):
+                continue
+            if not all(map(aligned.is_constant, self._compared(event))):
                 same[self._likeness(event)] += 1
         found = {
             row
@@ -135,6 +147,12 @@ class OutputEvidence(ABC):
         if not found and sum(map(len, others.values())) == 1:
             found.update(self._tiny_faults(same.total()))
         return {r for r in found if not self._is_never_reproducible(r)}
+
+    def _compared(self, event: Event) -> list[int]:
+        """The floating tensors that an innermost call returned, but for side products that differ."""
+        aligned = self._aligned
+        rows = [r for r in aligned.outputs(event) if aligned.are_tensors[r] and aligned.is_floating(r)]
+        return [r for r in rows if aligned.equal[r] == EQUAL or not self.is_side_product(r, event)]
 
     def _has_equal_inputs(self, event: Event) -> bool:
         received, returned = self._with_apart

@@ -18,14 +18,19 @@ and extremes of all elements written as S, Q, max and min:
 | normalisations | `CENTRED` | with a constant gamma, S is that of beta | S of the input's gradient is 0 |
 
 Sources: the definitions of the operations; the gradients are their vector-Jacobian products, summed over all elements.
+
+A rule is written once, for numbers and for columns: it serves one call, or many of one form by one pass of numpy.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import reduce
 from typing import NamedTuple
 
-from .summary import Summary, share
+import numpy as np
+
+from .summary import Summary, each, greater, is_column, lesser, of_known, root, share, square
 
 
 class Law(Enum):
@@ -50,6 +55,14 @@ class Identity(NamedTuple):
     law: Law
     statistic: str
     off: float
+
+
+class IdentityColumn(NamedTuple):
+    """An `Identity` of many calls of one form: `off` of each, NaN where it says nothing."""
+
+    law: Law
+    statistic: str
+    off: list[float]
 
 
 class CallSummary(NamedTuple):
@@ -114,6 +127,24 @@ def identities(call: CallSummary, at: int) -> list[Identity]:
     return _computable(rule(call, at, out)) if rule and out is not None and out.size else []
 
 
+def identities_of_many(call: CallSummary, at: int, count: int) -> list[IdentityColumn] | None:
+    """`identities` of so many calls of one form, of which `call` has the summaries as columns.
+
+    None where a rule decides by the numbers of each call, or computes something that no float holds: then each call
+    has to be looked at by itself.
+    """
+    out = call.outputs[at] if at < len(call.outputs) else None
+    rule = (_BACKWARD if call.is_backward else _FORWARD).get(call.operation)
+    if not rule or out is None or not out.size:
+        return []
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            found = list(rule(call, at, out))
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+    return [IdentityColumn(*one[:2], np.broadcast_to(one.off, count).tolist()) for one in found]
+
+
 def sum_identities(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
     """What an incoming gradient is by what the users of a tensor contribute to it."""
     if len(parts) == 1:
@@ -137,14 +168,14 @@ def linear(law: Law, out: Summary, of: Summary, factor: float = 1.0, offset: flo
     """That `out` is `factor * of + offset`, element by element; nothing where the numbers of elements differ."""
     if out.size != of.size:
         return
-    ends = sorted((factor * of.max + offset, factor * of.min + offset))
-    greatest = max(abs(factor) * of.greatest + abs(offset), out.greatest)
-    yield Identity(law, "max", share(out.max - ends[1], greatest))
-    yield Identity(law, "min", share(out.min - ends[0], greatest))
-    scale = max(abs(factor) * of.rms + abs(offset), out.rms)
+    ends = factor * of.max + offset, factor * of.min + offset
+    greatest = greater(abs(factor) * of.greatest + abs(offset), out.greatest)
+    yield Identity(law, "max", share(out.max - greater(*ends), greatest))
+    yield Identity(law, "min", share(out.min - lesser(*ends), greatest))
+    scale = greater(abs(factor) * of.rms + abs(offset), out.rms)
     yield Identity(law, "mean", share(out.mean - (factor * of.mean + offset), scale))
-    square = (factor * of.rms) ** 2 + 2 * factor * offset * of.mean + offset**2
-    yield Identity(law, "norm", share(out.rms - math.sqrt(max(square, 0.0)), scale))
+    squares = square(factor * of.rms) + 2 * factor * offset * of.mean + square(offset)
+    yield Identity(law, "norm", share(out.rms - root(greater(squares, 0.0)), scale))
 
 
 def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator[Identity]:
@@ -152,8 +183,8 @@ def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator
     size = sum(part.size for part in out)
     if not size:
         return
-    own = math.sqrt(sum(part.norm**2 for part in out) / size)
-    yield Identity(law, "mean", share((sum(part.total for part in out) - of) / size, max(scale, own)))
+    own = root(sum(square(part.norm) for part in out) / size)
+    yield Identity(law, "mean", share((sum(part.total for part in out) - of) / size, greater(scale, own)))
 
 
 def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Identity]:
@@ -161,12 +192,14 @@ def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Iden
     size = sum(one.size for one in whole)
     if size != sum(one.size for one in parts) or not size:
         return
-    norms = [math.sqrt(sum(one.norm**2 for one in side)) for side in (parts, whole)]
+    norms = [root(sum(square(one.norm) for one in side)) for side in (parts, whole)]
     yield from added(Law.PARTS, parts, sum(one.total for one in whole), norms[1] / math.sqrt(size))
     yield Identity(Law.PARTS, "norm", share(norms[0] - norms[1], norms[1]))
-    greatest = max(one.greatest for one in whole)
-    yield Identity(Law.PARTS, "max", share(max(p.max for p in parts) - max(w.max for w in whole), greatest))
-    yield Identity(Law.PARTS, "min", share(min(p.min for p in parts) - min(w.min for w in whole), greatest))
+    greatest = reduce(greater, [one.greatest for one in whole])
+    tops = [reduce(greater, [one.max for one in side]) for side in (parts, whole)]
+    ends = [reduce(lesser, [one.min for one in side]) for side in (parts, whole)]
+    yield Identity(Law.PARTS, "max", share(tops[0] - tops[1], greatest))
+    yield Identity(Law.PARTS, "min", share(ends[0] - ends[1], greatest))
 
 
 def _broadcast_gradient(law: Law, out: Summary, g: Summary, factor: float = 1.0) -> Iterator[Identity]:
@@ -295,13 +328,13 @@ def _of_two(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
     elif isinstance(b, Summary) and b.size == out.size and first is not None and call.operation != "div":
         yield from linear(Law.LINEAR, out, b, sign if is_sum else first, first if is_sum else 0.0)
     elif isinstance(a, Summary) and isinstance(b, Summary) and is_sum and not (out.size % a.size or out.size % b.size):
-        yield from added(Law.SUM, [out], (a.mean + sign * b.mean) * out.size, max(a.rms, b.rms))
+        yield from added(Law.SUM, [out], (a.mean + sign * b.mean) * out.size, greater(a.rms, b.rms))
 
 
 def _squared(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
     if x.size == out.size:
-        yield from added(Law.SQUARES, [out], x.norm**2, out.rms)
-        yield Identity(Law.SQUARES, "max", share(out.max - x.greatest**2, x.greatest**2))
+        yield from added(Law.SQUARES, [out], square(x.norm), out.rms)
+        yield Identity(Law.SQUARES, "max", share(out.max - square(x.greatest), square(x.greatest)))
 
 
 def _root(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
@@ -320,8 +353,8 @@ def _summed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterable[Id
 
 
 def _picked(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
-    yield Identity(Law.PICKED, "max", share(max(out.max - x.max, 0.0), x.greatest))
-    yield Identity(Law.PICKED, "min", share(max(x.min - out.min, 0.0), x.greatest))
+    yield Identity(Law.PICKED, "max", share(greater(out.max - x.max, 0.0), x.greatest))
+    yield Identity(Law.PICKED, "min", share(greater(x.min - out.min, 0.0), x.greatest))
 
 
 def _extreme(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
@@ -339,12 +372,17 @@ def _mapped(function: Callable[[float], float], falls: bool = False, least: floa
             return
         ends = (x.min, x.max) if falls else (x.max, x.min)
         for statistic, found, end in zip(("max", "min"), (out.max, out.min), ends, strict=True):
-            if end < least:
-                continue
-            try:
-                yield Identity(Law.MONOTONE, statistic, share(found - function(end), max(out.greatest, abs(found))))
-            except (ValueError, OverflowError, ZeroDivisionError):
-                continue
+            scale = greater(out.greatest, abs(found))
+            expected = each(mapped, end)
+            if is_column(expected) or not math.isnan(expected):
+                yield Identity(Law.MONOTONE, statistic, of_known(share(found - expected, scale), expected))
+
+    def mapped(end: float) -> float:
+        """NaN where nothing is known."""
+        try:
+            return function(end) if end >= least else math.nan
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return math.nan
 
     return _first(rule)
 
@@ -368,8 +406,8 @@ def _gelu(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
 
 def _shares(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
     if x.size == out.size and out.shape:
-        off = min(share(out.mean - 1 / length, 1 / length) for length in out.shape if length)
-        yield Identity(Law.SHARES, "mean", off)
+        offs = [share(out.mean - 1 / length, 1 / length) for length in out.shape if length]
+        yield Identity(Law.SHARES, "mean", reduce(lesser, offs))
 
 
 def _normed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:

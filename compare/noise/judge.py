@@ -25,6 +25,7 @@ from msprobe.compare.core.noise import (
     is_amplified,
 )
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
+from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause
@@ -104,6 +105,9 @@ class _Judging:
         self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
+        graphs = enumerate(aligned.graphs)
+        self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
+        self._are_untraced = b"" if self._with_gradients else aligned.untraced()
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
@@ -135,30 +139,45 @@ class _Judging:
         return _entered(aligned, noise, covered)
 
     def _visit(self, event: Event) -> None:
-        aligned = self._aligned
-        if not self._reordered and not any(self._is_apart[p] for p in (event.place, *event.owners, *event.forwards)):
+        aligned, is_apart = self._aligned, self._is_apart
+        if not (
+            is_apart[event.place]
+            or self._reordered
+            or any(is_apart[place] for place in (*event.owners, *event.forwards))
+        ):
             return  # its states are those at the beginning
-        inputs = [r for r in event.rows if aligned.is_input[r]]
-        own = [r for p in event.owners for r in aligned.pairs.rows(p) if aligned.is_input[r]] or inputs
-        for owner in event.owners:
-            # The gradients of parameters come before the last backward call of their cell.
-            self._judge_inputs(aligned.event_at[owner])
+        is_input = aligned.is_input
+        received_rows = [row for row in event.rows if is_input[row]]
+        if event.owners:
+            owned = [r for p in event.owners for r in aligned.pairs.rows(p) if is_input[r]]
+            received_rows = owned or received_rows
+            for owner in event.owners:
+                # The gradients of parameters come before the last backward call of their cell.
+                self._judge_inputs(aligned.event_at[owner])
         self._judge_inputs(event)
-        inherited = [r for p in event.forwards for r in aligned.pairs.rows(p)]
-        received = self._upstream.received((*own, *inherited))
+        for place in event.forwards:
+            received_rows += aligned.pairs.rows(place)
+        received = self._upstream.received(received_rows)
         inside = self._inside(event)
-        for row in aligned.outputs(event):
+        for row in event.rows:
+            if is_input[row]:
+                continue
             state = self._output_state(row, event, received, inside)
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]
-            if received.differs and min(t, g) < 0:
+            if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
 
     def _judge_inputs(self, event: Event) -> None:
+        is_input, equal = self._aligned.is_input, self._aligned.equal
+        are_untraced = self._are_untraced if event.direction != "backward" else None
         for row in event.rows:
-            if self._aligned.is_input[row]:
-                state = self._input_state(row, event)
+            if is_input[row] and (equal[row] != EQUAL or self._reordered):
+                if are_untraced and are_untraced[row]:
+                    state = self._unknown_origin(row, "forward")
+                else:
+                    state = self._input_state(row, event)
                 is_elsewhere = state == State.DIVERGENT and self._is_of_a_block(row, event)
                 self._set(row, State.ELSEWHERE if is_elsewhere else state, event)
 
@@ -167,16 +186,19 @@ class _Judging:
             return
         self._states[row] = state
         self._judged.add(row)
-        if state == State.NOISE and math.isfinite(distance := self._aligned.distance(row)):
-            self._greatest[event.direction] = max(self._greatest[event.direction], distance)
+        if state == State.NOISE:
+            if self._greatest[event.direction] < (distance := self._aligned.distance(row)) < math.inf:
+                self._greatest[event.direction] = distance
         elif state in DIFFERING:
             self._has_diverged[event.direction] = True
 
-    def _leaf_state(self, row: int, sides: tuple[int, ...]) -> State | None:
+    def _leaf_state(self, row: int, sides: tuple[int, int]) -> State | None:
         """The state of an input that no recorded call made on either side; None for any other."""
         kinds = [graph.origin(at)[0] for graph, at in zip(self._aligned.graphs, sides, strict=True)]
-        if "call" in kinds:
-            return None
+        return None if "call" in kinds else self._uncalled_state(row, sides, kinds)
+
+    def _uncalled_state(self, row: int, sides: tuple[int, int], kinds: Collection[Origin]) -> State | None:
+        """`_leaf_state` of what is of these kinds, of which none is a call."""
         if "parameter" in kinds:
             return self._parameter_state(row)
         if "leaf" in kinds or self._is_constant_input(sides):
@@ -195,26 +217,21 @@ class _Judging:
             sides = zip(self._aligned.graphs, self._aligned.rows, strict=True)
             if "call" not in [graph.origin(rows[row])[0] for graph, rows in sides]:
                 return False
-        return self._is_compared_inside(event)
-
-    def _is_compared_inside(self, event: Event) -> bool:
-        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
-        aligned = self._aligned
-        rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.pairs.rows(place))
-        return any(aligned.is_input[row] and aligned.are_tensors[row] for row in rows)
+        return self._aligned.is_compared_inside(event)
 
     def _input_state(self, row: int, event: Event) -> State:
-        if self._aligned.equal[row] == EQUAL:
+        aligned = self._aligned
+        if aligned.equal[row] == EQUAL:
             return State.PROPAGATED if self._reordered and self._is_of_reordered(row) else State.EQUAL
-        if not self._aligned.are_tensors[row]:
-            is_wrong = self._aligned.grades[row] in (WARNING, ERROR)
+        if not aligned.are_tensors[row]:
+            is_wrong = aligned.grades[row] in (WARNING, ERROR)
             return State.DIVERGENT if is_wrong else State.EQUAL
-        if self._aligned.grades[row] == UNJUDGED:
+        if aligned.grades[row] == UNJUDGED:
             return State.UNKNOWN
-        sides = tuple(rows[row] for rows in self._aligned.rows)
+        sides = aligned.rows[0][row], aligned.rows[1][row]
         if event.direction == "backward":
             return self._incoming_state(row, sides)
-        (mine, t), (theirs, g) = (graph.origin(at) for graph, at in zip(self._aligned.graphs, sides, strict=True))
+        (mine, t), (theirs, g) = aligned.graphs[0].origin(sides[0]), aligned.graphs[1].origin(sides[1])
         if mine == theirs == "call":
             made = self._aligned.pair_of[0][t], self._aligned.pair_of[1][g]
             if made[0] >= 0 and made[0] == made[1]:
@@ -223,17 +240,17 @@ class _Judging:
         if "call" in (mine, theirs):
             side, at = (0, t) if mine == "call" else (1, g)
             return self._through(row, [(side, at)], is_rewired=self._aligned.pair_of[side][at] >= 0)
-        return self._leaf_state(row, sides) or self._unknown_origin(row, "forward")
+        return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, "forward")
 
     def _is_of_reordered(self, row: int) -> bool:
         """Whether an input is what a call returned that joins parts in another order."""
         kind, made = self._aligned.graphs[0].origin(self._aligned.rows[0][row])
         return kind == "call" and self._aligned.pair_of[0][made] in self._reordered
 
-    def _is_constant_input(self, sides: tuple[int, ...]) -> bool:
+    def _is_constant_input(self, sides: tuple[int, int]) -> bool:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
-        for graph, at in zip(self._aligned.graphs, sides, strict=True):
-            back = graph.gradient(at)
+        for side, graph in self._with_gradients:
+            back = graph.gradient(sides[side])
             if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
                 return True
         return False
@@ -287,7 +304,7 @@ class _Judging:
         is_judged = self._aligned.is_input[row] or row in self._judged
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
-    def _incoming_state(self, row: int, sides: tuple[int, ...]) -> State:
+    def _incoming_state(self, row: int, sides: tuple[int, int]) -> State:
         """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
         (ours, whole_t), (theirs, whole_g) = (
             graph.contributions(at) for graph, at in zip(self._aligned.graphs, sides, strict=True)
@@ -428,13 +445,13 @@ class _Judging:
     def _dies_out(self, row: int, propagated: float) -> bool:
         """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
         differs by no more than noise, and by far less than they do."""
-        if not self._is_noisy or self._outputs.ignores_order(row):
+        if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
-        noise = max(_CONSTANT, 3 * self._greatest[self._aligned.name(row).direction])
+        noise = max(_CONSTANT, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
         is_rounded = distance <= self._aligned.kernel_error and _GROSS * distance <= propagated
-        return (is_gone or is_rounded) and self._aligned.has_same_zeros(row)
+        return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
         found = self._inside(event)
@@ -444,14 +461,20 @@ class _Judging:
         """What the calls inside a pair of cells returned; None where nothing is recorded inside."""
         if event.kind not in ("cell", "parameters_grad") or event in self._aligned.innermost:
             return None
-        error, propagated = 0.0, 0.0
-        for side, graph in enumerate(self._aligned.graphs):
-            for call, place in self._aligned.calls_inside(side, event):
-                if graph.names[call].direction == event.direction:
-                    made = [row for row in self._aligned.pairs.rows(place) if not self._aligned.is_input[row]]
-                    propagated = max(propagated, self._upstream.propagated_of(made))
-                    noise = (row for row in made if self._states[row] == State.NOISE)
-                    error = max(error, *map(self._aligned.distance, noise), 0.0)
+        aligned, states, is_input = self._aligned, self._states, self._aligned.is_input
+        error, propagated, seen = 0.0, 0.0, set[int]()
+        for side, graph in enumerate(aligned.graphs):
+            for call, place in aligned.calls_inside(side, event):
+                if place in seen or graph.names[call].direction != event.direction:
+                    continue
+                seen.add(place)
+                for row in aligned.pairs.rows(place):
+                    if (state := states[row]) == State.EQUAL or is_input[row]:
+                        continue
+                    if state in DIFFERING:
+                        propagated = max(propagated, self._upstream.propagated_of([row]))
+                    elif state == State.NOISE:
+                        error = max(error, aligned.distance(row))
         return Received(error, propagated)
 
     def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
@@ -473,16 +496,9 @@ class _Judging:
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
             self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
             if self._aligned.is_across:
-                self._stretches[row] = self._upstream.places(self._last_calls(row, event))
+                self._stretches[row] = self._upstream.places(self._aligned.last_calls(row, event))
             return State.DIVERGENT
         return State.NOISE
-
-    def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
-        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
-        for side, (graph, at) in enumerate(zip(self._aligned.graphs, self._aligned.makers(row), strict=True)):
-            call = graph.call_of[at]
-            if next(graph.around(call), -1) != self._aligned.calls[side][event.place]:
-                yield side, call
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
         """As `AlignedGraphs.distance`, but for the gradient of a bias, the sum of what its cell receives.

@@ -2,19 +2,23 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cache, cached_property
+from typing import Protocol
+
+import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.match.pairs import Ints
 from msprobe.replay.operations import REFLECTED, Kind, Operation, operation, plain_name
 from msprobe.replay.own import APIS, CELLS
-from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, TENSOR, VALUE
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, TENSOR, VALUE, Columns
 
 from .identities import CallSummary
 from .pairs import AlignedGraphs
-from .summary import Summaries, Summary
+from .summary import Summaries, Summary, SummaryColumns
 
 _OTHER_NAMES = {
     "astype": "cast",
@@ -93,16 +97,28 @@ def is_exact(known: Operation | None) -> bool:
     return known is not None and (known.name in _CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
 
 
+class SummariesOf(Protocol):
+    """The summaries of rows: of one call, or of all that are like it."""
+
+    def of(self, row: int) -> Summary | None:
+        """The summary of a row; None for what has none."""
+
+
+@cache
+def _function_of(stem: str, is_cell: bool) -> tuple[Operation | None, str, bool]:
+    """The operation of a call, the name of its function, and whether its operands stand the other way round."""
+    known = _operation(stem, is_cell)
+    return known, known.name if known else stem, stem.rpartition(".")[2].strip("_") in REFLECTED
+
+
 class CallSummaries:
     """A pair of innermost calls as summaries. `inputs` are the pairs of records that its outputs are computed from."""
 
-    def __init__(self, aligned: AlignedGraphs, summaries: Sequence[Summaries], event: Event) -> None:
+    def __init__(self, aligned: AlignedGraphs, summaries: Sequence[SummariesOf], event: Event) -> None:
         self._aligned, self._summaries, self.place = aligned, summaries, event.place
         self.is_backward = event.direction == "backward"
         name = aligned.graphs[0].names[aligned.calls[0][event.place]]
-        self.operation = operation_of(name)
-        self.function = self.operation.name if self.operation else name.stem
-        self._is_reflected = name.stem.rpartition(".")[2].strip("_") in REFLECTED
+        self.operation, self.function, self._is_reflected = _function_of(name.stem, name.kind == "cell")
         self.inputs = aligned.inputs_of(event)
 
     @property
@@ -115,9 +131,9 @@ class CallSummaries:
         sides = zip(self._aligned.graphs, self._summaries, self._aligned.calls, strict=True)
         return [_outputs(graph, of, calls[self.place], self.is_backward) for graph, of, calls in sides]
 
-    def position(self, row: int) -> int:
-        """The place of an output among those of `sides`; -1 where it has none there."""
-        return self._outputs[0].get(self._aligned.rows[0][row], (-1, None))[0]
+    def position(self, at: int) -> int:
+        """The place, among those of `sides`, of the output in this row of the target; -1 where it has none there."""
+        return self._outputs[0].get(at, (-1, None))[0]
 
     @cached_property
     def sides(self) -> tuple[CallSummary, CallSummary]:
@@ -139,6 +155,23 @@ class CallSummaries:
             self._is_reflected,
         )
 
+    def form(self, forms: Sequence["Forms"]) -> Hashable:
+        """What calls have in common of which laws see the same but for the statistics."""
+        found: list[Hashable] = [self.function, self.is_backward, self._is_reflected]
+        for graph, calls, of in zip(self._aligned.graphs, self._aligned.calls, forms, strict=True):
+            call = calls[self.place]
+            forward = graph.dump.counterpart(call, "forward") if self.is_backward else -1
+            found += [of.of_call(call), of.of_call(forward) if forward >= 0 else -1]
+        return tuple(found)
+
+    def offsets(self, row: int) -> tuple[int, int]:
+        """Where the records of a pair stand among those of their calls."""
+        t, g = (
+            rows[row] - graph.columns.starts[calls[self.place]]
+            for rows, graph, calls in zip(self._aligned.rows, self._aligned.graphs, self._aligned.calls, strict=True)
+        )
+        return t, g
+
     def added_rms(self, row: int) -> float:
         """Of the gradient of a bias: the root mean square that the golden's sum would have, of what it adds up, if
         nothing cancelled out. That of the keys does, before a softmax, and what is left is rounding. Else 0."""
@@ -149,7 +182,51 @@ class CallSummaries:
         return max((one.rms * math.sqrt(one.size / out.size) for one in incoming), default=0.0)
 
 
-def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
+class Forms:
+    """By row of one dump: a number that rows have in common of which a law sees the same but for the statistics."""
+
+    def __init__(self, columns: Columns, of: Summaries) -> None:
+        self._starts = columns.starts
+        are_constant = np.frombuffer(columns.max, np.float64) == np.frombuffer(columns.min, np.float64)
+        codes = np.frombuffer(columns.look, np.int32).astype(np.int64) * max(len(columns.paths), 1)
+        codes += np.frombuffer(columns.path, np.int32)
+        for column in (columns.part, columns.kind, columns.gradient):
+            codes = codes * 8 + np.frombuffer(column, np.uint8)
+        codes = codes * 4 + are_constant * 2 + of.are_known
+        known: dict[Hashable, int] = {}
+        for row in columns.values:
+            key = columns.part[row], columns.kind[row], columns.path[row], repr(_number_of(columns, row))
+            codes[row] = -1 - known.setdefault(key, len(known))
+        self._codes = codes.data
+        self._known: dict[bytes, int] = {}
+
+    def of_call(self, call: int) -> int:
+        """One number for all numbers of the rows of a call."""
+        codes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
+        return self._known.setdefault(codes, len(self._known))
+
+
+class ManySummaries:
+    """`Summaries` of the first of many calls of one form, which has those of all of them as columns.
+
+    `calls` are those and what belongs to them (their forwards): each a column, of which one stands for all.
+    """
+
+    def __init__(self, of: Summaries, graph: Graph, calls: Iterable[Ints]) -> None:
+        self._of, self._graph = of, graph
+        starts = np.asarray(graph.columns.starts)
+        self._starts = {column.item(0): starts[column] for column in calls}
+
+    def of(self, row: int) -> Summary | None:
+        """The summaries of a row of the first call, and of the same rows of all others."""
+        if (first := self._of.of(row)) is None:
+            return None
+        starts = self._starts[self._graph.call_of[row]]
+        found = self._of.statistics(starts + (row - starts[0]))
+        return SummaryColumns(*found, *first[4:])  # type: ignore[arg-type]  # columns instead of numbers
+
+
+def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float]:
     """The arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
     part, kind = columns.part, columns.kind
@@ -159,15 +236,20 @@ def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
         if kind[row] == TENSOR:
             found.append(of.of(row) or math.nan)
             continue
-        value: object = columns.values.get(row) if kind[row] == VALUE else None
-        try:
-            found.append(float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan)
-        except OverflowError:  # a whole number that no float holds
-            found.append(math.nan)
+        found.append(_number_of(columns, row) if kind[row] == VALUE else math.nan)
     return found
 
 
-def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> dict[int, tuple[int, Summary | None]]:
+def _number_of(columns: Columns, row: int) -> float:
+    """The number that a value is; NaN for any other value."""
+    value = columns.values.get(row)
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number that no float holds
+        return math.nan
+
+
+def _outputs(graph: Graph, of: SummariesOf, call: int, is_backward: bool) -> dict[int, tuple[int, Summary | None]]:
     """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
     their paths count them; where arguments are nested, and of forward calls, in order."""
     columns = graph.columns

@@ -74,30 +74,41 @@ class AlignedGraphs(ABC):
             for mine, others in (self.calls, self.calls[::-1])
         )
         self.events = events(comparison.pairs)
+        self._call_of = comparison.pairs.call_of.data
         self.event_at = {event.place: event for event in self.events}
         self._name_inner_outputs()
-        self.innermost = {event for event in self.events if event.is_matched and self._is_innermost(event)}
+        are_innermost = self._are_innermost().data
+        self.innermost = {
+            event
+            for event in self.events
+            if event.is_matched
+            and event.direction
+            and (event.kind == "api" or (event.kind == "cell" and are_innermost[event.place]))
+        }
 
     def _name_inner_outputs(self) -> None:
         """What a pair of cells returns stands for the outputs of the calls inside, where these have no counterparts."""
-        for event in self.events:
-            if not event.is_matched or event.kind == "api":
-                continue
-            for row in self.outputs(event):
-                made = self.makers(row) if self.are_tensors[row] else ()
-                if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=False)):
-                    for pair_of, at in zip(self.pair_of, made, strict=False):
-                        pair_of[at] = row
+        wanted = np.zeros(len(self.pairs), bool)
+        wanted[[event.place for event in self.events if event.is_matched and event.kind != "api"]] = True
+        rows = np.flatnonzero(wanted[self.pairs.call_of] & np.asarray(self.are_tensors) & ~np.asarray(self.is_input))
+        are_open = np.ones(len(rows), bool)
+        for graph, pair_of, mine in zip(self.graphs, self.pair_of, self.rows, strict=True):
+            are_open &= np.asarray(pair_of)[graph.aliases(np.asarray(mine)[rows])] < 0
+        for row in sorted(rows[are_open].tolist(), key=lambda row: self.event_at[self.pairs.call_of.item(row)].at):
+            made = self.makers(row)
+            if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=True)):
+                for pair_of, at in zip(self.pair_of, made, strict=True):
+                    pair_of[at] = row
 
-    def _is_innermost(self, event: Event) -> bool:
-        if event.kind not in ("api", "cell") or not event.direction:
-            return False
-        for graph, calls in zip(self.graphs, self.calls, strict=True) if event.kind == "cell" else ():
-            call = calls[event.place]
-            forward = graph.dump.forward(call)
-            if forward in graph.inside or call in graph.inside:
-                return False
-        return True
+    def _are_innermost(self) -> NDArray[np.bool_]:
+        """By pair of calls: whether it computes itself, if it is of a function or cell with a direction."""
+        found = np.ones(len(self.pairs), bool)
+        for graph, calls in zip(self.graphs, self.calls, strict=True):
+            has_inside = np.zeros(len(graph.names) + 1, bool)
+            has_inside[list(graph.inside)] = True
+            has_inside[:-1] |= has_inside[graph.forwards]
+            found &= ~has_inside[np.asarray(calls)]
+        return found
 
     # Records of calls.
 
@@ -124,7 +135,8 @@ class AlignedGraphs(ABC):
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
-        return any(self._with_other_values[place] for place in (event.place, *event.forwards))
+        found = self._with_other_values
+        return bool(found[event.place]) or any(found[place] for place in event.forwards)
 
     def has_unmatched_inputs(self, event: Event) -> bool:
         """Whether one side's call, or its forward, receives a tensor that the other's does not."""
@@ -139,6 +151,10 @@ class AlignedGraphs(ABC):
     def name(self, row: int) -> names.Name:
         """The name of the pair of calls that a pair of records belongs to."""
         return names.parse(self.pairs.name(self.pairs.call_of.item(row)))
+
+    def direction(self, row: int) -> names.Direction:
+        """The direction of the pair of calls that a pair of records belongs to."""
+        return self.event_at[self._call_of[row]].direction
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
         """Dtype and shape of one side's record of a pair."""
@@ -190,12 +206,34 @@ class AlignedGraphs(ABC):
 
     def calls_inside(self, side: int, event: Event) -> Iterator[tuple[int, int]]:
         """One side's calls inside its cell that are pairs, at any depth: their numbers and places."""
-        graph, waiting = self.graphs[side], [self.calls[side][event.place]]
+        graph, place_of, waiting = self.graphs[side], self.place_of[side], [self.calls[side][event.place]]
         while waiting:
             for call in graph.below(waiting.pop()):
-                waiting.append(call)
-                if (place := self.place_of[side][call]) >= 0:
+                if call in graph.inside or graph.names[call].kind == "parameters_grad":
+                    waiting.append(call)
+                if (place := place_of[call]) >= 0:
                     yield call, place
+
+    def is_compared_inside(self, event: Event) -> bool:
+        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
+        rows = (row for _, place in self.calls_inside(0, event) for row in self.pairs.rows(place))
+        return any(self.is_input[row] and self.are_tensors[row] for row in rows)
+
+    def last_calls(self, row: int, event: Event) -> Iterator[tuple[int, int]]:
+        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
+        for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
+            call = graph.call_of[at]
+            if next(graph.around(call), -1) != self.calls[side][event.place]:
+                yield side, call
+
+    def untraced(self) -> bytes:
+        """By row: whether it is a pair of tensors that differ, and neither dump tells where an input came from; a
+        backward call might tell more of it."""
+        found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
+        found &= np.asarray(self.grades) != UNJUDGED
+        for graph, rows in zip(self.graphs, self.rows, strict=True):
+            found[found] = graph.are_of_unknown_origin(np.asarray(rows)[found])
+        return found.tobytes()
 
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""

@@ -4,6 +4,7 @@ No tensor is read and no call is executed again.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
@@ -35,8 +36,8 @@ from .deviations import (
     judge_laws,
 )
 from .evidence import OutputEvidence
-from .identities import JOINS, has_law, identities, sum_identities
-from .operation import JUMPING, STEEP, CallSummaries, is_exact, operation_of, rounds_inside
+from .identities import JOINS, Identity, has_law, identities, identities_of_many, sum_identities
+from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
 from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations
 
@@ -52,8 +53,15 @@ _REORDERED = 1e-12
 _ROUNDING = 5e-6
 """A greater element error is none of a kernel that computes in float32."""
 
+_SEVERAL = 3
+"""From so many calls of one form on their laws are computed by columns."""
+
 _SPREAD = 5.0
 """So many times the error of a kernel's elements the greatest of four statistics may say."""
+
+
+_Outputs = dict[tuple[int, int], list[int]]
+"""Outputs of calls of one form, by where they stand among the records of their calls on both sides."""
 
 
 class AlignedStatistics(AlignedGraphs):
@@ -201,24 +209,31 @@ class StatisticsEvidence(OutputEvidence):
         super().__init__(aligned)
 
     def _judge(self) -> Mapping[int, ResidualJudgement]:
-        aligned, are_known = self._aligned, self._aligned.are_known
+        aligned = self._aligned
         changes: dict[int, OutputChange] = {}
-        known: dict[int, OutputIdentities] = {}
+        by_form: dict[Hashable, _Outputs] = defaultdict(lambda: defaultdict(list))
         unchanged: dict[Hashable, Unchanged] = {}
+        forms = [Forms(graph.columns, of) for graph, of in zip(aligned.graphs, aligned.sides, strict=True)]
+        are_evidence, moments_of = aligned.are_evidence, aligned.moments
+        are_judged = (np.asarray(aligned.are_known) & np.asarray(are_evidence) & ~np.asarray(aligned.is_input)).data
         for event in self._with_differing_kind():
             if aligned.is_across and aligned.has_unmatched_inputs(event):
                 continue  # another form of the call: what stands behind its inputs decides
             call = CallSummaries(aligned, aligned.sides, event)
-            outputs = [row for row in aligned.outputs(event) if are_known[row] and aligned.are_evidence[row]]
+            outputs: _Outputs | None = None
             is_quiet = self._is_quiet(event)
             spread = moments = 0.0
             if not is_quiet:
-                inputs = [row for row in call.inputs if aligned.are_evidence[row]]
-                spread = max([self._incoming_error(row, call) for row in inputs], default=0.0)
+                inputs = [row for row in call.inputs if are_evidence[row]]
+                spread = self._incoming_error(inputs, call)
                 if not math.isfinite(spread):
                     continue
-                moments = max([aligned.moments[row] for row in inputs], default=0.0)
-            for row in outputs:
+                for row in inputs:
+                    if (moment := moments_of[row]) > moments:
+                        moments = moment
+            for row in event.rows:
+                if not are_judged[row]:
+                    continue
                 kind = call.function, call.is_backward, aligned.path(0, row)[:1]
                 if is_quiet and kind in unchanged:
                     unchanged[kind] = self._one_more(unchanged[kind], row)
@@ -226,10 +241,11 @@ class StatisticsEvidence(OutputEvidence):
                 if is_quiet:  # one of a kind stands for itself
                     unchanged[kind] = NOTHING_UNCHANGED
                 changes[row] = self._change(row, kind, call, moments, spread)
-                if aligned.equal[row] == DIFFERENT and (found := self._identities(row, call)):
-                    known[row] = found
+                if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
+                    outputs = by_form[call.form(forms)] if outputs is None else outputs
+                    outputs[call.offsets(row)].append(row)
         self._amplified = amplifications(changes, unchanged, is_across=aligned.is_across)
-        decided = judge_laws(known, is_across=aligned.is_across)
+        decided = judge_laws(self._identities(by_form.values()), is_across=aligned.is_across)
         # Where only the sum of all elements is kept, these may still differ grossly.
         self._laws = {
             row: law
@@ -244,40 +260,58 @@ class StatisticsEvidence(OutputEvidence):
 
     def _with_differing_kind(self) -> Iterator[Event]:
         """The innermost pairs of calls of those functions of which any output differs."""
-        graph, calls = self._aligned.graphs[0], self._aligned.calls[0]
+        aligned = self._aligned
+        graph, calls = aligned.graphs[0], aligned.calls[0]
+        differs = self._with_differing
         stems = [(graph.names[calls[event.place]].stem, event.direction) for event in self._innermost]
-        wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if self.differing(event)}
+        wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if differs[event.place]}
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
-    def _incoming_error(self, row: int, call: CallSummaries) -> float:
-        """The element error of an input, as it goes through the call.
+    def _incoming_error(self, rows: Iterable[int], call: CallSummaries) -> float:
+        """The greatest element error of inputs, as they go through the call.
 
-        What its statistics say, or those of what it was made of. A function of exponentials makes a relative error of
-        it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
+        What their statistics say, or those of what they were made of. A function of exponentials makes a relative error
+        of it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
         """
-        found = max(self._aligned.distance(row), self._earlier_error(row))
-        if not math.isfinite(found):
-            return found
-        if call.function in STEEP and (sides := self._aligned.summaries(row)):
-            golden = sides[1]
-            return found * max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
-        is_of_forward = self._aligned.pairs.call_of[row] != call.place
-        return math.sqrt(found) if call.function in JUMPING and call.is_backward and is_of_forward else found
+        aligned, is_steep, greatest = self._aligned, call.function in STEEP, 0.0
+        is_jumping = call.is_backward and call.function in JUMPING
+        for row in rows:
+            found = max(aligned.distance(row), self._earlier_error(row, call.is_backward))
+            if is_steep and math.isfinite(found) and (sides := aligned.summaries(row)):
+                golden = sides[1]
+                found *= max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
+            elif is_jumping and aligned.pairs.call_of[row] != call.place:  # of the forward
+                found = math.sqrt(found)
+            greatest = max(greatest, found)
+        return greatest
 
-    def _earlier_error(self, row: int) -> float:
-        """The element error that the calls before are known to have left in an input."""
+    @cached_property
+    def _are_untraced(self) -> bytes:
+        """By row of the target: whether nothing tells what made it, if it is an input of a forward call."""
+        graph = self._aligned.graphs[0]
+        return graph.are_of_unknown_origin(np.arange(len(graph.columns))).tobytes()
+
+    def _earlier_error(self, row: int, is_backward: bool) -> float:
+        """The element error that the calls before are known to have left in an input; `is_backward`: of a backward
+        call, which may be of its forward's."""
         aligned = self._aligned
         at = aligned.rows[0][row]
+        if not is_backward and self._are_untraced[at]:
+            return 0.0
         if aligned.graphs[0].columns.part[at] != INPUT:
             return self._spread.get(row, 0.0)
-        made = aligned.made_by(0, at)
-        return max((self._spread.get(aligned.pair_of[0][one], 0.0) for one in made), default=0.0)
+        found = 0.0
+        for one in aligned.made_by(0, at):
+            found = max(found, self._spread.get(aligned.pair_of[0][one], 0.0))
+        return found
 
     def _is_quiet(self, event: Event) -> bool:
         """Whether all that a pair of calls received and returned is equal to the bit, and nothing before has left an
         error."""
+        if self._spread:
+            return False
         is_touched = self._with_touched
-        return not self._spread and not any(is_touched[place] for place in (event.place, *event.forwards))
+        return not any(is_touched[place] for place in (event.place, *event.forwards))
 
     @cached_property
     def _with_touched(self) -> bytes:
@@ -303,17 +337,65 @@ class StatisticsEvidence(OutputEvidence):
             kind, own, moments, spread, unit, rounds_inside(operation), is_constant, is_exact(operation)
         )
 
-    def _identities(self, row: int, call: CallSummaries) -> OutputIdentities | None:
+    def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
+        """What the laws say of outputs, of which those are given together whose calls have one form."""
+        aligned, known, others = self._aligned, dict[int, OutputIdentities](), list[int]()
+        for outputs in alike:
+            places = np.unique(aligned.pairs.call_of[[row for rows in outputs.values() for row in rows]])
+            if len(places) < _SEVERAL:
+                others += (row for rows in outputs.values() for row in rows)
+            else:
+                found, one_by_one = self._identities_of_many(places, outputs)
+                known |= found
+                others += one_by_one
+        call: CallSummaries | None = None
+        for row in sorted(others):
+            event = aligned.event_at[aligned.pairs.call_of.item(row)]
+            if call is None or call.place != event.place:
+                call = CallSummaries(aligned, aligned.sides, event)
+            if (one := self._identities_of(row, call)) is not None:
+                known[row] = one
+        return known
+
+    def _identities_of(self, row: int, call: CallSummaries) -> OutputIdentities | None:
         """What the laws say of an output; None where they say nothing."""
-        if not has_law(call.function, call.is_backward):
-            return None
-        at, both = call.position(row), self._aligned.summaries(row)
+        at, both = call.position(self._aligned.rows[0][row]), self._aligned.summaries(row)
         if at < 0 or both is None:
             return None
         target, golden = (identities(side, at) for side in call.sides)
         pairs = tuple([(mine, one) for mine in target for one in golden if mine[:2] == one[:2]])
         kind = call.function, call.is_backward
         return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
+
+    def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[dict[int, OutputIdentities], list[int]]:
+        """`_identities_of` of outputs of many calls of one form, and those that have to be looked at one by one."""
+        aligned = self._aligned
+        sides = []
+        for graph, of, calls in zip(aligned.graphs, aligned.sides, aligned.calls, strict=True):
+            own = np.asarray(calls)[places]
+            sides.append(ManySummaries(of, graph, (own, graph.forwards[own])))
+        call = CallSummaries(aligned, sides, aligned.event_at[places.item(0)])
+        first = aligned.graphs[0].columns.starts[aligned.calls[0][call.place]]
+        kind, found, one_by_one = (call.function, call.is_backward), dict[int, OutputIdentities](), list[int]()
+        for (offset, _), rows in outputs.items():
+            if (at := call.position(first + offset)) < 0:
+                continue
+            target, golden = (identities_of_many(side, at, len(places)) for side in call.sides)
+            if target is None or golden is None:
+                one_by_one += rows
+                continue
+            alike = [(mine, one) for mine in target for one in golden if mine[:2] == one[:2]]
+            for row, n in zip(rows, np.searchsorted(places, aligned.pairs.call_of[rows]).tolist(), strict=True):
+                pairs = tuple(
+                    [
+                        (Identity(mine.law, mine.statistic, ours), Identity(one.law, one.statistic, theirs))
+                        for mine, one in alike
+                        if (ours := mine.off[n]) == ours and (theirs := one.off[n]) == theirs
+                    ]
+                )
+                if pairs and (both := aligned.summaries(row)) is not None:
+                    found[row] = OutputIdentities(kind, pairs, *both, call.has_one_output)
+        return found, one_by_one
 
     def _judgement(self, row: int) -> ResidualJudgement:
         if (law := self._laws.get(row)) is not None:

@@ -1,6 +1,7 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -50,6 +51,23 @@ class Summary(NamedTuple):
     def is_constant(self) -> bool:
         """Whether all elements are one number."""
         return self.max == self.min
+
+
+class SummaryColumns(Summary):
+    """The summaries of one record of many calls of one form: `max`, `min`, `mean` and `norm` are columns, and either
+    all tensors are constant or none."""
+
+    __slots__ = ()
+
+    @property
+    def greatest(self) -> float:
+        """The greatest magnitudes."""
+        return greater(abs(self.max), abs(self.min))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all elements of each are one number."""
+        return bool(np.all(self.max == self.min))
 
 
 class Summaries:
@@ -172,8 +190,62 @@ def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation
     )
 
 
+# Numbers or columns of them: one law is computed of one call, or of many.
+
+
+def is_column(number: object) -> bool:
+    """Whether a number is a column of them."""
+    return isinstance(number, np.ndarray)
+
+
 def share(difference: float, scale: float) -> float:
     """The size of a difference as a share of a scale; 0 where there is none, inf where only the scale is zero."""
+    if is_column(difference):
+        return _share_of(difference, scale)  # type: ignore[arg-type, return-value]  # a column
     if difference == 0:
         return 0.0
     return abs(difference) / scale if scale else math.inf
+
+
+def _share_of(differences: Floats, scale: Floats) -> Floats:
+    found = np.full(differences.shape, math.inf)
+    np.divide(abs(differences), scale, out=found, where=np.not_equal(scale, 0))
+    found[differences == 0] = 0.0
+    return found
+
+
+def greater(first: float, second: float) -> float:
+    """The greater of two numbers."""
+    return np.maximum(first, second) if is_column(first) or is_column(second) else max(first, second)
+
+
+def lesser(first: float, second: float) -> float:
+    """The lesser of two numbers."""
+    return np.minimum(first, second) if is_column(first) or is_column(second) else min(first, second)
+
+
+def root(of: float) -> float:
+    """The square root."""
+    return np.sqrt(of) if is_column(of) else math.sqrt(of)
+
+
+def square(of: float) -> float:
+    """The square; OverflowError where no float holds it."""
+    found = of * of
+    if not is_column(found) and math.isinf(found) and not math.isinf(of):
+        raise OverflowError
+    return found
+
+
+def each(function: Callable[[float], float], of: float) -> float:
+    """What a function gives of a number."""
+    if is_column(of):
+        return np.array([function(one) for one in of.tolist()])  # type: ignore[attr-defined, return-value]  # a column
+    return function(of)
+
+
+def of_known(found: float, of: float) -> float:
+    """What was found of a number; NaN where that is NaN."""
+    if is_column(of):
+        return np.where(np.isnan(of), math.nan, found)  # type: ignore[return-value]  # a column
+    return found

@@ -56,7 +56,7 @@ class Upstream:
         self,
         aligned: AlignedGraphs,
         states: "memoryview[int]",
-        leaf_state: Callable[[int, tuple[int, ...]], State | None],
+        leaf_state: Callable[[int, tuple[int, int]], State | None],
     ) -> None:
         self._aligned, self._states, self._leaf_state = aligned, states, leaf_state
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
@@ -105,13 +105,13 @@ class Upstream:
 
     def received(self, rows: Iterable[int]) -> Received:
         """What the records that a pair of calls received amount to."""
-        aligned = self._aligned
+        aligned, states, are_tensors = self._aligned, self._states, self._aligned.are_tensors
         error, propagated, is_unclear = 0.0, 0.0, False
         for row in rows:
-            if aligned.are_tensors[row]:
-                distance = aligned.distance(row)
-                error = max(error, distance)
-                if self._states[row] in DIFFERING:
+            if are_tensors[row]:
+                if (distance := aligned.distance(row)) > error:
+                    error = distance
+                if states[row] in DIFFERING:
                     propagated = max(propagated, distance or _LEAST)
             elif aligned.is_input[row]:
                 is_unclear = is_unclear or self._states[row] in DIFFERING

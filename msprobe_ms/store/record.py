@@ -4,12 +4,12 @@ The reader makes these and the comparison takes them; no dictionary with magic k
 millions of records is compared column by column: a `Call` or `Record` is made of the columns when it is asked for.
 """
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args, overload
 
 from msprobe.base.names import Name, parse
@@ -170,17 +170,24 @@ class Dump:
 
     def parent(self, call: int) -> str | None:
         """The cell around a call, also where the calls themselves do not say it."""
-        return self.calls.parent(call) or self.construct.get(self.columns.names[call])
+        return self.enclosing[call]
+
+    @cached_property
+    def enclosing(self) -> list[str | None]:
+        """`parent` of every call."""
+        others = map(self.construct.get, self.columns.names)
+        return [parent or other for parent, other in zip(self.calls.parents(), others, strict=True)]
 
     @cached_property
     def parents(self) -> list[int]:
         """By call: the nearest recorded cell around it, -1 at the root."""
         nearest: dict[str | None, int] = {}
         found = []
-        for at, parent in enumerate(map(self.parent, range(len(self.columns.names)))):
-            if parent not in nearest:
-                nearest[parent] = next((self.place[cell] for cell in self.upwards(parent) if cell in self.place), -1)
-            found.append(nearest[parent] if nearest[parent] != at else -1)
+        for at, parent in enumerate(self.enclosing):
+            if (cell := nearest.get(parent)) is None:
+                cell = next((self.place[name] for name in self.upwards(parent) if name in self.place), -1)
+                nearest[parent] = cell
+            found.append(cell if cell != at else -1)
         return found
 
     def upwards(self, cell: str | None) -> tuple[str, ...]:
@@ -195,22 +202,32 @@ class Dump:
         """The other direction of a call; -1 where that was not recorded, and for a call that has this direction."""
         return self._counterparts[direction][call]
 
+    def counterparts(self, direction: Literal["forward", "backward"]) -> Sequence[int]:
+        """`counterpart` of every call."""
+        return self._counterparts[direction]
+
     @cached_property
     def _counterparts(self) -> dict[str, list[int]]:
         """By direction: `counterpart` of every call."""
-        places: dict[str, dict[tuple[str, str, int], int]] = {"forward": {}, "backward": {}, "": {}}
-        keys = [(name.kind, name.stem, name.number) for name in self.names]
-        for call, (name, key) in enumerate(zip(self.names, keys, strict=True)):
-            # But for numbers that begin with zeros: no other direction of a call is called so.
-            if len(name.text) == len(name.stem) + len(name.direction) + len(str(name.number)) + 2:
-                places[name.direction][key] = call
-        found: dict[str, list[int]] = {}
+        names, found = self.names, dict[str, list[int]]()
+        keys = [(name.kind, name.stem, name.number) if name.kind in ("cell", "api") else None for name in names]
+        odd = set[int]()  # numbers that begin with zeros: no other direction of a call is called so
+        if _ZEROS.search("\n".join(self.columns.names)):
+            lengths = [len(name.stem) + len(name.direction) + len(str(name.number)) + 2 for name in names]
+            odd = {call for call, (name, size) in enumerate(zip(names, lengths, strict=True)) if len(name.text) != size}
         for direction in get_args(Literal["forward", "backward"]):
-            others = map(places[direction].get, keys, repeat(-1))
-            found[direction] = [
-                -1 if other == call or key[0] not in ("cell", "api") else other
-                for call, (other, key) in enumerate(zip(others, keys, strict=True))
+            calls = [
+                call
+                for call, (name, key) in enumerate(zip(names, keys, strict=True))
+                if key is not None and name.direction == direction and call not in odd
             ]
+            found[direction] = others = [-1] * len(names)
+            if len(calls) in (0, len(names)):
+                continue
+            places = {keys[call]: call for call in calls}
+            for call, key in enumerate(keys):
+                if key is not None and (other := places.get(key, -1)) != call:
+                    others[call] = other
         return found
 
     def forward(self, call: int) -> int:
@@ -233,6 +250,9 @@ _NAN = float("nan")
 _NANS = (_NAN, _NAN, _NAN, _NAN)
 
 Look = tuple[str, str, tuple[int, ...] | None]
+
+
+_ZEROS = re.compile(r"\.0[0-9]")
 
 
 @dataclass(slots=True, eq=False)
@@ -418,6 +438,10 @@ class Calls(Sequence[Call]):
 
     def parent(self, at: int) -> str | None:
         return self._parents.get(self.columns.names[at])
+
+    def parents(self) -> Iterator[str | None]:
+        """`parent` of every call."""
+        return map(self._parents.get, self.columns.names)
 
     def are_enclosed_as(self, other: "Calls") -> bool:
         """Whether the calls of each name have the same parent in both, as far as these know it."""

@@ -193,7 +193,7 @@ def test_a_wrong_call_stands_out_of_its_kin(judged, product, factor, sign):
     assert not comparison.is_clean
     assert [finding.name for finding in located.findings] == ["Mint.matmul.2.forward"]
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
-    assert comparison.noise.diverges(row)
+    assert comparison.noise.diverging()[row]
     assert comparison.noise.evidence[row].sign is sign
     assert Why.RESIDUAL in {reason.why for reason in comparison.reasons_at(row)}
     after = row_of(comparison, "Mint.softmax.0.forward.output.0")
@@ -252,7 +252,7 @@ def test_where_all_else_is_equal_to_the_bit_one_ulp_is_named(judged, request, do
     assert located.first.name == "Mint.matmul.2.forward"
     assert len(located.findings) == 1
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
-    assert comparison.noise.diverges(row)
+    assert comparison.noise.diverging()[row]
     assert comparison.noise.evidence[row].sign is Sign.BITS
 
 

@@ -90,7 +90,7 @@ def test_a_wrong_gradient_is_named_and_what_follows_received_it(judged, product,
     assert not comparison.is_clean
     assert [finding.name for finding in located.findings] == [name]
     row = row_of(comparison, f"{name}.output.0")
-    assert comparison.noise.diverges(row)
+    assert comparison.noise.diverging()[row]
     assert comparison.noise.evidence[row].sign is not Sign.NONE
     # The incoming gradient of the layer before is a sum, one part of which is wrong.
     assert comparison.noise.states[row_of(comparison, "Mint.add.1.backward.input.0")] == State.PROPAGATED

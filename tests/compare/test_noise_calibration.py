@@ -196,7 +196,7 @@ def test_by_exact_limits_one_ulp_is_named(judged, product):
     comparison, located = judged(EXACT, product=product, change=one_ulp)
     first = "Mint.matmul.2.forward" if product is plain else "Mint.matmul.0.forward"
     assert located.first.name == first
-    assert comparison.noise.diverges(row_of(comparison, f"{first}.output.0"))
+    assert comparison.noise.diverging()[row_of(comparison, f"{first}.output.0")]
 
 
 def fused_norm_apart(share):
@@ -314,7 +314,7 @@ def test_by_exact_limits_no_parameter_drifts(recorded):
     assert (reason.why, reason.names) == (Why.DRIFT_ONLY, ())
     comparison, _ = by_weights(target, golden, EXACT)
     assert Why.DRIFT_ONLY not in {reason.why for reason in reasons_of_weights(comparison)}
-    assert comparison.noise.diverges(row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight"))
+    assert comparison.noise.diverging()[row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight")]
 
 
 def test_a_calibration_says_how_both_sides_were_made(builder):

@@ -12,6 +12,7 @@ from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.judge.wording import say_unseen
 from msprobe.compare.locate.find import locate
+from msprobe.compare.noise import statistics
 from msprobe.compare.noise.deviations import (
     LIMIT,
     OutputChange,
@@ -20,9 +21,9 @@ from msprobe.compare.noise.deviations import (
     judge_laws,
     own_error,
 )
-from msprobe.compare.noise.identities import CallSummary, Identity, Law, identities, sum_identities
+from msprobe.compare.noise.identities import CallSummary, Identity, Law, identities, identities_of_many, sum_identities
 from msprobe.compare.noise.operation import operation_of
-from msprobe.compare.noise.summary import Deviation, Summary, deviation
+from msprobe.compare.noise.summary import Deviation, Summary, SummaryColumns, deviation
 from msprobe.compare.run import compare
 from msprobe.compare.tables.console import lines
 
@@ -137,6 +138,46 @@ def test_a_law_holds_backward_and_shows_an_element_that_is_wrong(operation, argu
     changed = [enlarged(one) if n == at else one for n, one in enumerate(outputs)]
     _, off = offs(seen(operation, arguments, changed, incoming, True), at)
     assert off > 1e-4
+
+
+ONE_BY_ONE = {"gelu", "sqrt"}
+"""Operations whose rules decide by the numbers of each call."""
+
+
+def stacked(alike):
+    """The summaries of one record of several calls as columns; a number is that of all calls."""
+    if not isinstance(alike[0], Summary):
+        return alike[0]
+    assert len({one[4:] for one in alike}) == 1
+    return SummaryColumns(*map(np.array, zip(*(one[:4] for one in alike), strict=True)), *alike[0][4:])
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "outputs", "incoming", "is_backward"),
+    [(name, arguments, outputs, [], False) for name, arguments, outputs, _ in FORWARD]
+    + [(name, arguments, outputs, incoming, True) for name, arguments, outputs, incoming, _ in BACKWARD],
+)
+def test_laws_of_many_calls_are_to_the_bit_those_of_each(operation, arguments, outputs, incoming, is_backward):
+    def scaled(arrays, by):
+        return [one * by if isinstance(one, np.ndarray) else one for one in arrays]
+
+    calls = [
+        seen(operation, scaled(arguments, 1 + n / 7), scaled(outputs, 1 + n / 3), scaled(incoming, 1 + n), is_backward)
+        for n in range(4)
+    ]
+    columns = [[stacked(alike) for alike in zip(*(call[place] for call in calls), strict=True)] for place in (2, 3, 4)]
+    many = CallSummary(operation, is_backward, *columns)
+    for at in range(len(outputs)):
+        found = identities_of_many(many, at, len(calls))
+        assert (found is None) == (operation in ONE_BY_ONE)
+        for n, call in enumerate(calls) if found is not None else ():
+            known = [(one.law, one.statistic, one.off[n]) for one in found if not math.isnan(one.off[n])]
+            assert known == list(map(tuple, identities(call, at)))
+
+
+def test_a_number_that_no_float_holds_is_looked_for_in_each_call():
+    great = SummaryColumns(np.array([1e200, 1.0]), np.zeros(2), np.zeros(2), np.array([1e200, 1.0]), 48, UNIT, (6, 8))
+    assert identities_of_many(CallSummary("square", False, [great], [great]), 0, 2) is None
 
 
 def test_how_far_a_law_is_off_by_hand():
@@ -350,6 +391,17 @@ def test_what_noise_hides_is_told(judged):
     assert str(say_unseen(Unseen(math.nan, 0, 3))).endswith("optimizer constants below 1e-3")
     exact, located = judged(change=times(1.05, "matmul.2"))
     assert not any(line.startswith("noise hides") for line in lines(exact, located, 3))
+
+
+@pytest.mark.parametrize("wrong", [None, "tanh.2", "add.1"])
+def test_calls_of_one_form_are_judged_as_each_by_itself(judged, monkeypatch, wrong):
+    asked = {"product": other_order, **({"change": row_times(1.01, wrong)} if wrong else {})}
+    together, _ = judged(**asked)
+    monkeypatch.setattr(statistics, "_SEVERAL", 10**6)
+    alone, _ = judged(**asked)
+    assert {row: one for row, one in together.noise.evidence.items() if one.law}
+    assert repr(together.noise.evidence) == repr(alone.noise.evidence)
+    assert together.noise.states.tolist() == alone.noise.states.tolist()
 
 
 def _of_outputs(comparison):
