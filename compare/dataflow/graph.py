@@ -295,8 +295,8 @@ class Graph:
         made = np.flatnonzero(are_outputs & (cells >= 0))
         # In the order of calls, and of one call from its last row to the first: what is last is the one that is wanted.
         made = made[np.lexsort((-made, calls[made]))]
-        names = np.array([name.kind == "api" for name in self.names] or [True])
-        rows = np.flatnonzero((marks >= 0) & ~names[calls])
+        are_apis = np.array([name.kind == "api" for name in self.names] or [True])
+        rows = np.flatnonzero((marks >= 0) & ~are_apis[calls])
         if not len(made) or not len(rows):
             return found.data
         count = len(self.names)

@@ -76,6 +76,7 @@ def say_statistic(excess: float, which: str, target: Any, golden: Any, standard:
 
 
 _TIMES = "{excess:.3g} times"
+_ANY_AMOUNT = "any amount"
 _BEYOND = "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}"
 
 
@@ -305,4 +306,4 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
 
 
 def _times(excess: float) -> Phrase:
-    return phrase("any amount") if math.isinf(excess) else phrase(_TIMES, excess=excess)
+    return phrase(_ANY_AMOUNT) if math.isinf(excess) else phrase(_TIMES, excess=excess)

@@ -149,18 +149,18 @@ bool add(std::string &out, const Column &column, Py_ssize_t at) {
     return true;
 }
 
-bool read_column(PyObject *given, Column &column, Py_ssize_t &size) {
-    if (PyList_CheckExact(given)) {
-        column.cells = given;
-        size = PyList_GET_SIZE(given);
+bool read_column(PyObject *source, Column &column, Py_ssize_t &size) {
+    if (PyList_CheckExact(source)) {
+        column.cells = source;
+        size = PyList_GET_SIZE(source);
         return true;
     }
-    if (!PyTuple_CheckExact(given)) {
+    if (!PyTuple_CheckExact(source)) {
         PyErr_SetString(PyExc_TypeError, "a column must be a list or a tuple");
         return false;
     }
     PyObject *values;
-    if (!PyArg_ParseTuple(given, "Os#O!", &values, &column.suffix, &column.suffix_size, &PyDict_Type, &column.others))
+    if (!PyArg_ParseTuple(source, "Os#O!", &values, &column.suffix, &column.suffix_size, &PyDict_Type, &column.others))
         return false;
     if (PyObject_GetBuffer(values, &column.numbers, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) return false;
     if (column.numbers.itemsize != 8 || strcmp(column.numbers.format, "d")) {
@@ -171,8 +171,8 @@ bool read_column(PyObject *given, Column &column, Py_ssize_t &size) {
     return true;
 }
 
-PyObject *csv_lines(PyObject *, PyObject *given) {
-    PyObject *every = PySequence_Fast(given, "columns must be a sequence");
+PyObject *csv_lines(PyObject *, PyObject *sources) {
+    PyObject *every = PySequence_Fast(sources, "columns must be a sequence");
     if (!every) return nullptr;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(every), rows = -1;
     PyObject *result = nullptr;

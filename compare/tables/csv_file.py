@@ -48,8 +48,8 @@ def _write_headings(file: BinaryIO, columns: Sequence[Column]) -> None:
 def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
     """Write lines, of which the cells are given column by column."""
     if lines_of is not None:
-        given = [(c.values, c.suffix, c.others) if isinstance(c, Numbers) else list(c) for c in columns]
-        file.write(lines_of(given))
+        as_buffers = [(c.values, c.suffix, c.others) if isinstance(c, Numbers) else list(c) for c in columns]
+        file.write(lines_of(as_buffers))
         return
     texts = map(",".join, zip(*map(_texts, columns), strict=True))
     file.write(("\r\n".join(texts) + "\r\n").encode("utf-8", "replace"))
