@@ -20,6 +20,9 @@ _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23, "comple
 MASKED = 1e3
 """Beside elements beyond this the statistics of a tensor say nothing of the others: a mask of -1e9."""
 
+_KEPT = 1 << 14
+"""Summaries of one dump that are kept at once."""
+
 
 class Summary(NamedTuple):
     """The statistics of a tensor of `size` elements, whose dtype rounds by `unit`, and its shape."""
@@ -71,7 +74,7 @@ class SummaryColumns(Summary):
 
 
 class Summaries:
-    """The summaries of one dump's rows; `of` makes each once, `are_known` says which rows have one."""
+    """The summaries of one dump's rows; `of` keeps the last ones, `are_known` says which rows have one."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -113,6 +116,8 @@ class Summaries:
     def of(self, row: int) -> Summary | None:
         """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
         if row not in self._known:
+            if len(self._known) >= _KEPT:  # rows are asked for in the order of calls, again and again for a while
+                self._known.clear()
             self._known[row] = self._of(row)
         return self._known[row]
 

@@ -15,6 +15,7 @@ it without running Python code between fork and exec, which is safe beside threa
 """
 
 import contextlib
+import io
 import os
 import pickle
 import signal
@@ -26,6 +27,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
@@ -69,6 +71,9 @@ LOOK = 1.0
 
 LOOK_FOR_PARENT = 0.5
 """Seconds between two looks of a worker whether its parent still lives."""
+
+_PIECE = 1 << 20
+"""Bytes of a task that are sent at once: all of a large one would be in memory beside it, on both sides."""
 
 # N workers with N threads each would only stand in each other's way.
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -130,6 +135,13 @@ class _Worker:
         with contextlib.suppress(ConnectionError):
             self.pipe.send_bytes(packed)
 
+    def give(self, task: object) -> None:
+        """Send a task while it is pickled. As above for a worker that is dead."""
+        with contextlib.suppress(ConnectionError):
+            sent = _Sent(self.pipe)
+            pickle.dump(task, sent, pickle.HIGHEST_PROTOCOL)
+            sent.end()
+
     def reply(self) -> Done | Raised | None:
         """What the worker sent; None if it died instead."""
         try:
@@ -150,6 +162,56 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
+
+
+class _Sent:
+    """A file whose bytes go into a pipe as pieces of one size; the last piece is a shorter one."""
+
+    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+        self._pipe = pipe
+        self._waiting = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Send the pieces that are complete."""
+        self._waiting += data
+        while len(self._waiting) >= _PIECE:
+            self._pipe.send_bytes(self._waiting[:_PIECE])
+            del self._waiting[:_PIECE]
+
+    def end(self) -> None:
+        """Send the last piece."""
+        self._pipe.send_bytes(self._waiting)
+
+
+class _Received(io.RawIOBase):
+    """What was sent so, as a file."""
+
+    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+        self._pipe = pipe
+        self._has_ended = False
+        self._piece = memoryview(b"")
+        self._next()
+
+    def _next(self) -> None:
+        self._piece = memoryview(self._pipe.recv_bytes())
+        self._has_ended = len(self._piece) < _PIECE
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Some of the bytes; none behind the last piece."""
+        if not self._piece and not self._has_ended:
+            self._next()
+        size = min(len(buffer), len(self._piece))
+        buffer[:size], self._piece = self._piece[:size], self._piece[size:]
+        return size
+
+    def finish(self) -> None:
+        """Pass over what nobody read."""
+        while not self._has_ended:
+            self._next()
 
 
 class _Pool:
@@ -200,9 +262,8 @@ class _Pool:
         """The next waiting task, if there is one."""
         self._failed_starts = 0  # this one lives
         if self.waiting:
-            packed = pickle.dumps(self._tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
+            worker.give(self._tasks[self.waiting[0]])
             worker.task = self.waiting.popleft()
-            worker.send(packed)
 
     def _bury(self, worker: _Worker) -> str:
         """Forget a dead worker. Its task waits again, behind all others; after `TRIES` deaths gives why it does not."""
@@ -253,17 +314,26 @@ def serve(number: int, parent: int) -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         named = pipe.recv_bytes()
         # An error while the function is imported goes to the parent like any other.
-        pipe.send_bytes(_reply(lambda _: pickle.loads(named) and None, pickle.dumps(None)))
+        pipe.send_bytes(_reply(lambda: pickle.loads(named) and None))
         function: Callable[[Any], Any] = pickle.loads(named)
         while True:
-            pipe.send_bytes(_reply(function, pipe.recv_bytes()))
+            received = _Received(pipe)
+            pipe.send_bytes(_reply(partial(_work, function, received)))
     # Nothing to tidy up, and a function's threads shall not keep the process.
     os._exit(0)
 
 
-def _reply(function: Callable[[Any], Any], task: bytes) -> bytes:
+def _work(function: Callable[[Any], Any], received: _Received) -> object:
     try:
-        return pickle.dumps(Done(function(pickle.loads(task))), pickle.HIGHEST_PROTOCOL)
+        task = pickle.load(io.BufferedReader(received))
+    finally:
+        received.finish()
+    return function(task)
+
+
+def _reply(work: Callable[[], Any]) -> bytes:
+    try:
+        return pickle.dumps(Done(work()), pickle.HIGHEST_PROTOCOL)
     except BaseException as error:  # all of it is the parent's: in one process it would pass through there too
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         try:

@@ -69,15 +69,24 @@ class Name(NamedTuple):
         return ".".join(self.stem.split(".")[1:-1])
 
 
+# One text for all names that share it.
+_DIRECTIONS: dict[str, Direction] = {"forward": "forward", "backward": "backward"}
+
+
+@lru_cache(maxsize=1 << 12)
+def _stem(text: str) -> str:
+    return text
+
+
 # The names of two large dumps are gone through again and again, in one order: of a cache that is too small for them,
 # each name is dropped just before it is asked for again.
 @lru_cache(maxsize=1 << 18)
 def parse(text: str) -> Name:
     """Take a call's name apart; a text that fits no rule is of kind `other` and its own stem."""
     if m := _CELL.fullmatch(text):
-        return Name(text, "cell", m[1], m[2], int(m[3]))  # type: ignore[arg-type]  # the pattern says so
+        return Name(text, "cell", m[1], _DIRECTIONS[m[2]], int(m[3]))
     if m := _API.fullmatch(text):
-        return Name(text, "api", m[1], m[3], int(m[2]))  # type: ignore[arg-type]  # the pattern says so
+        return Name(text, "api", _stem(m[1]), _DIRECTIONS[m[3]], int(m[2]))
     if m := _PARAMETERS_GRAD.fullmatch(text):
         return Name(text, "parameters_grad", m[1], "backward", int(m[2]) if m[2] else -1)
     if m := _DEBUG.fullmatch(text):

@@ -552,9 +552,10 @@ class Rows:
         """What was gathered; nothing is added afterwards."""
         count = len(self.path)
         self.starts.append(count)
+        nothing = [""] * count  # one list for all columns without a text: of dumps of statistics each of them
         dense: dict[str, Any] = {
             "gradient": bytearray(count),
-            **{name: [""] * count for name in ("digest", "file", "source")},
+            **{name: nothing.copy() if getattr(self, name) else nothing for name in ("digest", "file", "source")},
         }
         for name, column in dense.items():
             for row, value in getattr(self, name).items():
