@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from shlex import quote
 from time import strftime
 from typing import TYPE_CHECKING
 
@@ -106,6 +105,8 @@ def _refuse_calibrating(request: Request) -> None:
 def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
     found = [path for path in paths if is_checkpoint(path)]
     if found:
+        from shlex import quote
+
         named = paths if len(found) == 2 else (found[0], Path("OTHER"))
         raise UsageError(
             f"{found[0]}: is a checkpoint, not a dump; compare two of them with: "

@@ -29,8 +29,6 @@ from functools import lru_cache
 from pathlib import Path as File
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # ships without types
-
 from msprobe.base.errors import MappingError
 
 from .correspondence import Correspondence, Path, Place, Signature
@@ -106,6 +104,8 @@ def key_of(ms_stem: str) -> str:
 @lru_cache(maxsize=1)
 def load_table() -> ApiTable:
     """The table that comes with the package, read once."""
+    import yaml  # type: ignore[import-untyped]  # ships without types; and only who reads the tables needs it
+
     # The loader in C is ten times as fast; both read the same.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     files = (TABLES / name for name in ("ms_to_pt_api.yaml", "no_counterpart.yaml"))

@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # ships without types
-
 TABLES = Path(__file__).parent / "tables"
 
 
@@ -124,6 +122,8 @@ def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:
+    import yaml  # type: ignore[import-untyped]  # ships without types; and only who reads the tables needs it
+
     # The loader in C is ten times as fast; both read the same.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     held: dict[str, dict[str, Any]] = yaml.load((TABLES / "nn_layers.yaml").read_text(encoding="utf-8"), loader)

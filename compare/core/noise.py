@@ -10,10 +10,9 @@ The thresholds are starting points of a prototype on seeded faults, re-derived o
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +49,13 @@ _MANY = 32
 
 OPAQUE = 10.0
 """Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle of some values, of an even number the mean of the two there; `statistics` loads all of `decimal`."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class KernelPrecision(Enum):

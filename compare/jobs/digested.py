@@ -5,7 +5,7 @@ Nothing of that is guessed from digests alone: a dump may hold what cannot be ju
 """
 
 import json
-import socket
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +23,7 @@ from msprobe.compare.ranks.collectives import Exchange, RankSummary, Traffic
 from msprobe.compare.ranks.search import summarise
 from msprobe.compare.ranks.stretches import stretches
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import lines, notes
-from msprobe.compare.tables.sheet import described
+from msprobe.compare.tables.console import described, lines, notes
 from msprobe.store import layout
 from msprobe.store.digests import call_digests, dump_digest, files_state, structure_digest
 from msprobe.store.reader import find, read
@@ -102,7 +101,7 @@ def outcome_of_equal(task: Task, target: Digested, golden: Digested) -> Outcome 
         step=alone.step if place.step is None else place.step,
         rank=alone.rank if place.rank is None else place.rank,
         what=place.what,
-        host=socket.gethostname(),
+        host=platform.node(),
         sides=f"target: {target.described}; golden: {golden.described}",
         rank_summary=target.summary,
         runs=(target.run, golden.run),

@@ -1,7 +1,7 @@
 """One job: two dumps are read, compared and written; its outcome is small enough to be sent between machines."""
 
 import json
-import socket
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,32 +24,26 @@ from msprobe.compare.locate.wording import full_said
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
-from msprobe.compare.ranks.collectives import RankSummary
-from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
-from msprobe.compare.tables.console import LastLine, lines, no_difference, notes, watch, write_advice
+from msprobe.compare.tables.console import LastLine, described, lines, no_difference, notes, watch, write_advice
 from msprobe.compare.tables.csv_file import write_csv, write_csv_of
-from msprobe.compare.tables.highlight import coloured
-from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
-from msprobe.compare.tables.sheet import described, summary, write_sheet
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
 from msprobe.report.fragment import fragment
-from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Calls, Dump
-from msprobe.store.saves.graph_saves import is_indexed, names_of, read_npys, read_saves
-from msprobe.store.saves.single_saves import read_single
 
 from .plan import Job, SideSource
-from .survey import Survey, survey
 
 if TYPE_CHECKING:
+    from msprobe.compare.ranks.collectives import RankSummary
     from msprobe.compare.units.unit import PackedUnit
+
+    from .survey import Survey
 
 _WORTH_WORKERS = 96 << 20
 """Bytes of a dump.json that are read before another process has started and read them, and sent what it read."""
@@ -58,23 +52,28 @@ _WORTH_WORKERS = 96 << 20
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
     """Target and golden of one job, by so many processes (0: as many as cores). DumpError where one cannot be read."""
     sides = target, golden
-    by_index = target.family.endswith("saves") and all(is_indexed(path) for side in sides for path in side.paths)
+    if target.family == "dump":
+        return _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
     if target.family == "kernels":
+        from msprobe.store.kernel_dump.files import read_kernels  # here, as below: most comparisons are of dumps
+
         left, right = (read_kernels(side.paths, side.rank, side.step) for side in sides)
-    elif target.family == "saves":
+        return left, right
+    from msprobe.store.saves.graph_saves import is_indexed, names_of, read_npys, read_saves
+
+    by_index = target.family != "npy" and all(is_indexed(path) for side in sides for path in side.paths)
+    if target.family == "saves":
         left, right = (read_saves(side.paths[0], side.step, side.rank, by_index=by_index) for side in sides)
     elif target.family == "single saves":
+        from msprobe.store.saves.single_saves import read_single
+
         left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in sides)
-    elif target.family == "npy":
+    else:
         left = read_npys(target.paths[0])
         # The target's names are the table's; what the golden calls otherwise is called back.
         ours = {golden_name: name for name, golden_name in reversed(request.names)}
         right = read_npys(golden.paths[0], ours, names_of(left))
-    else:
-        left, right = _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
-    if target.family in ("saves", "single saves", "npy"):
-        right = replace(right, calls=Calls.of(_in_order_of(left.calls, right.calls)))
-    return left, right
+    return left, replace(right, calls=Calls.of(_in_order_of(left.calls, right.calls)))
 
 
 _Paths = tuple[Path, Path | None]
@@ -217,13 +216,13 @@ class Outcome:
     table: str = ""
     host: str = ""
     sides: str = ""
-    rank_summary: RankSummary | None = None
+    rank_summary: "RankSummary | None" = None
     failed: str = ""
     unread: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
     limits: Words = ""
-    survey: Survey | None = None
+    survey: "Survey | None" = None
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
 
@@ -307,7 +306,7 @@ def compare_single(task: Task) -> Outcome:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
-    rank_summary = summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None
+    rank_summary = _rank_summary(comparison, located) if request.diff_analyze or task.is_one_of_many else None
     return Outcome(
         job.label,
         comparison.mode,
@@ -319,19 +318,31 @@ def compare_single(task: Task) -> Outcome:
         target.rank if place.rank is None else place.rank,
         place.what,
         str(task.table) if request.tables else "",
-        socket.gethostname(),
+        platform.node(),
         f"target: {described(target)}; golden: {described(golden)}",
         rank_summary,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
         limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
-        survey=survey(comparison, located) if request.survey else None,
+        survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
     )
 
 
-def _unit(comparison: Comparison, located: Located, summary: RankSummary | None, task: Task) -> "PackedUnit":
+def _rank_summary(comparison: Comparison, located: Located) -> "RankSummary":
+    from msprobe.compare.ranks.search import summarise  # here: a single comparison has no other ranks
+
+    return summarise(comparison, located)
+
+
+def _survey(comparison: Comparison, located: Located) -> "Survey":
+    from .survey import survey  # here: few comparisons ask for it
+
+    return survey(comparison, located)
+
+
+def _unit(comparison: Comparison, located: Located, summary: "RankSummary | None", task: Task) -> "PackedUnit":
     from msprobe.compare.units.unit import unit_of  # here: most comparisons are shown in no report
 
     return unit_of(comparison, located, summary, task.job.target.family, task.in_report)
@@ -354,9 +365,10 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         write_csv_of(path, shown, comparison, located, with_stack, workers)
     else:
         table = rows(comparison, located, with_stack)
-        overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
         colours: Iterator[str | None] | None = None
         if highlight:
+            from msprobe.compare.tables.highlight import coloured  # here, as below: what writes one kind of table
+
             # Colours are read by a sheet alone; else they would be kept until the end.
             both = tee(coloured(comparison, shown, table), 2 if request.format == "xlsx" else 1)
             table, colours = (row for row, _ in both[0]), (colour for _, colour in both[-1])
@@ -366,12 +378,19 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         if request.format == "csv":
             write_csv(path, shown, table)
         elif request.format == "json":
+            from msprobe.compare.tables.json_file import write_json
+
             write_json(path, comparison, located, shown, table)
         else:
+            from msprobe.compare.tables.sheet import summary, write_sheet
+
+            overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
             write_sheet(path, shown, table, colours=colours, summary=overview)
         if advise:
             write_advice(_neighbour(path, "advisor", "txt"), first_bad)
-    if diff_analyze:  # for the search over ranks
+    if diff_analyze:
+        from msprobe.compare.ranks.search import write_calls  # here: it is for the search over ranks
+
         end = "_calls.json" if path.suffix == ".json" else ".json"
         write_calls(path.with_name(f"{path.stem}{end}"), comparison, located)
 

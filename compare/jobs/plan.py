@@ -20,10 +20,6 @@ from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.detect import Kind, kind_of
 from msprobe.store.folders import TREES, Folder, further_runs, look
-from msprobe.store.kernel_dump.files import kernel_dumps
-from msprobe.store.rl_roots import flow_root
-from msprobe.store.saves.graph_saves import npy_dumps, saved_dumps
-from msprobe.store.saves.single_saves import single_dumps
 
 Family = Literal["dump", "kernels", "saves", "single saves", "npy"]
 
@@ -77,34 +73,55 @@ def side(path: Path, read_as: ReadAs = "") -> Side:
 
     DumpError where there is nothing that can be compared, with what is there and what to give instead.
     """
-    if read_as == "kernels" and path.is_dir() and kernel_dumps(path):
-        kind = Kind("kernels", path, "a kernel dump")
-    elif read_as == "npy" and path.is_dir():
-        kind = Kind("npy", path, "a tree of npy files")
-    else:
-        kind = kind_of(path)
+    kind = _said(path, read_as) or kind_of(path)
+    if (made := _side_of_files(kind)) is None:
+        made = Side(kind.path, "dump", kind.text)
+        _add_dumps(made, is_plain=bool(read_as))
+    return made
+
+
+def _said(path: Path, read_as: ReadAs) -> Kind | None:
+    """What a folder holds by what the user says of it; None for what is to be detected."""
+    if not read_as or not path.is_dir():
+        return None
+    if read_as == "npy":
+        return Kind("npy", path, "a tree of npy files")
+    from msprobe.store.kernel_dump.files import kernel_dumps  # here, as below: most comparisons are of dumps
+
+    return Kind("kernels", path, "a kernel dump") if kernel_dumps(path) else None
+
+
+def _side_of_files(kind: Kind) -> Side | None:
+    """The side of files that are no dumps; None for any other."""
     if kind.word == "kernels":
+        from msprobe.store.kernel_dump.files import kernel_dumps
+
         made = Side(kind.path, "kernels", kind.text)
         for (rank, step), folders in kernel_dumps(kind.path).items():
             source = SideSource("kernels", folders, step, rank, f"rank_{rank}")
             made.places[Place(None, step, rank, "kernels")] = source
     elif kind.word == "saves":
+        from msprobe.store.saves.graph_saves import saved_dumps
+
         made = Side(kind.path, "saves", kind.text)
         for (step, rank), folder in saved_dumps(kind.path).items():
             source = SideSource("saves", (folder,), step, rank, folder.name)
             made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "single saves":
+        from msprobe.store.saves.single_saves import single_dumps
+
         made = Side(kind.path, "single saves", kind.text)
         for (step, rank), folders in single_dumps(kind.path).items():
             source = SideSource("single saves", folders, step, rank, folders[0].name)
             made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "npy":
+        from msprobe.store.saves.graph_saves import npy_dumps
+
         made = Side(kind.path, "npy", kind.text)
         for relative, folder in npy_dumps(kind.path).items():
             made.places[Place(what=relative)] = SideSource("npy", (folder,))
     else:
-        made = Side(kind.path, "dump", kind.text)
-        _add_dumps(made, is_plain=bool(read_as))
+        return None
     return made
 
 
@@ -194,6 +211,8 @@ def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = T
 
 def _compared_of_flow(path: Path) -> set[str]:
     """What a comparison of RL flows compares of its root beside the steps; nothing in other runs."""
+    from msprobe.store.rl_roots import flow_root
+
     root = flow_root(path)
     stages = set(root.stages).difference(TREES)
     if not stages and not (root.data and root.configurations):

@@ -11,8 +11,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
-from msprobe.compare.workers.pool import Lost
-from msprobe.compare.workers.run import cores, run
+from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.store.lock import claimed, exclusive
 
 from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count as count_from
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
-from msprobe.compare.ranks.collectives import RankSummary
-from msprobe.compare.ranks.search import First, as_objects, first_over_ranks
 from msprobe.compare.tables.console import left_open, no_difference
-from msprobe.compare.tables.json_file import as_object, causes
-from msprobe.compare.tables.table_file import write_text
 
 from .outcome import Outcome
+
+# What is for several ranks, and what writes their summary, is imported where there are some.
+if TYPE_CHECKING:
+    from msprobe.compare.ranks.collectives import RankSummary
+    from msprobe.compare.ranks.search import First
 
 Group = tuple[int, bool, int]
 """A step, whether it is of what was saved by hand, and the number of the tree."""
@@ -70,14 +72,16 @@ class RequestResult:
                 return min((o for o in named if o.first), key=_order, default=earliest)
         return earliest
 
-    def firsts(self, group: Group) -> list[First]:
+    def firsts(self, group: Group) -> "list[First]":
         """The calls that differ first among the ranks of a step; joining thousands of ranks takes seconds."""
         if group not in self._firsts:
+            from msprobe.compare.ranks.search import first_over_ranks
+
             self._firsts[group] = first_over_ranks(_stories(ranks_of(self)[group]))
         return self._firsts[group]
 
     @cached_property
-    def _firsts(self) -> dict[Group, list[First]]:
+    def _firsts(self) -> "dict[Group, list[First]]":
         return {}
 
     def lines(self) -> Iterator[str]:
@@ -153,6 +157,9 @@ def write_summary(path: Path, result: RequestResult) -> None:
 
     It is the same wherever the jobs were done: of machines and of the time it says nothing.
     """
+    from msprobe.compare.tables.json_file import as_object, causes
+    from msprobe.compare.tables.table_file import write_text
+
     first = result.first
     text = {
         "is_clean": result.is_clean,
@@ -186,6 +193,9 @@ def write_first_over_ranks(path: Path, result: RequestResult) -> None:
 
     Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
     """
+    from msprobe.compare.ranks.search import as_objects
+    from msprobe.compare.tables.table_file import write_text
+
     for group in sorted(ranks_of(result)):
         if found := result.firsts(group):
             write_text(path, as_objects(found, None if group[0] < 0 else group[0]))
@@ -203,5 +213,5 @@ def ranks_of(result: RequestResult) -> dict[Group, dict[int, Outcome]]:
     return found
 
 
-def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankSummary]:
+def _stories(outcomes: Mapping[int, Outcome]) -> "dict[int, RankSummary]":
     return {rank: outcome.rank_summary for rank, outcome in outcomes.items() if outcome.rank_summary is not None}

@@ -3,16 +3,18 @@
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from msprobe.base import names
-from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import NOWHERE, TOP, ApiRule, DataRule, UserMapping, bare_cell
 from msprobe.store.record import Dump
 
 from .pairs import Pairs, View
+
+if TYPE_CHECKING:
+    from msprobe.mapping.layer_tree import PlacedCall
 
 Noted = TypeVar("Noted")
 
@@ -77,6 +79,8 @@ class _Gathering:
         rules = self._mapping.layers
         if rules is None:
             return {}
+        from msprobe.mapping.layer_tree import pair_layers  # here: only who maps layers needs it
+
         found = pair_layers(placed_calls(self._target), placed_calls(self._golden), rules)
         if not found:
             why = "no call of the target has a scope that the golden has; it needs construct.json beside both dumps"
@@ -147,8 +151,10 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
     return [(i, next(iter(found))) for i, found in partners.items() if len(found) == 1]
 
 
-def placed_calls(dump: Dump) -> list[PlacedCall]:
+def placed_calls(dump: Dump) -> "list[PlacedCall]":
     """The calls of a dump as the rules of layers see them."""
+    from msprobe.mapping.layer_tree import PlacedCall  # here: as above
+
     return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 

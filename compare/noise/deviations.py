@@ -14,10 +14,9 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from statistics import median
 from typing import NamedTuple
 
-from msprobe.compare.core.noise import LOWEST
+from msprobe.compare.core.noise import LOWEST, median
 
 from .identities import Identity, Law
 from .summary import Deviation, Summary

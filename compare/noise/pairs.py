@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,11 @@ from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
 from msprobe.mapping.transform import parse
-from msprobe.replay.replay import Partner, Place
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import PARTS, TENSOR, Columns
+
+if TYPE_CHECKING:
+    from msprobe.replay.replay import Partner, Place
 
 PASS, WARNING, ERROR, UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
 
@@ -379,7 +381,7 @@ class AlignedTensors(AlignedGraphs):
         except DumpError:
             return None
 
-    def partners(self, event: Event) -> dict[Place, Partner]:
+    def partners(self, event: Event) -> "dict[Place, Partner]":
         """Which tensors of the target's call are which of the golden's, of a pair of calls and its forward."""
         found: dict[Place, Partner] = {}
         columns = self.graphs[1].columns
@@ -391,8 +393,10 @@ class AlignedTensors(AlignedGraphs):
                     found[is_backward, PARTS[columns.part[at]], columns.path_of(at)] = partner
         return found
 
-    def _partner(self, row: int) -> Partner | None:
+    def _partner(self, row: int) -> "Partner | None":
         """The target's record of a pair in the golden's layout; None where that is not known."""
+        from msprobe.replay.replay import Partner  # here: statistics are judged without replaying calls
+
         if not self.are_tensors[row]:
             return Partner(-1) if self.grades[row] == PASS else None
         at, view = self.rows[0][row], self.pairs.notes.views.get(row)

@@ -7,14 +7,22 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
-from msprobe.compare.core.noise import FULL, Evidence, KernelPrecision, ResidualJudgement, Sign, Unseen, class_of
+from msprobe.compare.core.noise import (
+    FULL,
+    Evidence,
+    KernelPrecision,
+    ResidualJudgement,
+    Sign,
+    Unseen,
+    class_of,
+    median,
+)
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison

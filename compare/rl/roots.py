@@ -3,11 +3,14 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError
 from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, ranks_in, steps_in, trees_in
 from msprobe.store.layout import DATA
-from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
+
+if TYPE_CHECKING:
+    from msprobe.store.rl_roots import FlowRoot
 
 ITSELF = "the debugger itself"
 """The name of what a debugger collected outside its stages."""
@@ -15,8 +18,10 @@ ITSELF = "the debugger itself"
 _STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
 
 
-def root_of(path: Path) -> FlowRoot:
+def root_of(path: Path) -> "FlowRoot":
     """What lies in a folder, with what the debugger itself collected as a stage. DumpError where it cannot be read."""
+    from msprobe.store.rl_roots import flow_root  # here: most paths are no roots
+
     found, top = flow_root(path), look(path)
     stages = {name: folder for name, folder in found.stages.items() if name not in TREES}
     if of_run(top) == "dump" or trees_in(top):
@@ -34,6 +39,8 @@ def is_root(path: Path) -> bool:
             return False
         if not top.files and {*steps_in(top), *TREES}.issuperset(top.folders):
             return False  # a plain run, perhaps of many steps, without a look into each
+        from msprobe.store.rl_roots import flow_in  # here: as above
+
         return flow_in(top) is not None or not {ITSELF}.issuperset(root_of(path).stages)
     except (DumpError, OSError, ValueError):  # reported when the path is compared
         return False

@@ -19,6 +19,7 @@ from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import full, full_said
+from msprobe.store.record import Dump
 
 from .cells import Cell
 from .columns import Column
@@ -264,3 +265,10 @@ def _order(call: str) -> str:
 def _normalized(call: str) -> str:
     """`layer_norm`, `LayerNorm` and `Layernorm` are one."""
     return call.lower().replace("_", "")
+
+
+def described(dump: Dump) -> str:
+    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
+    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
+    made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
+    return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)

@@ -5,7 +5,6 @@ where a text that many cells have (stacks above all) is quoted once (explanation
 """
 
 import re
-import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -92,6 +91,8 @@ def write_csv_of(
             _write_headings(file, columns)
             _write_stretches(file, comparison, located, with_stack, *cuts[0])
         return
+    from shutil import copyfileobj  # here: small tables are written by one process
+
     with ExitStack() as parts:
         shares = [
             (str(parts.enter_context(part_of(path)).path), (comparison, located, with_stack, *cut)) for cut in cuts
@@ -103,7 +104,7 @@ def write_csv_of(
             _write_headings(file, columns)
             for share, _ in shares:
                 with open(share, "rb") as lines:
-                    shutil.copyfileobj(lines, file, 1 << 20)
+                    copyfileobj(lines, file, 1 << 20)
 
 
 def _write_share(share: tuple[str, tuple[Comparison, Located, bool, int, int]]) -> None:

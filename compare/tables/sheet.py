@@ -19,11 +19,10 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located
-from msprobe.store.record import Dump
 
 from .cells import Cell, guard, share
 from .columns import Column
-from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, one_line
+from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, described, one_line
 from .highlight import RED, YELLOW
 
 try:
@@ -86,13 +85,6 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if label:
         yield Line("other pairs", "where several were compared: compare_summary_*.json in the output folder")
     yield Line("documentation", "docs: compare (verdicts, the first wrong call), compare-table (every column)")
-
-
-def described(dump: Dump) -> str:
-    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
-    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
-    made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
-    return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)
 
 
 Row = tuple[Cell, ...]

@@ -6,6 +6,7 @@ framework `locate` starts at the first bit that differs, so there a drift makes 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, Finding, FindingKind, Parameters, Status, Updated, UpdateJudgement
 from msprobe.compare.locate.wording import RUNNING
 
-from .tracks import ParameterPair, Steps, judge_updates, parameter_pairs
+if TYPE_CHECKING:
+    from .tracks import ParameterPair, Steps
 
 _WHY = {
     Basis.SETTINGS: Why.DRIFT_SETTINGS,
@@ -35,7 +37,7 @@ class Updates:
     """The updates behind one comparison. `judgement` is None where no parameter differs, or no update was before."""
 
     def __init__(
-        self, before: Callable[[], Steps] = tuple, after: Callable[[], Steps] = tuple, limits: Limits = BUILT_IN
+        self, before: "Callable[[], Steps]" = tuple, after: "Callable[[], Steps]" = tuple, limits: Limits = BUILT_IN
     ) -> None:
         """`before` reads the steps before the comparison's without a gap, in order, and `after` those behind it; both
         are called only where parameters differ in a step that is not the first. `limits` say how far parameters may
@@ -45,9 +47,10 @@ class Updates:
 
     def settle(self, comparison: Comparison) -> Comparison:
         """The comparison in which every parameter passes whose difference is drift, and says so."""
-        pairs = _differing(comparison)
-        if not comparison.target.step or not pairs:
+        if not comparison.target.step or not (pairs := _differing(comparison)):
             return comparison
+        from .tracks import judge_updates  # here, as below: the first step follows no update
+
         before = self._before()
         after = self._after() if before else ()
         judgement = judge_updates(before, (comparison.target, comparison.golden), after, pairs)
@@ -80,8 +83,10 @@ def _is_running(finding: Finding) -> bool:
     return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)
 
 
-def _differing(comparison: Comparison) -> list[ParameterPair]:
+def _differing(comparison: Comparison) -> "list[ParameterPair]":
     """All parameters that an optimizer updates, where one of them differs; none where all are equal."""
+    from .tracks import parameter_pairs
+
     pairs = [pair for pair in parameter_pairs(comparison) if pair.target.rpartition(".")[2] not in RUNNING]
     return pairs if any((comparison.equal[pair.rows] != EQUAL).any() for pair in pairs) else []
 
@@ -104,7 +109,7 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
     )
 
 
-def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
+def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
     agreeing = {
         v.parameter: (Reason(_WHY[v.basis], names=(LimitSource.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
@@ -121,6 +126,8 @@ def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Se
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:
     """The rows of parameters that have drifted, where no parameter differs otherwise; none else."""
+    from .tracks import parameter_pairs
+
     agreeing, pairs = set(judgement.agreeing), parameter_pairs(comparison)
     rows = {row for pair in pairs if pair.target in agreeing for row in pair.rows}
     others = {row for pair in pairs for row in pair.rows} - rows

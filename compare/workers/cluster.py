@@ -17,7 +17,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import once, visible
 from msprobe.base.version import installed
 
-from .pool import Lost
+from .lost import Lost
 
 if TYPE_CHECKING:
     from distributed import Client, Future

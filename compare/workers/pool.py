@@ -33,13 +33,7 @@ from typing import Any, TypeVar
 
 from msprobe.base.log import once
 
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """No result of a task that its workers died with, again and again: `reason` is a sentence that says how they ended
-    and what to do about it."""
-
-    reason: str
+from .lost import Lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msprobe.base.errors import UsageError
 
-from .pool import Lost, in_pool
+from .lost import Lost
 from .progress import progress
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -92,6 +92,8 @@ def run(
 
         results = on_cluster(function, tasks, order, scheduler)
     elif (limit := min(workers or cores(), len(tasks))) > 1:
+        from .pool import in_pool  # here: small comparisons need no other process
+
         results = in_pool(function, tasks, order, limit)
     else:
         results = ((at, function(task)) for at, task in enumerate(tasks))

@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
@@ -48,6 +47,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     A part that many names share does not make them similar: `overflow_check` is no misspelled `rollout_check`.
     """
+    from difflib import get_close_matches  # here: only who made a mistake needs it
+
     spelled = {_plain(each): each for each in known}
     near = get_close_matches(_plain(word), list(spelled), 3)
     for each in near:

@@ -25,7 +25,6 @@ the process when a kernel runs, which is when names are held against it. So only
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -179,6 +178,8 @@ def of_any_number(kernel: str) -> str:
 
 def unmatched(names: Iterable[str], kernels: Iterable[str]) -> dict[str, str]:
     """The names that mean none of the kernels, each with the nearest name that would have; empty where none is near."""
+    from difflib import get_close_matches  # here: most commands know no kernels
+
     known = tuple(dict.fromkeys(kernels))
     by_type = {kind.lower(): kind for kind in map(type_of, known)}
     by_name = {each.lower(): each for each in known}

@@ -6,8 +6,7 @@ give the same extremes to the bit, and a mean and a norm within a relative 1e-12
 
 import math
 from collections.abc import Iterator
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,9 @@ try:
     kernel: Any = _statistic
 except ImportError:  # it was installed without a compiler: the numpy passes serve
     kernel = None
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Number = int | float | bool | None
 Array = np.ndarray[Any, Any]
@@ -162,12 +164,16 @@ def _precise_mean(array: Array, peak: float) -> float:
 
 def _exact_mean(array: Array) -> float:
     """The mean of finite floats, rounded once, however far their sum cancels."""
+    from fractions import Fraction  # here, as below: it loads all of `decimal`, and few sums cancel so far
+
     parts = (part for block in blocks(widen(array).reshape(-1)) for part in _exact_parts(block))
     return float(sum(parts, Fraction()) / array.size)
 
 
-def _exact_parts(block: Array) -> Iterator[Fraction]:
+def _exact_parts(block: Array) -> "Iterator[Fraction]":
     """Numbers that add up to exactly the sum of a block: what is above a cut, of the rest what is above the next..."""
+    from fractions import Fraction
+
     last = math.inf
     while 0 < (peak := max(float(block.max(initial=0)), -float(block.min(initial=0)))) < last:
         if peak > 2.0**900:  # the anchor could overflow

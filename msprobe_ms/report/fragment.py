@@ -5,7 +5,6 @@ is spelled out. Colours are said in words too.
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from msprobe.base.log import visible
 
@@ -20,6 +19,8 @@ _CELL = 'style="border:1px solid #8886;padding:.15em .5em;text-align:left;vertic
 
 def text(value: object) -> str:
     """A value as HTML that shows it and does nothing."""
+    from html import escape  # here: only notebooks need it, and it has a table of entities
+
     return escape(visible(" ".join(str(value).split())))
 
 

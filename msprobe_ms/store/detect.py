@@ -25,11 +25,8 @@ from .folders import (
     trees_in,
     walk,
 )
-from .kernel_dump.files import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
-from .kernel_dump.values import STATISTIC, from_file, is_kernel_file
-from .rl_roots import flow_in
-from .run_folder import newest
-from .saves.single_saves import single_dumps
+
+# What knows kernel dumps, saves and flows is imported where a path may be one: most are dumps.
 
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 
@@ -89,6 +86,8 @@ _CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.in
 
 def is_checkpoint(path: Path) -> bool:
     """Whether a path, which is nothing that is read here, is a file of parameters or a folder of such files."""
+    from .kernel_dump.values import is_kernel_file
+
     try:
         if path.is_file():
             return path.name.endswith(_CHECKPOINTS) and not is_kernel_file(path.name)
@@ -107,6 +106,8 @@ def _log_further_runs(path: Path) -> None:
     root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
     if root is None:
         return
+    from .run_folder import newest
+
     with suppress(DumpError, OSError):
         further = [name for name in further_runs(look(root).folders) if is_file(root / name / layout.RUN)]
         last, later = newest(root, further)
@@ -122,6 +123,8 @@ def _log_further_runs(path: Path) -> None:
 def _of_file(file: Path) -> Kind:
     if file.suffix == ".json" or file.name == layout.JOURNAL or file.name in layout.TABLES:
         return Kind("dump", file, "a dump of one step and rank")
+    from .kernel_dump.values import STATISTIC
+
     if file.suffix == ".npy" or file.name in (STATISTIC, layout.SAVES):
         raise DumpError(f"{file}: is one file of many; give the folder that holds them")
     raise DumpError(f"{file}: is no dump.json; {_GIVE}")
@@ -154,6 +157,9 @@ def _in_layout(top: Folder) -> Kind | None:
 
 def _flow_or_single_saves(top: Folder) -> Kind | None:
     """The root of an RL flow, or single saves; the folder `data` itself means its single saves alone."""
+    from .rl_roots import flow_in
+    from .saves.single_saves import single_dumps
+
     is_data = top.path.absolute().name == layout.DATA
     if not is_data and (flow := flow_in(top)):
         return Kind("flow", top.path, flow.text)
@@ -169,6 +175,9 @@ def _flow_or_single_saves(top: Folder) -> Kind | None:
 
 def _somewhere_below(top: Folder) -> Kind:
     """A kernel dump, or npy files of somebody else: the first folder that holds either decides."""
+    from .kernel_dump.files import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
+    from .kernel_dump.values import STATISTIC, from_file, is_kernel_file
+
     stray: Path | None = None
     for folder in walk(top.path, WITHOUT_KERNELS - {layout.TENSORS}):
         if not DUMP_FILES.isdisjoint(folder.files):

@@ -30,7 +30,6 @@ SEARCHES |= {"replace", "rfind", "rpartition", "search", "split", "startswith"}
 NO_SENTENCE = {
     ("msprobe.compare.rl.configurations", "f' {known} ' in text"): "the name of a user's setting",
     ("msprobe.compare.jobs.outcome", "target.family == 'single saves'"): "a kind of folder",
-    ("msprobe.compare.jobs.outcome", "target.family in ('saves', 'single saves', 'npy')"): "the same",
     ("msprobe.compare.jobs.plan", "kind.word == 'single saves'"): "the same",
     ("msprobe.compare.core.tensor", "_FROM_CALL.fullmatch(text)"): "where a record comes from, as the dump has it",
     ("msprobe.compare.core.tensor", "text.removeprefix(_FROM_PARAMETER)"): "the same",

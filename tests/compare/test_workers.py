@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from msprobe.base import log
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
+from msprobe.compare.workers import pool
 from msprobe.compare.workers import progress as progress_module
 from msprobe.compare.workers.progress import progress
 from msprobe.compare.workers.run import Lost, cores, run
@@ -91,6 +93,21 @@ class Awkward(Exception):
 
 def raise_awkward(n):
     raise Awkward("said", 2)
+
+
+def size(task):
+    return len(task)
+
+
+class Refused:
+    """Nobody can read it from a task."""
+
+    def __reduce__(self):
+        return refuse, ()
+
+
+def refuse():
+    raise DumpError("refused")
 
 
 def lock(n):
@@ -203,6 +220,18 @@ def test_a_result_larger_than_any_buffer_arrives(work):
         (1, 1 << 23),
         (2, 0),
     ]
+
+
+def test_a_task_arrives_whole_however_many_pieces_it_is_sent_in(work):
+    around = pool._PIECE - len(pickle.dumps(bytes(pool._PIECE), pickle.HIGHEST_PROTOCOL)) % pool._PIECE
+    sizes = [0, around - 1, around, around + 1, around + 3 * pool._PIECE, 5 << 20]
+    assert len(pickle.dumps(bytes(around), pickle.HIGHEST_PROTOCOL)) == pool._PIECE
+    assert sorted(run(work.size, list(map(bytes, sizes)), workers=2)) == list(enumerate(sizes))
+
+
+def test_an_error_while_a_large_task_is_read_is_raised_here(work):
+    with pytest.raises(DumpError, match="refused"):
+        list(run(work.size, [(work.Refused(), bytes(20 << 20))] * 2, workers=2))
 
 
 def test_what_the_function_raises_is_raised_here_with_the_place_it_came_from(work):

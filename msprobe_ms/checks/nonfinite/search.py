@@ -13,8 +13,7 @@ from dataclasses import replace
 from msprobe.base.errors import DumpError
 from msprobe.checks.dumps import DumpFile, by_step
 from msprobe.compare.ranks.collectives import Connected, RankSummary, connect
-from msprobe.compare.workers.pool import Lost
-from msprobe.compare.workers.run import run
+from msprobe.compare.workers.run import Lost, run
 
 from .finding import Answer, Kind, Origin, RankWalk
 from .walk import RankTask, walk_file
