@@ -17,7 +17,7 @@ _CONTAINERS = ("tuple", "list", "dict")
 class Structure:
     """What a value is made of: `nested` is tuples, each a kind and what is inside.
 
-    All that does not change from run to run is worked out here, once; `_of` makes one for all values that are made alike.
+    All that does not change from run to run is worked out here, once: `_of` makes one for all values made alike.
     """
 
     __slots__ = ("_format", "_places", "constants", "dtypes", "flows", "is_whole", "nested")
