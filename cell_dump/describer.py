@@ -139,12 +139,15 @@ class Describer(ArrayDescriber):
         layout: _Layout | None = self._heads[id(self.dtype_of(tensor)), self.shape_of(tensor)].layout
         if layout is None:
             return None
-        memory = kernel.memory(self.address_of(tensor), layout.bytes)
         try:
+            memory = kernel.memory(self.address_of(tensor), layout.bytes)
             name = self._writer.elements(data_name, memory, layout.code, layout.dtype.itemsize, layout.shape)
         except OSError as cause:
             self.lost(call, part, not_written(cause))
             name = ""
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.lost(call, part, reason(cause))
+            return "null"
         named = f',"data_name":{quote(name)}' if name else ""
         return f'{text[:-1]}{named},"from":{source}}}' if source else f"{text[:-1]}{named}}}"
 

@@ -10,6 +10,7 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from msprobe.base import nested
 from msprobe.cell_dump import backward, gradient, session
 from msprobe.cell_dump.backends.mindspore import framework
+from msprobe.store.writer import Writer
 
 pytestmark = pytest.mark.skipif(
     backward.extension is None or nested.tree_of is nested._tree_of,
@@ -97,6 +98,31 @@ def test_python_alone_writes_the_same(collecting, dumped, without, level, task):
         leave_out()
         found.append(written(collecting(level=level, task=task), dumped))  # one line, for stacks name it
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_packed_tensors_have_the_records_of_npy_files(collecting, dumped, level):
+    """Where the kernel makes records, their elements are packed from where they lie."""
+    found = []
+    for form in ("json", "packed"):
+        found.append(written(collecting({"task": "tensor", "format": form}, level=level), dumped))
+    assert found[0] == found[1]
+
+
+def test_what_fails_while_tensors_are_packed_stands_in_the_dump(collecting, dumped, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no room in the pack")
+
+    monkeypatch.setattr(Writer, "elements", broken)
+    debugger = collecting({"task": "tensor", "format": "packed"}, level="L1")
+    debugger.start()
+    assert ops.add(Tensor([1.0]), Tensor([2.0])).asnumpy() == [3.0]
+    debugger.stop()
+    debugger.step()
+    found = dumped(debugger)
+    assert {each["cause"] for each in found.missing} == {"RuntimeError: no room in the pack"}
+    (entry,) = [entry for name, entry in found.data.items() if name.startswith("Functional.add")]
+    assert entry["output"] == [None]
 
 
 @pytest.mark.parametrize("is_alone", [False, True])
