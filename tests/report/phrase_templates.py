@@ -41,6 +41,7 @@ MODES = ["tensor", "statistics", "digest"]
 
 TABLES = {
     "_BEYOND": [judge._BEYOND],
+    "_ANY_AMOUNT": [judge._ANY_AMOUNT],
     "_TIMES": [judge._TIMES],
     "words": [words for words in judge._WORDS.values() if isinstance(words, str)],
     "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut) for cause in enum],
