@@ -1,11 +1,12 @@
 """What saving tensors costs a training: `python benchmarks/tensor_task.py [--quick] [--folder DIR]` prints a table.
 
-The same arrays are written by a loop of `numpy.save`, by a `Writer` with its thread, and by one that may not let
-anything wait (`limit=0`). Each round runs every contender once, one after the other, in a new folder; a cell is the
-median of the rounds. *calls* is the time until the last call has returned, which is what the training waits for during
-its step; *close* the time until everything is written and the dump is finished; *own* the processor time that the
-calling thread spent in the whole of it, work included, which tells most where other processes keep the cores busy.
-Between two tensors the training works for a while: not at all, in Python, or in numpy, which lets other threads run.
+The same arrays, all different, are written by a loop of `numpy.save`, by a `Writer` with its thread, by one that may
+not let anything wait (`limit=0`), and by one that packs them into one file; each is the only tensor of its call. Each
+round runs every contender once, one after the other, in a new folder; a cell is the median of the rounds. *calls* is
+the time until the last call has returned, which is what the training waits for during its step; *close* the time until
+everything is written and the dump is finished; *own* the processor time that the calling thread spent in the whole of
+it, work included, which tells most where other processes keep the cores busy. Between two tensors the training works
+for a while: not at all, in Python, or in numpy, which lets other threads run.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,10 @@ def arrays(load: dict[int, int]) -> list[tuple[str, np.ndarray]]:
     sizes = [size for size, count in load.items() for _ in range(count)]
     dice = np.random.default_rng(0)
     dice.shuffle(sizes)
-    of_size = {size: dice.standard_normal(size // 4, np.float32) for size in load}
-    return [(f"Functional.relu.{i}.forward.output.0.npy", of_size[size]) for i, size in enumerate(sizes)]
+    return [
+        (f"Functional.relu.{i}.forward.output.0.npy", dice.standard_normal(size // 4, np.float32))
+        for i, size in enumerate(sizes)
+    ]
 
 
 class Times(NamedTuple):
@@ -81,13 +84,14 @@ def numpy_save(folder: Path, tensors: Iterable[tuple[str, np.ndarray]], work: Ca
     return Times(taken, taken, (time.thread_time() - own) * 1000)
 
 
-def by_writer(**options: int) -> Callable[..., Times]:
+def by_writer(**options: Any) -> Callable[..., Times]:
     def run(folder: Path, tensors: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
         start, own = time.perf_counter(), time.thread_time()
         writer = Writer(folder, HEADER, **options)
         for name, array in tensors:
             work()
             writer.tensor(name, array)
+            writer.call(name, None, None, "{}")
         calls = time.perf_counter()
         writer.close()
         close = time.perf_counter()
@@ -100,6 +104,7 @@ CONTENDERS: dict[str, Callable[..., Times]] = {
     "np.save": numpy_save,
     "thread": by_writer(),
     "direct": by_writer(limit=0),
+    "packed": by_writer(form="packed"),
 }
 
 
@@ -113,19 +118,19 @@ def rows(folder: Path, rounds: int) -> Iterator[str]:
                     place = folder / f"{name}{n}"
                     times[name].append(run(place, tensors, work))
                     shutil.rmtree(place)
-            save, thread, direct = (Times(*map(median, zip(*times[name], strict=True))) for name in CONTENDERS)
+            save, thread, direct, packed = (Times(*map(median, zip(*times[name], strict=True))) for name in CONTENDERS)
             yield (
                 f"| {title} | {working} | {save.calls:.0f} | {thread.calls:.0f}, {thread.close:.0f} "
-                f"| {direct.calls:.0f}, {direct.close:.0f} "
-                f"| {thread.calls / save.calls:.2f}, {thread.close / save.close:.2f} "
-                f"| {save.own:.0f}, {thread.own:.0f}, {direct.own:.0f} |"
+                f"| {direct.calls:.0f}, {direct.close:.0f} | {packed.calls:.0f}, {packed.close:.0f} "
+                f"| {thread.close / save.close:.2f}, {packed.close / save.close:.2f} "
+                f"| {save.own:.0f}, {thread.own:.0f}, {direct.own:.0f}, {packed.own:.0f} |"
             )
 
 
 HEAD = """\
-| tensors | work between | np.save ms | thread ms: calls, close | direct ms: calls, close | thread / np.save \
-| own ms: np.save, thread, direct |
-|---|---|---|---|---|---|---|"""
+| tensors | work between | np.save ms | thread ms: calls, close | direct ms: calls, close | packed ms: calls, close \
+| close / np.save: thread, packed | own ms: np.save, thread, direct, packed |
+|---|---|---|---|---|---|---|---|"""
 
 
 def main() -> None:
