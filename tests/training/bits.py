@@ -178,7 +178,8 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
         return [rank.exists() for rank in ranks], run.net == "raising"
     if run.task == "trigger":
         return [recorded(rank) != Calls() for rank in ranks[1:]], True
-    return [recorded(rank) for rank in ranks], CALLS[run.net].at("mix" if run.level in (COLUMNAR, PACKED) else run.level)
+    level = "mix" if run.level in (COLUMNAR, PACKED) else run.level
+    return [recorded(rank) for rank in ranks], CALLS[run.net].at(level)
 
 
 def _saved(folder: Path, step: int) -> list[str]:
