@@ -22,6 +22,7 @@ from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
+from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import Writer
 
 try:
@@ -47,17 +48,19 @@ class Bare:
         self.value = value
 
 
-_CODES = {letter: np.dtype(letter).str for letter in "fed?bBhHiIq"}
-"""The dtypes that numpy has, by their letters; bfloat16 is not among them."""
+_CODES = {"E": BFLOAT16, **{letter: np.dtype(letter).str for letter in "fed?bBhHiIq"}}
+"""The dtypes as the index of a pack says them, by the kernel's letters."""
 
 
 class _Layout(NamedTuple):
-    """How a tensor's elements lie in memory: its shape, numpy's dtype and the text of it, and their bytes."""
+    """How a tensor's elements lie in memory: its shape, the dtype of a pack's index, the bytes of one and of all."""
 
     shape: tuple[int, ...]
-    dtype: "np.dtype[Any]"
     code: str
+    width: int
     bytes: int
+    of_array: "np.dtype[Any] | None"
+    """None for bfloat16, which numpy does not have."""
 
 
 class _Head(NamedTuple):
@@ -68,7 +71,7 @@ class _Head(NamedTuple):
     letter: str
     dtype: Any
     layout: _Layout | None
-    """None where numpy has no such dtype, or there are no elements."""
+    """None where the kernel does not read such a dtype, or there are no elements."""
 
 
 class Describer(ArrayDescriber):
@@ -141,7 +144,7 @@ class Describer(ArrayDescriber):
             return None
         try:
             memory = kernel.memory(self.address_of(tensor), layout.bytes)
-            name = self._writer.elements(data_name, memory, layout.code, layout.dtype.itemsize, layout.shape)
+            name = self._writer.elements(data_name, memory, layout.code, layout.width, layout.shape)
         except OSError as cause:
             self.lost(call, part, not_written(cause))
             name = ""
@@ -231,11 +234,12 @@ class Describer(ArrayDescriber):
                 return "null"
             elements = self.elements(tensor)
             return self._finished(head.text + statistics(elements) + self._digest(elements), elements, call, part)
-        if head.layout is None:
+        layout = head.layout
+        if layout is None or layout.of_array is None:
             elements = self.elements(tensor)
         else:  # the kernel has just read them where they lie; DLPack would take longer than a small record
-            memory = kernel.memory(self.address_of(tensor), head.layout.bytes)
-            elements = np.ndarray(head.layout.shape, head.layout.dtype, memory)
+            memory = kernel.memory(self.address_of(tensor), layout.bytes)
+            elements = np.ndarray(layout.shape, layout.of_array, memory)
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
         return self._finished(begun, elements, call, part)
 
@@ -258,8 +262,9 @@ class Describer(ArrayDescriber):
         shape, size = tuple(shape), prod(shape)
         layout = None
         if size and (code := _CODES.get(letter)):
-            of_array = np.dtype(letter)
-            layout = _Layout(shape, of_array, code, size * of_array.itemsize)
+            of_array = None if code == BFLOAT16 else np.dtype(letter)
+            width = 2 if of_array is None else of_array.itemsize
+            layout = _Layout(shape, code, width, size * width, of_array)
         head = _Head(beginning(self.kind, str(dtype), shape), size, letter, dtype, layout)
         self._heads[id(dtype), shape] = head
         return head

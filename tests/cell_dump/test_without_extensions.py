@@ -10,6 +10,8 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from msprobe.base import nested
 from msprobe.cell_dump import backward, gradient, session
 from msprobe.cell_dump.backends.mindspore import framework
+from msprobe.cell_dump.describer import Describer
+from msprobe.store.npy import load_npy
 from msprobe.store.writer import Writer
 
 pytestmark = pytest.mark.skipif(
@@ -107,6 +109,27 @@ def test_packed_tensors_have_the_records_of_npy_files(collecting, dumped, level)
     for form in ("json", "packed"):
         found.append(written(collecting({"task": "tensor", "format": form}, level=level), dumped))
     assert found[0] == found[1]
+
+
+def test_bfloat16_is_measured_once_and_packed_from_where_it_lies(collecting, dumped, monkeypatch):
+    again = []
+    described = Describer.described
+    monkeypatch.setattr(Describer, "described", lambda self, *args: (again.append(args), described(self, *args))[1])
+    x = ops.cast(Tensor(np.float32([1.5, -2.25])), ms.bfloat16)
+    debugger = collecting({"task": "tensor", "format": "packed"}, level="L1")
+    debugger.start()
+    ops.add(x, x)
+    again.clear()  # the first tensor of a dtype and shape is described by Python, which learns how to read it
+    ops.add(x, x)
+    debugger.stop()
+    debugger.step()
+    tensors = dumped(debugger).folder / "dump_tensor_data"
+    (line,) = [
+        line for line in (tensors / "tensors.index").read_text().splitlines() if "add.0.forward.output.0" in line
+    ]
+    assert line.split("\t")[1:3] == ["bfloat16", "[2]"]
+    assert load_npy(tensors / "Functional.add.1.forward.output.0.npy").tolist() == [3.0, -4.5]
+    assert again == []
 
 
 def test_what_fails_while_tensors_are_packed_stands_in_the_dump(collecting, dumped, monkeypatch):

@@ -16,7 +16,7 @@ from msprobe.base.files import FILE_MODE, NO_LINK
 from msprobe.base.statistic import is_bfloat16
 from msprobe.store import layout
 from msprobe.store.lock import HeldFile, with_high_number
-from msprobe.store.tensor_file import KINDS
+from msprobe.store.tensor_file import is_storable
 
 from .chunks import BFLOAT16
 
@@ -45,12 +45,9 @@ class Elements(NamedTuple):
 
 def elements_of(path: str, array: Array) -> Elements:
     """The elements of an array, in its memory where they lie in C order; DumpError for one of objects or records."""
-    dtype, width = array.dtype, array.itemsize
-    if dtype.kind not in KINDS:
-        if not is_bfloat16(array):
-            raise DumpError(f"{path}: an array of {dtype} cannot be stored as a tensor; pass numbers")
-        return Elements(BFLOAT16, _bytes_of(array), width)
-    return Elements(dtype.str, _bytes_of(array), width)
+    if not is_storable(array):
+        raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass numbers")
+    return Elements(BFLOAT16 if is_bfloat16(array) else array.dtype.str, _bytes_of(array), array.itemsize)
 
 
 def _bytes_of(array: Array) -> memoryview:
