@@ -37,8 +37,19 @@ setup(
             extra_link_args=["-pthread"],
             optional=True,
         ),
+        # Optional: without it _statistic writes numbers as Python does, and slower.
+        Extension(
+            "msprobe.base._shortest",
+            ["msprobe_ms/base/_shortest.cpp"],
+            depends=["msprobe_ms/base/_shortest.h"],
+            extra_compile_args=["-O3", "-std=c++17"],
+            language="c++",
+            optional=True,
+        ),
         # Optional: without it `_tree_of` of base/nested.py serves.
         Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
+        # Optional: without it `_swap` of base/patches.py serves.
+        Extension("msprobe.base._patching", ["msprobe_ms/base/_patching.c"], optional=True),
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
         # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
         Extension(
@@ -49,6 +60,8 @@ setup(
         ),
         # Optional: without it the operators of graph_save/transport/callback.py serve.
         Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
+        # Optional: without it `_call_line` and `_add_calls` of store/journal.py serve.
+        Extension("msprobe.store._journal", ["msprobe_ms/store/_journal.c"], optional=True),
         # Optional: without it store/flatten.py takes every entry.
         Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
         # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
@@ -60,11 +73,12 @@ setup(
             extra_compile_args=["-O3", "-ffp-contract=off"],
             optional=True,
         ),
-        # Optional: without it compare/tables/csv_file.py and sheet.py write cells themselves. C++ has a function for
-        # the shortest digits of a number, C has none.
+        # Optional: without it compare/tables/csv_file.py and sheet.py write cells themselves.
         Extension(
             "msprobe.compare.tables._cells",
             ["compare/tables/_cells.cpp"],
+            depends=["msprobe_ms/base/_shortest.h"],
+            include_dirs=["msprobe_ms/base"],
             extra_compile_args=["-O3", "-std=c++17"],
             language="c++",
             optional=True,

@@ -43,8 +43,18 @@ tracer = import_module(api._jit_trace.__module__)
 
 
 def device_target() -> str:
-    """What `mindspore.get_context("device_target")` gives, which looks at more than that: 75 us, not 9."""
+    """The device that operations run on."""
+    return str(_of_context("device_target"))
+
+
+def is_graph_mode() -> bool:
+    """Whether the mode is GRAPH_MODE."""
+    return bool(_of_context("mode") == mindspore.GRAPH_MODE)
+
+
+def _of_context(key: str) -> Any:
+    """What `mindspore.get_context` gives, which looks at more than that: 75 us, not 9."""
     try:
-        return str(context._context().get_param(context.ms_ctx_param.device_target))
+        return context._context().get_param(getattr(context.ms_ctx_param, key))
     except AttributeError:  # another version keeps it elsewhere
-        return str(mindspore.get_context("device_target"))
+        return mindspore.get_context(key)

@@ -24,7 +24,7 @@ from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
-from msprobe.executors import device_target
+from msprobe.executors import device_target, is_graph_mode
 from msprobe.grad_probe.backends.mindspore import attach
 from msprobe.grad_probe.probe import GradProbe
 from msprobe.graph_save.collector import GraphCollector
@@ -150,7 +150,7 @@ class Collectors:
     def check(self, model: Any, token_range: Any = None) -> None:
         if not self._has_begun and self._kernels is None:
             self._choose_by(model)
-        if self._framework is not FRAMEWORK and mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+        if self._framework is not FRAMEWORK and is_graph_mode():
             raise UsageError(
                 "start(): the mode is GRAPH_MODE, and modules of PyTorch's API on MindSpore are collected in "
                 "PYNATIVE_MODE only; set that, or collect kernels with level L2"
@@ -206,4 +206,4 @@ class Collectors:
     def _first(self) -> Any:
         if self._kernels is not None:
             return self._kernels
-        return self.graphs if mindspore.get_context("mode") == mindspore.GRAPH_MODE else self.python
+        return self.graphs if is_graph_mode() else self.python

@@ -17,11 +17,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "_shortest.h"
 
 namespace {
 
@@ -41,42 +42,15 @@ struct Columns : std::vector<Column> {
     }
 };
 
-/* Python's repr of a float: fixed for decimal exponents from -4 to 15, and with at least one digit behind the point. */
+/* Python's repr of a float. */
 bool add_number(std::string &out, double number) {
     if (!std::isfinite(number)) {
         out += std::isnan(number) ? "nan" : number < 0 ? "-inf" : "inf";
         return true;
     }
-#ifdef __cpp_lib_to_chars
-    char text[40];
-    auto end = std::to_chars(text, text + sizeof text, number, std::chars_format::scientific).ptr;
-    const char *at = text;
-    if (*at == '-') out += *at++;
-    const char *e = end;
-    while (*--e != 'e') continue;
-    int exponent = 0;
-    std::from_chars(e[1] == '+' ? e + 2 : e + 1, end, exponent);
-    if (exponent < -4 || exponent >= 16) {
-        out.append(at, end - at);
-        return true;
-    }
-    char digits[24];
-    int count = 0;
-    for (const char *p = at; p < e; p++)
-        if (*p != '.') digits[count++] = *p;
-    if (exponent < 0) {
-        out += "0.";
-        out.append(-exponent - 1, '0');
-        out.append(digits, count);
-    } else if (exponent + 1 >= count) {
-        out.append(digits, count);
-        out.append(exponent + 1 - count, '0');
-        out += ".0";
-    } else {
-        out.append(digits, exponent + 1);
-        out += '.';
-        out.append(digits + exponent + 1, count - exponent - 1);
-    }
+#if HAS_SHORTEST
+    char text[SHORTEST];
+    out.append(text, write_shortest(text, number) - text);
     return true;
 #else
     char *text = PyOS_double_to_string(number, 'r', 0, Py_DTSF_ADD_DOT_0, nullptr);

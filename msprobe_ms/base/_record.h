@@ -16,12 +16,23 @@ static void put(struct text *to, const char *key, const char *value)
     to->length += before + behind;
 }
 
+/* Writes a finite double and returns the number of letters, 40 at most: `_shortest.cpp`. NULL where it is not built. */
+static size_t (*shortest)(double value, char *to);
+
+#define SHORTEST "msprobe.base._shortest.write"
+
 /* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
 static void put_double(struct text *to, const char *key, double value)
 {
-    char *shortest = isfinite(value) ? PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL) : NULL;
-    put(to, key, shortest ? shortest : isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-    PyMem_Free(shortest);
+    char digits[48], *text = digits, *made = NULL;
+    if (!isfinite(value))
+        text = isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+    else if (shortest)
+        digits[shortest(value, digits)] = 0;
+    else
+        text = made = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
+    put(to, key, text ? text : "NaN"); /* without memory */
+    PyMem_Free(made);
 }
 
 static void put_whole(struct text *to, const char *key, long long value)
@@ -75,9 +86,10 @@ static floats_pass pass_for_letter(int letter, struct array *a)
 static void put_digest(struct text *to, const struct digest *digest)
 {
     char digits[24];
+    if (!digest->is_wanted)
+        return;
     snprintf(digits, sizeof digits, "crc32c:%08x\"", (unsigned)digest->crc);
-    if (digest->is_wanted)
-        put(to, ",\"md5\":\"", digits);
+    put(to, ",\"md5\":\"", digits);
 }
 
 /* Add the statistics of n contiguous elements and, where it is wanted, their digest; 0 where the passes do not know the

@@ -224,13 +224,11 @@ def _frozen(prefix: str, root: Any) -> Iterator[str]:
     kind = MODULES if hasattr(root, MODULES.children) else CELLS
     if not hasattr(root, kind.children):
         return
-    start = ".".join(prefix.split(".")[1:])
-    cells = [(start, root), *((".".join(s.split(".")[1:-1]), c) for s, c in named_cells(prefix, root, kind))]
-    for path, cell in cells:
-        own = cell._parameters if kind is MODULES else cell._params
-        for key, parameter in own.items():
+    parameters_of = attrgetter("_parameters" if kind is MODULES else "_params")
+    for stem, cell in [(f"{prefix}.", root), *named_cells(prefix, root, kind)]:
+        for key, parameter in parameters_of(cell).items():
             if parameter is not None and parameter.requires_grad is False:
-                yield f"{path}.{key}".strip(".")
+                yield ".".join((*stem.split(".")[1:-1], key))
 
 
 def own_parameters(cell: Any) -> list[tuple[str, Any]]:

@@ -75,10 +75,34 @@ class Place(Installable, Protocol):
     def replacement(self) -> Any: ...
 
 
+def _swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: Any) -> bool:
+    """Give the attributes of a module or class the values `wanted`, if each of them has the one that `found` says, and
+    say whether; what is `inherited` stands in none of its own."""
+    namespace = vars(owner)
+    if not all(map(is_, map(namespace.get, found, repeat(inherited)), found.values())):
+        return False
+    if isinstance(namespace, dict):
+        namespace.update(wanted)
+        return True
+    for name, value in wanted.items():
+        if value is inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    return True
+
+
+try:
+    from . import _patching  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    swap: Callable[[Any, dict[str, Any], dict[str, Any], Any], bool] = _patching.swap
+except ImportError:
+    swap = _swap
+
+
 class PatchGroup:
-    """Places of one owner. Those of a module are replaced in one update of its namespace if it is as the last time left
-    it, those of a class by one assignment each: looked at one by one at every step of a training, they would cost
-    milliseconds.
+    """Places of one owner. They are replaced together if they are as the last time left them: looked at one by one, at
+    every step of a training, they would cost milliseconds.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -114,20 +138,7 @@ class PatchGroup:
 
     def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
         owner = self._owner() if self._owner is not None and self._inside else None
-        if owner is None:
-            return False
-        namespace = vars(owner)
-        if not all(map(is_, map(namespace.get, found, repeat(_INHERITED)), found.values())):
-            return False
-        if isinstance(namespace, dict):
-            namespace.update(wanted)
-            return True
-        for name, value in wanted.items():
-            if value is _INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
-        return True
+        return owner is not None and swap(owner, found, wanted, _INHERITED)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._places)

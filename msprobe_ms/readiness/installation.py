@@ -24,6 +24,8 @@ TESTED = {
 
 EXTENSIONS = (
     "msprobe.base._nested",
+    "msprobe.base._patching",
+    "msprobe.base._shortest",
     "msprobe.base._statistic",
     "msprobe.cell_dump._callers",
     "msprobe.cell_dump._gradients",
@@ -31,6 +33,7 @@ EXTENSIONS = (
     "msprobe.compare.tables._cells",
     "msprobe.graph_save._operators",
     "msprobe.store._entries",
+    "msprobe.store._journal",
 )
 _TOOLS = ("docs",)
 """Extras that no training uses."""

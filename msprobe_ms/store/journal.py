@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quote
@@ -47,7 +47,7 @@ def stack_line(number: int, frames: Sequence[str]) -> bytes:
     return f"S\t{number}\t{encode(list(frames))}\n".encode("ascii")
 
 
-def call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
+def _call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
     """One execution of a call, or a later part of its entry, which is JSON in ASCII without line ends and tabs."""
     enclosing = "" if parent is None else quote(parent)
     return f"C\t{quote(name)}\t{enclosing}\t{'' if stack is None else stack}\t{entry or ''}\n".encode("ascii")
@@ -107,44 +107,85 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
                 if usual is None:
                     _add_line(journal, text.split("\t"), verify)
                 else:
-                    _add_call(journal, *usual.groups())
+                    name, parent, stack, entry = usual.groups()
+                    _add_call(journal, (name, parent, None if stack is None else int(stack), entry))
             except (ValueError, RecursionError):  # what a line can be broken by: fields, numbers, texts, nesting
                 journal.malformed += 1
     return journal
+
+
+Call = tuple[str, str | None, int | None, str | None]
+"""Name, parent, number of the stack and entry: what `call_line` takes."""
+
+
+def journal_of_lines(header: Mapping[str, Any], extra_info: bool, columnar: bool, lines: list[bytes | Call]) -> Journal:
+    """As `read_journal`, of what is known: what the first line says, calls, and other lines as they were written."""
+    journal = Journal(dict(header), extra_info, columnar)
+    entries, stack_of, parents, names = journal.entries, journal.stack_of, journal.parents, journal.names
+    at = 0
+    while (at := add_calls(entries, stack_of, parents, names, lines, at)) < len(lines):
+        line = lines[at]
+        assert isinstance(line, bytes)
+        fields = line[:-1].decode("ascii").split("\t")
+        if fields[0] == "S":  # not parsed to be sure that it can be
+            journal.stacks[int(fields[1])] = fields[2]
+        else:
+            _add_line(journal, fields, False)
+        at += 1
+    return journal
+
+
+def _add_calls(
+    entries: dict[str, list[str]],
+    stack_of: dict[str, int],
+    parents: dict[str, str | None],
+    names: dict[str, str],
+    lines: Sequence[bytes | Call],
+    at: int,
+) -> int:
+    """Take in the calls that stand one after the other from a place on; returns the place behind them."""
+    for place in range(at, len(lines)):
+        line = lines[place]
+        if not isinstance(line, tuple):
+            return place
+        name, parent, stack, entry = line
+        # a cell's name stands in the line of each call inside it
+        name = names.setdefault(name, name)
+        if entry:
+            entries.setdefault(name, []).append(entry)
+        if stack is not None:
+            stack_of.setdefault(name, stack)
+        if parents.get(name) is None:
+            parents[name] = None if parent is None else names.setdefault(parent, parent)
+    return len(lines)
+
+
+try:
+    from . import _journal  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    call_line: Callable[[str, str | None, int | None, str | None], bytes] = _journal.call_line
+    add_calls: Callable[..., int] = _journal.add_calls
+except ImportError:
+    call_line, add_calls = _call_line, _add_calls
 
 
 # A call whose names have nothing to unescape, as most have; its groups are name, parent, stack and entry.
 _USUAL = re.compile(r'C\t"([^"\\\t]*)"\t(?:"([^"\\\t]*)")?\t([0-9]{1,18})?\t(\{[^\t]*\})?')
 
 
-def _add_call(journal: Journal, name: str, parent: str | None, stack: str | None, entry: str | None) -> None:
-    """As `_add_line`, of the fields of a usual line."""
-    names, parents = journal.names, journal.parents
-    name = names.setdefault(name, name)
-    if entry:
-        journal.entries.setdefault(name, []).append(entry)
-    if stack is not None:
-        journal.stack_of.setdefault(name, int(stack))
-    if parents.get(name) is None:
-        parents[name] = None if parent is None else names.setdefault(parent, parent)
+def _add_call(journal: Journal, call: Call) -> None:
+    add_calls(journal.entries, journal.stack_of, journal.parents, journal.names, [call], 0)
 
 
 def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
     match fields:
         case ["C", quoted, quoted_parent, stack, entry]:
-            # A cell's name stands in the line of each call inside it.
             name, parent = _unquote(quoted), _unquote(quoted_parent) if quoted_parent else None
-            name = journal.names.setdefault(name, name)
-            parent = None if parent is None else journal.names.setdefault(parent, parent)
             number = int(stack) if stack else None
             if entry:
                 # What a user saves may be any value; what is called has parts.
                 _check_entry(entry, verify, journal.header.get("level") == "debug")
-                journal.entries.setdefault(name, []).append(entry)
-            if number is not None:
-                journal.stack_of.setdefault(name, number)
-            if journal.parents.get(name) is None:
-                journal.parents[name] = parent
+            _add_call(journal, (name, parent, number, entry))
         case ["S", number, frames]:
             _loaded(frames, list)
             journal.stacks[int(number)] = frames
@@ -226,23 +267,22 @@ def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
     return {key: of[key] for key in (next(turn) if name in named else name for name in of)}
 
 
-_TOGETHER = 256
-"""So many texts are written at once."""
-
-
 def _write(path: Path, texts: Iterator[str]) -> None:
     with replacing(path) as file:
-        while together := "".join(islice(texts, _TOGETHER)):
-            file.write(together.encode("ascii"))
+        for text in texts:
+            file.write(text.encode("ascii"))
+
+
+_TOGETHER = 256
+"""So many members of an object are one text."""
 
 
 def _object_text(members: Iterator[str]) -> Iterator[str]:
-    yield "{"
-    gap = "\n "
-    for member in members:
-        yield gap + member
+    gap = "{\n "
+    while together := list(islice(members, _TOGETHER)):
+        yield gap + ",\n ".join(together)
         gap = ",\n "
-    yield "\n}\n"
+    yield "{\n}\n" if gap[0] == "{" else "\n}\n"
 
 
 def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
@@ -251,13 +291,15 @@ def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
     header.setdefault("dump_data_dir", str(tensors.absolute()) if tensors.is_dir() else None)
     yield "{\n"
     for key, value in header.items():
-        yield f"{quote(key)}: {json.dumps(value)},\n"
+        yield f"{quote(key)}: {json.dumps(value, default=_plain)},\n"
     if rebuilt:
         yield f'"rebuilt": {json.dumps({"lost_lines": journal.malformed})},\n'
     if journal.missing:
         yield '"missing": [\n ' + ",\n ".join(journal.missing) + "\n],\n"
     yield '"data": '
-    yield from _object_text(f"{quote(name)}: {merged(texts)}" for name, texts in journal.entries.items())
+    yield from _object_text(
+        f"{quote(name)}: {texts[0] if len(texts) == 1 else merged(texts)}" for name, texts in journal.entries.items()
+    )
     yield "}\n"
 
 

@@ -24,7 +24,17 @@ from msprobe.base.tally import Tally
 from . import layout
 from .assembly import write_files
 from .async_writer import LIMIT, AsyncWriter, leave_out
-from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
+from .journal import (
+    TORN,
+    Call,
+    call_line,
+    header_line,
+    journal_of_lines,
+    missing_line,
+    order_line,
+    read_journal,
+    stack_line,
+)
 from .lock import HeldFile, claim
 from .npy import stored_size
 from .tensor_pack.index import LINE_BYTES
@@ -103,6 +113,9 @@ class StepFolder:
 _PATH_LIMIT = 4095
 _PATH_SURE = 1000
 
+KEPT = 64 << 20
+"""Bytes of lines that a writer keeps to assemble the files from; of a larger journal it reads the file."""
+
 
 class Writer:
     """Writes one dump. Whatever dump the folder held before is replaced.
@@ -144,6 +157,8 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
+        self._kept: list[bytes | Call] | None = None
+        self._kept_size = 0
         self._failed: dict[str, str] = {}
         self._pack: Pack | PlainPack | None = None
         self._plain: PlainPack | None = None
@@ -165,7 +180,9 @@ class Writer:
         weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
-        self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info, form == "columnar"))
+        self._head = ({**header, "format_version": layout.FORMAT_VERSION}, extra_info, form == "columnar")
+        self._append(header_line(*self._head))
+        self._kept = []
 
     def _open_tensors(self, folder: Path, form: str, limit: int | None) -> AsyncWriter:
         """What takes the tensors: the thread, or a pack that waits for the journal's lines."""
@@ -214,7 +231,7 @@ class Writer:
         have been called for the files that it names. OSError when the disk refuses.
         """
         if self._is_own_process:
-            self._append(call_line(name, parent, stack, entry))
+            self._append(call_line(name, parent, stack, entry), (name, parent, stack, entry))
 
     def abandon(self, name: str) -> None:
         """A call that began is not recorded after all; nothing of it was written."""
@@ -346,7 +363,8 @@ class Writer:
                 self._assembles = False
 
     def _assemble(self) -> None:
-        journal = read_journal(self._folder / layout.JOURNAL)
+        kept = self._kept
+        journal = read_journal(self._folder / layout.JOURNAL) if kept is None else journal_of_lines(*self._head, kept)
         # Not before reading: the files that a line names were passed to the thread before the line was written.
         self._drain()
         failed = dict(self._failed)
@@ -372,6 +390,7 @@ class Writer:
                 self.assemble()
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
+                self._kept = None
                 self._async_writer.end()
                 if self._pack is not None:
                     self._pack.close()
@@ -380,21 +399,28 @@ class Writer:
     def _closed(self) -> str:
         return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
 
-    def _append(self, line: bytes) -> None:
-        """Write a line in one write, after the lines that an earlier failure left unwritten."""
+    def _append(self, line: bytes, call: Call | None = None) -> None:
+        """Write a line, of a call or another, in one write, after the lines that an earlier failure left unwritten."""
         self._lock.acquire()  # not by `with`, which takes twice the time (150 ns of Python 3.11 instead of 70)
         try:
             if self._journal.number < 0:
                 raise UsageError(self._closed())
             if self._plain is not None:  # the tensors that the line names go first
                 self._plain.flush()
+            if (kept := self._kept) is not None:
+                self._kept_size += len(line)
+                kept.append(line if call is None else call)
+                if self._kept_size > KEPT:
+                    self._kept = None
             if self._torn or self._owed:
+                self._kept = None
                 line = b"".join((TORN if self._torn else b"", *self._owed, line))
             done = 0
             try:
                 while done < len(line):
                     done += os.write(self._journal.number, line[done:] if done else line)
             except OSError as cause:
+                self._kept = None
                 self._torn = self._torn or done > 0
                 if cause.errno != errno.EBADF or done or not self._journal.reopen():
                     raise

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import UsageError
+from msprobe.store import journal as journal_module
+from msprobe.store import writer as writer_module
 from msprobe.store.writer import Writer
 
 HEADER = {"task": "statistics", "level": "mix", "framework": "mindspore"}
@@ -362,6 +364,8 @@ FORK = """
 import os, sys, threading
 import numpy as np
 from pathlib import Path
+from msprobe.store import journal as journal_module
+from msprobe.store import writer as writer_module
 from msprobe.store.writer import Writer
 folder = Path(sys.argv[1])
 writer = Writer(folder, {"task": "statistics", "level": "mix"})
@@ -417,6 +421,38 @@ def test_whatever_is_written_stands_in_the_files(tmp_path_factory, lines):
     groups = json.loads((folder / "stack.json").read_text())
     assert {name: stack for names, stack in groups.values() for name in names} == frames
     assert list(groups) == [str(i) for i in range(len(groups))]
+
+
+calls = st.tuples(words, st.none() | words, st.none() | st.lists(words, max_size=2), st.none() | entries)
+
+
+@given(st.lists(calls | words | st.lists(words, max_size=3).map(tuple), max_size=8), st.booleans(), st.booleans())
+def test_files_from_memory_are_those_from_the_journal(tmp_path_factory, lines, is_in_python, is_split):
+    """`KEPT`; calls, what is missing, and orders."""
+    made = []
+    for kept in (0, writer_module.KEPT):
+        folder = tmp_path_factory.mktemp("dump")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(writer_module, "KEPT", kept)
+            if is_in_python:
+                patch.setattr(writer_module, "call_line", journal_module._call_line)
+                patch.setattr(journal_module, "add_calls", journal_module._add_calls)
+            writer = Writer(folder, HEADER)
+            for place, line in enumerate(lines):
+                if isinstance(line, str):
+                    writer.missing(line, "output", "lost")
+                elif len(line) == 4:
+                    name, parent, stack, entry = line
+                    number = None if stack is None else writer.stack(stack)
+                    writer.call(name, parent, number, None if entry is None else json.dumps(entry))
+                else:
+                    writer.order(line)
+                if is_split and place == 2:
+                    writer.assemble()
+            assert (writer._kept is None) == (kept == 0 and lines != [])
+            writer.close()
+        made.append({file.name: file.read_bytes().replace(str(folder).encode(), b"") for file in folder.iterdir()})
+    assert made[0] == made[1]
 
 
 def test_a_journal_whose_descriptor_was_closed_is_opened_again(tmp_path):

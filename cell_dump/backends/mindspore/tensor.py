@@ -24,7 +24,7 @@ from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
 from msprobe.cell_dump import describer
-from msprobe.executors import api
+from msprobe.executors import api, device_target
 from msprobe.store.describe import beginning, number
 from msprobe.store.writer import Writer
 
@@ -103,7 +103,7 @@ class Describer(describer.Describer):
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
-        target = ms.get_context("device_target")  # which takes longer than a small record
+        target = device_target()
         self._on_device = target in DEVICES
         self.has_addresses = HAS_ADDRESSES and target == "CPU"
         super().__init__(writer, saves=saves, digests=digests)
