@@ -123,14 +123,14 @@ def test_the_records_of_a_call_name_their_sources(kernel):
     assert json.loads(second) == {"x": 1, "Max": 2, "Min": 2, "Mean": 2, "Norm": math.sqrt(8), "from": "parameter w"}
 
 
-@given(st.floats(min_value=-1e300, max_value=1e300).filter(bool))
+@given(st.floats(min_value=-1e150, max_value=1e150).filter(bool))
 @example(1e15)
 @example(1e16)
 @example(9.999e22)
 @example(1e-4)
 @example(9.99e-5)
 @example(5e-324)
-@example(-1.7976931348623157e307)
+@example(-1.7976931348623157e150)
 @example(100.0)
 def test_numbers_are_written_as_python_writes_them(number):
     if module.kernel is None:
