@@ -20,6 +20,7 @@ from .digest import MD5
 from .errors import SettingsError, UsageError
 from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
+from .memo import remembered
 from .not_built import WITHOUT_EFFECT
 from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
@@ -206,7 +207,7 @@ class Settings:
 
         Settings without effect are left out.
         """
-        return {**_in_force(self, self.level), self.task: _in_force(self.section, self.level)}
+        return dict(_described(self))
 
 
 def load(
@@ -301,6 +302,13 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings
+
+
+@remembered
+def _described(settings: Settings) -> dict[str, object]:
+    """It is asked at every step, and stays the same."""
+    of_task = _in_force(settings.section, settings.level)
+    return {**_in_force(settings, settings.level), settings.task: of_task}
 
 
 def _in_force(owner: object, level: str) -> dict[str, object]:

@@ -140,7 +140,11 @@ DUMP_FILES = frozenset((*layout.DATA_FILES, layout.JOURNAL))
 
 def holds_dump(folder: Path) -> bool:
     """Whether a dump lies in a rank's folder, finished or not."""
-    return any(is_file(folder / name) and os.stat(folder / name).st_size for name in DUMP_FILES)
+    try:
+        found = DUMP_FILES.intersection(os.listdir(folder))  # mostly there is no such folder yet
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return False
+    return any(is_file(folder / name) and os.stat(folder / name).st_size for name in found)
 
 
 def of_rank(folder: Folder, above: str) -> Held:
