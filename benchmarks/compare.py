@@ -1,10 +1,10 @@
 """How long `msprobe compare` takes: whole commands on generated dumps, as a markdown table.
 
-    python benchmarks/compare.py [--rows 20000 200000] [--tensors 200] [--keep DIR]
+    python benchmarks/compare.py [--rows 20000 200000] [--across 100000] [--tensors 200] [--keep DIR]
 
 Each command runs in a process of its own; the time is from its start to its end, with Python's own start, and the
 memory is that process's peak. The two dumps agree in the first half and differ a little in the second, as two real runs
-do.
+do. `--across`: rows of a dump of MindSpore that is compared with one of PyTorch, whose names and arguments differ.
 """
 
 import argparse
@@ -19,6 +19,13 @@ import numpy as np
 
 RECORDS_IN_A_CALL = 4
 
+FRAMEWORKS = {
+    "mindspore": ("Cell", "mindspore.Tensor", "Float32", ("Functional.matmul", "Functional.add", "Functional.relu")),
+    "across": ("Cell", "mindspore.Tensor", "Float32", ("Mint.addcmul", "Mint.addcdiv", "Mint.baddbmm")),
+    "pytorch": ("Module", "torch.Tensor", "torch.float32", ("Torch.addcmul", "Torch.addcdiv", "Torch.baddbmm")),
+}
+"""What the calls of a dump are called; of two frameworks, functions of three tensors that both have."""
+
 # A process's peak includes what its parent held when it was forked, so a small one stands in between.
 LAUNCHER = """
 import resource, subprocess, sys, time
@@ -28,8 +35,9 @@ print(code, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHIL
 """
 
 
-def write_dump(folder: Path, rows: int, noise: float) -> Path:
-    """Write a dump of `rows` statistics records: layers of cells with three API calls each."""
+def write_dump(folder: Path, rows: int, noise: float, names: str = "mindspore") -> Path:
+    """Write a dump of `rows` statistics records: layers of cells with three API calls each, called as `FRAMEWORKS` has it."""
+    prefix, kind, dtype, functions = FRAMEWORKS[names]
     step = folder / "step0" / "rank0"
     step.mkdir(parents=True)
     draw, shake = random.Random(1), random.Random(2)
@@ -37,9 +45,9 @@ def write_dump(folder: Path, rows: int, noise: float) -> Path:
     calls = rows // RECORDS_IN_A_CALL
     for at in range(calls):
         layer = at // RECORDS_IN_A_CALL
-        cell = f"Cell.model.layers.{layer}.attention.Attention.forward.0"
+        cell = f"{prefix}.model.layers.{layer}.attention.Attention.forward.0"
         inner = at % RECORDS_IN_A_CALL < 3
-        name = f"Functional.{('matmul', 'add', 'relu')[at % RECORDS_IN_A_CALL]}.{layer}.forward" if inner else cell
+        name = f"{functions[at % RECORDS_IN_A_CALL]}.{layer}.forward" if inner else cell
         records = []
         for _ in range(RECORDS_IN_A_CALL):
             numbers = [draw.gauss(0, 1) for _ in range(4)]
@@ -47,12 +55,13 @@ def write_dump(folder: Path, rows: int, noise: float) -> Path:
                 numbers = [n * (1 + noise * shake.random()) for n in numbers]
             top, low, mean, norm = numbers
             statistics = {"Max": abs(top), "Min": -abs(low), "Mean": mean, "Norm": abs(norm) * 32}
-            records.append({"type": "mindspore.Tensor", "dtype": "Float32", "shape": [32, 128], **statistics})
+            records.append({"type": kind, "dtype": dtype, "shape": [32, 128], **statistics})
         data[name] = {"input_args": records[:3], "input_kwargs": {}, "output": records[3:]}
         construct[name] = cell if inner else None
         groups.setdefault(at % 50, []).append(name)
     frames = [f"File /home/user/net/layer{n}.py, line {n}, in construct, \n y = self.layer{n}(x)" for n in range(15)]
-    head = {"task": "statistics", "level": "mix", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    framework = "pytorch" if names == "pytorch" else "mindspore"
+    head = {"task": "statistics", "level": "mix", "framework": framework, "dump_data_dir": None, "data": data}
     (step / "dump.json").write_text(json.dumps(head, indent=1))
     (step / "construct.json").write_text(json.dumps(construct, indent=1))
     (step / "stack.json").write_text(json.dumps({n: [names, frames] for n, names in groups.items()}, indent=1))
@@ -107,6 +116,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[20_000, 200_000])
+    parser.add_argument("--across", type=int, nargs="*", default=[])
     parser.add_argument("--tensors", type=int, default=100)
     parser.add_argument("--keep", help="write the dumps here and leave them")
     args = parser.parse_args()
@@ -119,6 +129,11 @@ def main() -> None:
             for more in (("--format", "csv"), ("--format", "json"), ("--format", "xlsx"), ("--format", "xlsx", "-s")):
                 seconds, peak = measure(target, golden, root / "output", *more)
                 print(f"| {rows:,} statistics rows | `{' '.join(more)}` | {seconds:.2f} | {peak:.0f} |", flush=True)
+        for rows in args.across:
+            target = write_dump(root / f"across{rows}", rows, 1e-3, "across")
+            golden = write_dump(root / f"pytorch{rows}", rows, 0, "pytorch")
+            seconds, peak = measure(target, golden, root / "output", "--format", "csv")
+            print(f"| {rows:,} statistics rows against PyTorch | `--format csv` | {seconds:.2f} | {peak:.0f} |", flush=True)
         if args.tensors:
             target = write_tensor_dump(root / "target_tensors", args.tensors, 1e-3)
             golden = write_tensor_dump(root / "golden_tensors", args.tensors, 0)

@@ -26,7 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
-from .features import INPUTS, KIN, STRANGERS, WITH_BIAS, Features, classes, close, operation_word, operations
+from .features import (
+    INPUTS,
+    KIN,
+    SINGLY,
+    STRANGERS,
+    WITH_BIAS,
+    Features,
+    classes,
+    close,
+    is_close,
+    operation_word,
+    operations,
+)
 
 WITHIN = 1e-3
 """Part of a tensor's size by which equal steps of two frameworks may differ; rounding stays far below it."""
@@ -94,6 +106,8 @@ class Evidence:
 
     def agreement(self, target: int, there: Ints) -> tuple[Any, Any]:
         """Whether the results of golden calls agree in value with that of a target call, and how many inputs do."""
+        if len(there) <= SINGLY:
+            return self._agreement_with_few(target, there.tolist())
         mine, theirs = self.features
 
         def agree(k: int, other: int) -> Any:
@@ -104,6 +118,20 @@ class Evidence:
             mine.digests[target, 0], theirs.digests[there, 0]
         )
         return out, np.maximum(agree(0, 0).astype(int) + agree(1, 1), agree(0, 1).astype(int) + agree(1, 0))
+
+    def _agreement_with_few(self, target: int, there: list[int]) -> tuple[Any, Any]:
+        mine, theirs = self.features
+        ours, digests = [mine.out[target].tolist(), *mine.ins[target].tolist()], mine.digests[target].tolist()
+        out, ins = [], []
+        for golden in there:
+            values, known = [theirs.out[golden].tolist(), *theirs.ins[golden].tolist()], theirs.digests[golden].tolist()
+            result, first, second, across, back = (
+                (digests[k] == known[n] != 0) or is_close(ours[k], values[n], WITHIN)
+                for k, n in ((0, 0), (1, 1), (2, 2), (1, 2), (2, 1))
+            )
+            out.append(result)
+            ins.append(max(first + second, across + back))
+        return np.array(out, bool), np.array(ins, int)
 
     def agrees(self, target: int, golden: int) -> tuple[bool, int]:
         """The same for one golden call."""

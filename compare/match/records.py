@@ -105,6 +105,7 @@ class Records:
         """`partners`: target call to golden call of all pairs that are known."""
         self._dumps = target, golden
         self._table = table
+        self._between: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Correspondence | None] = {}
         self._is_ms_target = target.framework == "mindspore"
         self._has_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
         self._operands = _Operands(target, golden, partners)
@@ -147,7 +148,10 @@ class Records:
         flow: Literal["forward", "backward"] = "backward" if ms.direction == "backward" else "forward"
         sides = self._ms_first(0, 1)
         ms_tops, pt_tops = (self._places(side, name) for side, name in zip(sides, (ms, pt), strict=True))
-        pair = self._table.between(ms.stem, pt.stem, ms_tops, pt_tops)
+        key = ms.stem, pt.stem, tuple(ms_tops), tuple(pt_tops)
+        if key not in self._between:
+            self._between[key] = self._table.between(*key)
+        pair = self._between[key]
         if pair is None:
             _leave_arguments_out((*left, *right), ms, pt, is_known=bool(self._table.counterparts(ms.stem)))
             return None
@@ -172,9 +176,9 @@ class Records:
 
     def _places(self, side: int, name: Name) -> list[str]:
         """The arguments of a call (of a backward call, of its forward), as places: `0`, `1`, `axis`."""
-        call = self._dumps[side].place.get(names.counterpart(name.text, "forward"))
-        items = [] if call is None else self._items(side, call)
-        return list(dict.fromkeys(item.path[0] for item in items if item.part == "input" and item.path))
+        call, columns = self._dumps[side].place.get(names.counterpart(name.text, "forward")), self._dumps[side].columns
+        rows = [] if call is None else [row for row in columns.rows(call) if PARTS[columns.part[row]] == "input"]
+        return list(dict.fromkeys(path[0] for row in rows if (path := columns.path_of(row))))
 
     def _key_by_operand(self, left: Items, right: Items, mine: Name, theirs: Name) -> None:
         """Exchange the operands, or in a backward call their gradients, of a commutative call where the other side has
