@@ -36,7 +36,7 @@ print(code, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHIL
 
 
 def write_dump(folder: Path, rows: int, noise: float, names: str = "mindspore") -> Path:
-    """Write a dump of `rows` statistics records: layers of cells with three API calls each, called as `FRAMEWORKS` has it."""
+    """Write a dump of `rows` statistics records: layers of cells with three API calls each, of one of `FRAMEWORKS`."""
     prefix, kind, dtype, functions = FRAMEWORKS[names]
     step = folder / "step0" / "rank0"
     step.mkdir(parents=True)
@@ -133,7 +133,10 @@ def main() -> None:
             target = write_dump(root / f"across{rows}", rows, 1e-3, "across")
             golden = write_dump(root / f"pytorch{rows}", rows, 0, "pytorch")
             seconds, peak = measure(target, golden, root / "output", "--format", "csv")
-            print(f"| {rows:,} statistics rows against PyTorch | `--format csv` | {seconds:.2f} | {peak:.0f} |", flush=True)
+            print(
+                f"| {rows:,} statistics rows against PyTorch | `--format csv` | {seconds:.2f} | {peak:.0f} |",
+                flush=True,
+            )
         if args.tensors:
             target = write_tensor_dump(root / "target_tensors", args.tensors, 1e-3)
             golden = write_tensor_dump(root / "golden_tensors", args.tensors, 0)

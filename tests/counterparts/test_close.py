@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from msprobe.compare.counterparts.features import SINGLY, close
 
 WITHIN = 1e-3
-numbers = st.sampled_from([0.0, -0.0, 1.0, 1.0005, 1.002, -1.0, 1e300, -1e300, float("inf"), float("-inf"), float("nan")])
+numbers = st.sampled_from(
+    [0.0, -0.0, 1.0, 1.0005, 1.002, -1.0, 1e300, -1e300, float("inf"), float("-inf"), float("nan")]
+)
 four = st.tuples(numbers, numbers, numbers, numbers)
 
 
