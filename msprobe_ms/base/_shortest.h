@@ -1,5 +1,5 @@
 /* The shortest decimal that reads back as the same float, as Python's repr writes it; the digits are those of
-   std::to_chars, which takes a tenth of the time of Python's own. */
+   std::to_chars. */
 
 #include <charconv>
 #include <cstring>
