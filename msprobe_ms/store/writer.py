@@ -363,8 +363,10 @@ class Writer:
                 self._assembles = False
 
     def _assemble(self) -> None:
-        kept = self._kept
-        journal = read_journal(self._folder / layout.JOURNAL) if kept is None else journal_of_lines(*self._head, kept)
+        path, kept = self._folder / layout.JOURNAL, self._kept
+        if not path.exists():  # somebody removed the folder: what was in it is gone
+            kept = None
+        journal = read_journal(path) if kept is None else journal_of_lines(*self._head, kept)
         # Not before reading: the files that a line names were passed to the thread before the line was written.
         self._drain()
         failed = dict(self._failed)

@@ -464,6 +464,23 @@ def test_a_journal_whose_descriptor_was_closed_is_opened_again(tmp_path):
     assert list(json.loads((tmp_path / "dump.json").read_text())["data"]) == ["A", "B"]
 
 
+def test_a_dump_whose_descriptor_was_closed_is_finished(tmp_path):
+    writer = Writer(tmp_path, {"task": "statistics"})
+    writer.call("A", None, None, '{"output":[]}')
+    os.close(writer._journal.number)
+    writer.close()
+    assert list(json.loads((tmp_path / "dump.json").read_text())["data"]) == ["A"]
+
+
+def test_nothing_is_written_where_the_journal_was_removed(tmp_path):
+    writer = Writer(tmp_path, {"task": "statistics"})
+    writer.call("A", None, None, '{"output":[]}')
+    (tmp_path / "dump.journal").unlink()
+    with pytest.raises(FileNotFoundError):
+        writer.assemble()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_descriptor_that_is_somebody_elses_by_now_stays_open(tmp_path):
     writer = Writer(tmp_path / "dump", {"task": "statistics"})
     theirs = writer._journal.number
