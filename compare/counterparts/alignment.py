@@ -30,7 +30,7 @@ from msprobe.compare.core.tensor import Tensor
 
 from .consumers import Roles
 from .dump_view import NONE, Side
-from .features import close
+from .features import is_close
 from .score import WITHIN, Basis, Evidence, Scorer
 
 BAND = 300
@@ -176,7 +176,7 @@ class Alike:
             return 0.0
         if (mine.digest or theirs.digest) and are_of_one_kind(mine.digest, theirs.digest):
             return float(mine.digest == theirs.digest)
-        return float(close(np.array(mine.statistics), np.array([theirs.statistics]), WITHIN)[0])
+        return float(is_close(mine.statistics, theirs.statistics, WITHIN))
 
 
 def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:

@@ -107,7 +107,8 @@ class Evidence:
     def agreement(self, target: int, there: Ints) -> tuple[Any, Any]:
         """Whether the results of golden calls agree in value with that of a target call, and how many inputs do."""
         if len(there) <= SINGLY:
-            return self._agreement_with_few(target, there.tolist())
+            few = [self.agrees(target, golden) for golden in there.tolist()]
+            return np.array([out for out, _ in few], bool), np.array([ins for _, ins in few], int)
         mine, theirs = self.features
 
         def agree(k: int, other: int) -> Any:
@@ -119,24 +120,16 @@ class Evidence:
         )
         return out, np.maximum(agree(0, 0).astype(int) + agree(1, 1), agree(0, 1).astype(int) + agree(1, 0))
 
-    def _agreement_with_few(self, target: int, there: list[int]) -> tuple[Any, Any]:
-        mine, theirs = self.features
-        ours, digests = [mine.out[target].tolist(), *mine.ins[target].tolist()], mine.digests[target].tolist()
-        out, ins = [], []
-        for golden in there:
-            values, known = [theirs.out[golden].tolist(), *theirs.ins[golden].tolist()], theirs.digests[golden].tolist()
-            result, first, second, across, back = (
-                (digests[k] == known[n] != 0) or is_close(ours[k], values[n], WITHIN)
-                for k, n in ((0, 0), (1, 1), (2, 2), (1, 2), (2, 1))
-            )
-            out.append(result)
-            ins.append(max(first + second, across + back))
-        return np.array(out, bool), np.array(ins, int)
-
     def agrees(self, target: int, golden: int) -> tuple[bool, int]:
         """The same for one golden call."""
-        out, ins = self.agreement(target, np.array([golden], np.int64))
-        return bool(out[0]), int(ins[0])
+        mine, theirs = self.features
+        ours, digests = [mine.out[target].tolist(), *mine.ins[target].tolist()], mine.digests[target].tolist()
+        values, known = [theirs.out[golden].tolist(), *theirs.ins[golden].tolist()], theirs.digests[golden].tolist()
+        out, first, second, across, back = (
+            (digests[k] == known[n] != 0) or is_close(ours[k], values[n], WITHIN)
+            for k, n in ((0, 0), (1, 1), (2, 2), (1, 2), (2, 1))
+        )
+        return out, max(first + second, across + back)
 
     def labels(self, at: int, is_target: bool) -> list[list[int]]:
         """For each tensor input the golden calls that stand for those which it may come from, outermost modules."""

@@ -1,11 +1,15 @@
 """Statistics that are held to a few others one by one, as numpy holds them to many."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from msprobe.compare.counterparts.features import SINGLY, close
+from msprobe.compare.counterparts import score
+from msprobe.compare.counterparts.features import INPUTS, SINGLY, close
+from msprobe.compare.counterparts.score import Evidence
 
 WITHIN = 1e-3
 numbers = st.sampled_from(
@@ -38,3 +42,25 @@ def test_few_are_judged_as_many(mine, theirs):
 def test_what_is_close(theirs, expected, count):
     mine = np.array((2.0, -1.0, 0.5, 3.0))
     assert close(mine, np.array([theirs] * count), WITHIN).tolist() == [expected] * count
+
+
+calls = st.tuples(four, st.lists(four, min_size=INPUTS, max_size=INPUTS), st.tuples(*[st.sampled_from([0, 1, 2])] * 4))
+
+
+@given(calls, st.lists(calls, min_size=1, max_size=SINGLY))
+@example(
+    ((1.0, -1.0, 0.0, 2.0), [(2.0, 0.0, 1.0, 3.0), (4.0, 0.0, 1.0, 3.0), (0.0,) * 4], (0, 0, 0, 0)),
+    [((1.0, -1.0, 0.0, 2.0), [(4.0, 0.0, 1.0, 3.0), (2.0, 0.0, 1.0, 3.0), (0.0,) * 4], (0, 0, 0, 0))],
+)
+def test_results_and_inputs_of_few_calls_agree_as_those_of_many(mine, theirs):
+    evidence = object.__new__(Evidence)
+    evidence.features = tuple(
+        SimpleNamespace(out=np.array(outs), ins=np.array(ins), digests=np.array(digests))
+        for outs, ins, digests in (zip(mine, strict=True), zip(*theirs, strict=True))
+    )
+    there = np.arange(len(theirs))
+    few = evidence.agreement(0, there)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(score, "SINGLY", 0)
+        many = evidence.agreement(0, there)
+    assert [found.tolist() for found in few] == [found.tolist() for found in many]

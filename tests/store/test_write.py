@@ -364,8 +364,6 @@ FORK = """
 import os, sys, threading
 import numpy as np
 from pathlib import Path
-from msprobe.store import journal as journal_module
-from msprobe.store import writer as writer_module
 from msprobe.store.writer import Writer
 folder = Path(sys.argv[1])
 writer = Writer(folder, {"task": "statistics", "level": "mix"})
