@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable
 from itertools import groupby
 
 from msprobe.base import names
-from msprobe.base.names import Name
+from msprobe.base.names import KERNEL, PARAMETER, Name
 from msprobe.store.record import Dump
 
 _CELLS = ("cell", "parameters_grad")
@@ -79,7 +79,7 @@ class Side:
 
     def look(self, i: int) -> Hashable:
         """The place with the paths, shapes and arguments of the records."""
-        return self.place(i), self.again[i], self._contents(i)
+        return self.place(i), self.again[i], self.contents(i)
 
     def form(self, i: int) -> Hashable:
         """The place with the paths and ranks of the records."""
@@ -89,7 +89,7 @@ class Side:
 
     def bare(self, i: int) -> Hashable:
         """Stem and direction with the paths, shapes and arguments of the records."""
-        return self.stem(i), self.names[i].direction, self.again[i], self._contents(i)
+        return self.stem(i), self.names[i].direction, self.again[i], self.contents(i)
 
     def named(self, i: int) -> Hashable:
         """The whole name; of an API, whose number alone says little, with its place."""
@@ -98,7 +98,7 @@ class Side:
 
     def as_recorded(self, i: int) -> Hashable:
         """The whole name, the enclosing cell and the records, nothing of it learned."""
-        return self.names[i].text, self.parent_name(i), self.again[i], self._contents(i)
+        return self.names[i].text, self.parent_name(i), self.again[i], self.contents(i)
 
     def shapes(self, i: int) -> list[tuple[int, tuple[int, ...]]]:
         """Part and shape of each tensor."""
@@ -106,7 +106,8 @@ class Side:
         shapes = ((columns.part[row], columns.shape(row)) for row in columns.rows(i))
         return [(part, shape) for part, shape in shapes if shape is not None]
 
-    def _contents(self, i: int) -> Hashable:
+    def contents(self, i: int) -> Hashable:
+        """Part, path and shape of each tensor, and the other arguments."""
         columns = self.dump.columns
         looks = ((row, columns.shape(row)) for row in columns.rows(i))
         parts = [(row, repr(columns.values.get(row)) if shape is None else shape) for row, shape in looks]
@@ -144,7 +145,7 @@ def word(name: Name) -> str:
         return last
     operation = last.strip("_").lower() or last
     # The second execution of a kernel in one step: `Kernel.Default.MatMul.round1`.
-    is_round = len(before) > 1 and before[0] in ("Kernel", "Parameter") and _ROUND.fullmatch(last)
+    is_round = len(before) > 1 and before[0] in (KERNEL, PARAMETER) and _ROUND.fullmatch(last)
     return f"{before[-1].lower()}.{operation}" if is_round else operation
 
 

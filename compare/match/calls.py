@@ -5,13 +5,14 @@ before it. So numbers are believed only where the calls around them agree too; e
 what was called, inside which cell, with which shapes and arguments, and only the label says whether the numbers happen
 to be equal.
 
-1. Calls of equal name and look at both ends of the dumps are pairs.
-2. What lies between is paired by name where both sides have the same names and no alignment explains it better; else
+1. Kernels of a graph are paired by what they are given (`nodes.py`), whatever their order.
+2. Calls of equal name and look at both ends of the dumps are pairs.
+3. What lies between is paired by name where both sides have the same names and no alignment explains it better; else
    it is aligned by `look`, then in the gaps by `form`, by `place` and by name.
-3. A backward call follows its forward call: their pairs agree wherever both names say so.
-4. What has another name is paired by its place in the structure, where only one candidate is there.
-5. What is left pairs by name also across others: what runs at another time is still the same call.
-6. With `fuzzy`, what is then still left, in order, whatever its shapes.
+4. A backward call follows its forward call: their pairs agree wherever both names say so.
+5. What has another name is paired by its place in the structure, where only one candidate is there.
+6. What is left pairs by name also across others: what runs at another time is still the same call.
+7. With `fuzzy`, what is then still left, in order, whatever its shapes.
 """
 
 from bisect import bisect, insort
@@ -23,6 +24,7 @@ from msprobe.store.record import Dump
 
 from .alignment import Indices, align, common_ends, longest_chain
 from .call_keys import Side, identity, seem_recomputed, word
+from .nodes import pair_nodes
 from .pairs import Match, MatchedBy
 
 Key = Callable[[Side, int], Hashable]
@@ -44,9 +46,11 @@ def match_calls(
     has_parents = all(any(map(dump.parent, range(len(dump.names)))) for dump in (target, golden))
     pairing = Pairing(Side(target, has_parents), Side(golden, has_parents))
     _take(pairing, by_user)
-    taken = set(by_user.values())
-    pairing.join([(i, j) for i, j in _equal_ends(pairing) if i not in by_user and j not in taken])
-    if by_user:
+    for i, j in pair_nodes(pairing.target, pairing.golden, by_user):
+        pairing.join_anywhere(i, j)
+    is_begun = any(j >= 0 for j in pairing.golden_of)
+    pairing.join([(i, j) for i, j in _equal_ends(pairing) if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0])
+    if is_begun:
         pairing.rechain()
     if pairing.is_open():
         _mark_recomputed(pairing.target, pairing.golden)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, open_text, replacing
+from msprobe.base.names import PARAMETER
 from msprobe.graph_save.gather.entry import full_names
 from msprobe.graph_save.gather.ir_dataflow import Flow
 from msprobe.graph_save.gather.trace import parse
 from msprobe.store.folders import walk
 from msprobe.store.kernel_dump.files import WITHOUT_KERNELS, Content, content
-from msprobe.store.kernel_dump.values import PARAMETER, STATISTIC, is_kernel_file, key
+from msprobe.store.kernel_dump.values import STATISTIC, is_kernel_file, key
 from msprobe.store.stacks_and_construct import user_line
 
 _FRAME = re.compile(r"File (?P<file>.+?), line (?P<line>\d+), in .+?, \n (?P<text>.*)", re.DOTALL)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.files import make_folder, safe_name
+from msprobe.base.names import PARAMETER
 from msprobe.store import layout
 from msprobe.store.kernel_dump.executions import Execution, executions
 from msprobe.store.kernel_dump.files import Content
-from msprobe.store.kernel_dump.values import IO, PARAMETER, key
+from msprobe.store.kernel_dump.values import IO, key
 from msprobe.store.writer import Writer
 
 from .entry import Measured, Part, entry, full_names, kernel, measure, parts, stems

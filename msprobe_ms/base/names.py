@@ -39,6 +39,13 @@ API_PREFIXES = (
 )
 """What collectors put before the name of a function; one that the user registered himself may have any other."""
 
+KERNEL = "Kernel"
+"""What the names of the kernels of a graph begin with."""
+
+PARAMETER = "Parameter"
+"""What the names of a graph's parameters and arguments begin with: the op type under which the framework writes them,
+after the graph has run."""
+
 # A number has at most 18 digits: a name in a broken dump must not become a number that Python refuses to read.
 _NUMBER = r"([0-9]{1,18})"
 _CELL = re.compile(rf"((?:Cell|Module)\..+)\.(forward|backward)\.{_NUMBER}", re.DOTALL)

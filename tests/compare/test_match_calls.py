@@ -1,6 +1,8 @@
 """Which call belongs to which, and what made it so: one example per stage, and patterns that mislead a counter."""
 
 import time
+from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -54,6 +56,59 @@ def short(target, golden, **options):
     """Numbers of API calls, as `relu 1-0 renumbered`."""
     pairs = [(a.split("."), b.split("."), by) for a, b, by in found(target, golden, **options)]
     return [f"{a[1]} {a[2]}-{b[2]} {by}" for a, b, by in pairs]
+
+
+def kernel(stem, number, *sources):
+    """A kernel whose inputs come from `call X` or `parameter p`."""
+    name = f"Kernel.Default.{stem}.{number}.forward"
+    inputs = (replace(record(name, "input", str(n), (2, 2)), source=source) for n, source in enumerate(sources))
+    return Call(name, (*inputs, record(name, "output", "0", (2, 2))))
+
+
+def made_by(stem, number):
+    return f"call Kernel.Default.{stem}.{number}.forward.output.0"
+
+
+class TestNodesOfGraphs:
+    def test_kernels_that_do_not_depend_on_each_other_run_in_any_order(self):
+        adams = [kernel("Adam", n, f"parameter p{n}", made_by("Mul", 0)) for n in range(4)]
+        kernels = [kernel("Mul", 0, "parameter beta"), *adams, call("Parameter.p0.0.forward")]
+        for order in permutations(range(6)):
+            target = [kernels[n] for n in order]
+            assert [(m.golden, m.by) for m in matches(target, kernels)] == [(n, "name") for n in order]
+
+    def test_what_a_kernel_is_given_says_which_it_is_where_numbers_have_shifted(self):
+        def chain(*weights):
+            products = [kernel("MatMul", n, f"parameter {w}") for n, w in enumerate(weights)]
+            sums = [kernel("BiasAdd", n, made_by("MatMul", n), f"parameter {w}.b") for n, w in enumerate(weights)]
+            return [node for pair in zip(products, sums, strict=True) for node in pair]
+
+        found = matches(chain("first", "other", "second", "third"), chain("first", "second", "third"))
+        assert [(m.target, m.golden, m.by) for m in found] == [
+            *((n, n, "name") for n in (0, 1)),
+            *((n, n - 2, "renumbered") for n in (4, 5, 6, 7)),
+        ]
+
+    def test_behind_a_kernel_that_was_put_in_the_names_say_which_is_which(self):
+        golden = [kernel("Dense", 0, "parameter w"), kernel("Relu", 0, made_by("Dense", 0))]
+        golden += [kernel("Sum", n, made_by("Relu", 0), f"parameter p{n}") for n in (0, 1)]
+        put_in = [golden[0], kernel("Neg", 0, made_by("Dense", 0)), kernel("Relu", 0, made_by("Neg", 0))]
+        for sums in ((0, 1), (1, 0)):
+            target = [*put_in, *(golden[2 + n] for n in sums)]
+            assert [(m.target, m.golden) for m in matches(target, golden)] == [
+                (0, 0),
+                (2, 1),
+                *((3 + at, 2 + n) for at, n in enumerate(sums)),
+            ]
+
+    def test_kernels_that_cannot_be_told_apart_are_paired_by_name(self):
+        twice = [kernel("Mul", n, "parameter w") for n in (0, 1)]
+        assert [(m.target, m.golden) for m in matches(twice[::-1], twice)] == [(0, 1), (1, 0)]
+        assert [(m.target, m.golden) for m in matches(twice[1:], twice)] == [(0, 1)]
+
+    def test_the_order_of_calls_in_python_says_which_is_which(self):
+        target, golden = apis("exp sin exp:4,4"), apis("exp:4,4 exp sin")
+        assert short(target, golden) == ["exp 0-1 renumbered", "sin 0-0 name"]
 
 
 class TestName:

@@ -5,12 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from msprobe.base.names import api_call
+from msprobe.base.names import KERNEL, PARAMETER, api_call
 
-from .values import PARAMETER, Value, stem_and_number
-
-KERNEL = "Kernel"
-"""What the names of kernels begin with; those of parameters begin with their op type."""
+from .values import Value, stem_and_number
 
 
 @dataclass(frozen=True, slots=True)

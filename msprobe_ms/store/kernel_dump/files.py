@@ -21,12 +21,12 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
+from msprobe.base.names import PARAMETER
 from msprobe.store.folders import is_file, look, printable, walk
 from msprobe.store.record import Call, Calls, Dump, Record, Statistics
 
 from .executions import Execution, executions
 from .values import (
-    PARAMETER,
     STATISTIC,
     Value,
     csv_rows,

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 IO = Literal["input", "output"]
 
-PARAMETER = "Parameter"
-"""The op type under which the framework writes parameters and the arguments of a graph, after the graph has run."""
-
 MOST_SLOTS = 9999
 """A larger number is no slot; a list of so many would be made for it."""
 
