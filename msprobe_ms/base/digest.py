@@ -9,7 +9,7 @@ Speeds are in `docs/en/explanation/performance.md`. zlib is the slowest by far; 
 and CRC-32C in C are near the speed of memory, and CRC-32C without the extension is slower than zlib.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
@@ -22,7 +22,7 @@ try:
 except ImportError:  # the extra `fast` is not installed: the same numbers, later
     from zlib import crc32
 
-_BLOCK = 1 << 17  # elements of bfloat16: widened, they are still in the second-level cache when they are read
+_BLOCK = 1 << 16  # elements: widened or gathered, they are still in the second-level cache when they are read
 
 MD5, CRC32C = "md5", "crc32c"
 
@@ -37,15 +37,25 @@ def digest(array: Array, kind: str = MD5) -> str:
     """
     if array.dtype.hasobject:
         raise TypeError(f"an array of {array.dtype} has no bytes of its own to digest; pass numbers")
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")
     checksum, sign = _KINDS[kind]
-    if not is_bfloat16(array):
-        return f"{sign}{checksum(array, 0):08x}"
-    crc, flat = 0, array.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        crc = checksum(widen(flat[start : start + _BLOCK]), crc)
+    crc, is_narrow = 0, is_bfloat16(array)
+    for piece in _pieces(array, is_narrow):
+        crc = checksum(widen(piece) if is_narrow else piece, crc)
     return f"{sign}{crc:08x}"
+
+
+def _pieces(array: Array, is_narrow: bool) -> Iterable[Array]:
+    """The elements in C order, in contiguous arrays; a large view of another layout is gathered block by block."""
+    if not array.flags.c_contiguous and array.size <= _BLOCK:
+        array = array.copy(order="C")
+    if not array.flags.c_contiguous:
+        return np.nditer(  # type: ignore[return-value]  # with an external loop it gives arrays
+            array, ["external_loop", "buffered"], [["readonly", "contig"]], order="C", buffersize=_BLOCK
+        )
+    if not is_narrow:
+        return (array,)
+    flat = array.reshape(-1)
+    return (flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK))
 
 
 def are_of_one_kind(one: str, other: str) -> bool:

@@ -71,6 +71,21 @@ def test_digest_of_any_size_and_stride(size, dtype, stride):
     assert digest(array) == f"{zlib.crc32(array.tobytes()):08x}"
 
 
+@pytest.mark.parametrize("dtype", ["i1", "f2", ">f4", "c16", BFLOAT16], ids=str)
+@pytest.mark.parametrize("shape", [(64, 1024), (16, 64, 64), (67, 3, 331)])
+def test_large_views_of_other_layouts_are_digested_in_c_order(shape, dtype):
+    """Of a block (65,536 elements) and more: transposed, strided, backwards and repeated ones."""
+    width = np.dtype(dtype).itemsize
+    array = np.random.default_rng(0).integers(0, 256, (*shape[:-1], shape[-1] * width), np.uint8).view(dtype)
+    views = [array.T, np.moveaxis(array, 0, 1)[::-1], array[::-1, ..., ::-2], np.broadcast_to(array[:1], (70, *shape))]
+    for view in views:
+        expected = view.tobytes()
+        if dtype is BFLOAT16:
+            expected = (np.frombuffer(expected, np.uint16).astype(np.uint32) << 16).tobytes()
+        assert digest(view) == f"{zlib.crc32(expected):08x}"
+        assert digest(view, "crc32c") == digest(np.frombuffer(expected, np.uint8), "crc32c")
+
+
 def test_reading_leaves_the_array_as_it_was():
     array = np.arange(6.0)
     array.flags.writeable = False
