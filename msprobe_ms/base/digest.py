@@ -11,6 +11,7 @@ and CRC-32C in C are near the speed of memory, and CRC-32C without the extension
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +50,9 @@ def _pieces(array: Array, is_narrow: bool) -> Iterable[Array]:
     if not array.flags.c_contiguous and array.size <= _BLOCK:
         array = array.copy(order="C")
     if not array.flags.c_contiguous:
-        return np.nditer(  # type: ignore[return-value]  # with an external loop it gives arrays
-            array, ["external_loop", "buffered"], [["readonly", "contig"]], order="C", buffersize=_BLOCK
-        )
+        contiguous: Any = ["readonly", "contig"]  # numpy's stub does not know the second word
+        pieces: Any = np.nditer(array, ["external_loop", "buffered"], [contiguous], order="C", buffersize=_BLOCK)
+        return pieces  # type: ignore[no-any-return]  # with an external loop it gives arrays
     if not is_narrow:
         return (array,)
     flat = array.reshape(-1)
