@@ -10,46 +10,11 @@ from collections import Counter
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Parameter, Tensor, nn, ops
+from chains import LONG, NEEDS, SHORT, Chain
+from mindspore import Tensor
 from mindspore.common import hook_handle
 
-from msprobe.base import nested
-from msprobe.base.statistic import kernel
-from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
-from msprobe.cell_dump.backward import extension
-from msprobe.cell_dump.describer import callers
-
-pytestmark = [
-    pytest.mark.skipif(
-        kernel is None or callers is None or extension is None or nested.tree_of is nested._tree_of,
-        reason="without the extensions Python does their work",
-    ),
-    pytest.mark.skipif(not HAS_NODES, reason="before MindSpore 2.7.1 hooks are on tensors"),
-]
-
-SHORT, LONG = 4, 12
-
-
-class Scale(nn.Cell):
-    """Three operations; with the cell itself four calls."""
-
-    def __init__(self):
-        super().__init__()
-        self.g = Parameter(Tensor(np.ones(8, np.float32)))
-
-    def construct(self, x):
-        return ops.tanh(x * self.g + 0.1)
-
-
-class Chain(nn.Cell):
-    def __init__(self, length):
-        super().__init__()
-        self.cells_in_line = nn.CellList([Scale() for _ in range(length)])
-
-    def construct(self, x):
-        for cell in self.cells_in_line:
-            x = cell(x)
-        return ops.sum(x)
+pytestmark = NEEDS
 
 
 def counted(debugger, length):
