@@ -27,9 +27,9 @@ SLACK = 4
 _seen: list[str] = []
 
 
-def _hear(event, arguments):
-    if event in OPERATIONS and _seen:
-        _seen.append(f"{event} {arguments[0]}")
+def _hear(event, arguments, operations=OPERATIONS, seen=_seen):  # as defaults they are there until the process ends
+    if event in operations and seen:
+        seen.append(f"{event} {arguments[0]}")
 
 
 sys.addaudithook(_hear)  # for good: there is no way to take one away
