@@ -263,7 +263,7 @@ def in_another_order(folder, into, seed):
     while len(order) < len(kernels):
         order.append(chosen.choice([name for name in kernels if name not in order and given[name] <= set(order)]))
     assert order != kernels
-    whole["data"] = {name: entries[name] for name in (*order, *(set(entries) - set(order)))}
+    whole["data"] = {name: entries[name] for name in (*order, *(name for name in entries if name not in order))}
     path.write_text(json.dumps(whole))
 
 
