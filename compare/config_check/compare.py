@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.files import writing
-from msprobe.base.redaction import variable
+from msprobe.base.redaction import Redactor
 from msprobe.compare.tables.workbook import Workbook
 from msprobe.store import config_pack
 from msprobe.store.config_pack import ConfigPack, opened
 from msprobe.store.lock import exclusive
 
 from . import context, environment, hyperparameters, packages, random_calls, tensors
-from .environment import VARIABLES
 from .findings import Checker, Kind, Level, OneSided, Outcome, Row, SettingRow
 from .sheets import COLUMNS, SUMMARY, SUMMARY_COLUMNS, cells_of, summary_rows
 
@@ -112,13 +111,10 @@ def _env(bench: ConfigPack, cmp: ConfigPack, _: Frameworks) -> Iterator[Row]:
     yield from environment.compare(_variables(bench), _variables(cmp))
 
 
-_KNOWN = frozenset(name for each in VARIABLES for name in (each.npu, each.gpu))
-
-
 def _variables(pack: ConfigPack) -> Mapping[str, str]:
     """The variables, secrets marked: another tool packs them as they are."""
-    held = pack.object(config_pack.ENV)
-    return {name: variable(name, str(value), is_known=name in _KNOWN) for name, value in held.items()}
+    redactor = Redactor()
+    return {name: redactor.variable(name, str(value)) for name, value in pack.object(config_pack.ENV).items()}
 
 
 def _pip(bench: ConfigPack, cmp: ConfigPack, frameworks: Frameworks) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Compare what the frameworks were set to: modes, precision, determinism. A table says what decides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe.base import redaction
@@ -77,7 +77,7 @@ def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
     frameworks = tuple(str(side.get(_FRAMEWORK) or "") for side in (ours, theirs))
     known: tuple[set[str], set[str]] = (set(), set())
     for each in SETTINGS:
-        names = each.name(frameworks[0]), each.name(frameworks[1])
+        names = _names(each, frameworks, (ours, theirs))
         for name, seen in zip(names, known, strict=True):
             seen.add(name)
         values = ours.get(names[0]), theirs.get(names[1])
@@ -94,17 +94,28 @@ def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
             yield _row(_kind(*values), Level.INFO, (name, name), values)
 
 
+def _names(setting: Setting, frameworks: Sequence[str], sides: Sequence[Settings]) -> tuple[str, str]:
+    """Return the name of a setting on each side: one that both have, whatever their frameworks are said to be, else
+    that of the framework."""
+    for name in (setting.mindspore, setting.pytorch):
+        if name and all(name in side for side in sides):
+            return name, name
+    return setting.name(frameworks[0]), setting.name(frameworks[1])
+
+
 def _row(kind: Kind, level: Level, names: tuple[str, str], values: tuple[object, object]) -> SettingRow:
     return SettingRow(Checker.CONTEXT, kind, level, *names, *values)
 
 
 def _kind(bench: object, cmp: object) -> Kind:
-    if redaction.NOT_RECORDED in (bench, cmp):
+    if (redaction.is_redacted(bench) or redaction.is_redacted(cmp)) and redaction.same(bench, cmp) is None:
         return Kind.NOT_RECORDED
     return Kind.BENCH_ONLY if cmp is None else Kind.CMP_ONLY if bench is None else Kind.DIFFERS
 
 
 def _same(ours: object, theirs: object) -> bool:
+    if redaction.is_redacted(ours) or redaction.is_redacted(theirs):
+        return bool(redaction.same(ours, theirs))
     return same(_switch(ours), _switch(theirs)) or same(ours, theirs)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from msprobe.base.redaction import NOT_RECORDED
+from msprobe.base import redaction
 
 from .findings import Checker, Kind, Level, SettingRow
 
@@ -69,33 +69,54 @@ def is_npu(variables: Mapping[str, str]) -> bool:
 def compare(bench: Mapping[str, str], cmp: Mapping[str, str]) -> Iterator[SettingRow]:
     """The variables of the table that differ, then all others that do."""
     known: set[str] = set()
-    sides = (bench, is_npu(bench)), (cmp, is_npu(cmp))
     for variable in VARIABLES:
-        names = [variable.npu if npu else variable.gpu for _, npu in sides]
-        known |= {name for name in names if name}
-        if row := _of_table(variable, names, [held.get(name) for name, (held, _) in zip(names, sides, strict=True)]):
-            yield row
+        for names in _names(variable, bench, cmp):
+            known |= {name for name in names if name}
+            if row := _of_table(variable, names, (bench.get(names[0]), cmp.get(names[1]))):
+                yield row
     others = sorted({*bench, *cmp} - known)
     for name in sorted(others, key=lambda name: not _may_matter(name)):
         ours, theirs = bench.get(name), cmp.get(name)
-        hidden = NOT_RECORDED in (ours, theirs)
-        if hidden or ours != theirs:
+        hidden = redaction.is_redacted(ours) or redaction.is_redacted(theirs)
+        if not redaction.same(ours or "", theirs or "") if hidden else ours != theirs:
             level = Level.WARNING if _may_matter(name) and not hidden and _plain(ours) != _plain(theirs) else Level.INFO
             yield _row(_kind(ours, theirs), level, (name, name), (ours, theirs))
 
 
-def _of_table(variable: Variable, names: list[str], values: list[str | None]) -> SettingRow | None:
+def _names(variable: Variable, bench: Mapping[str, str], cmp: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the names under which a variable is compared.
+
+    A name that both sides set is compared, whichever devices they are taken for. Only where there is none the devices
+    decide: a side that sets the name of another device has it, and a side that sets none has the default of its own.
+    """
+    names = [name for name in dict.fromkeys((variable.npu, variable.gpu)) if name]
+    if shared := [(name, name) for name in names if name in bench and name in cmp]:
+        return shared
+    npu = is_npu(bench), is_npu(cmp)
+    of_device = [variable.npu if each else variable.gpu for each in npu]
+    found = [
+        name if name in side else next((each for each in names if each in side), "")
+        for name, side in zip(of_device, (bench, cmp), strict=True)
+    ]
+    if npu[0] == npu[1]:  # one name for both sides, if one side sets it
+        found = [found[0] or found[1], found[1] or found[0]]
+    return [(found[0] or of_device[0], found[1] or of_device[1])]
+
+
+def _of_table(variable: Variable, names: tuple[str, str], values: tuple[str | None, str | None]) -> SettingRow | None:
     bench, cmp = (variable.default if value is None else value for value in values)
-    if NOT_RECORDED in values:
-        return _row(Kind.NOT_RECORDED, Level.WARNING, (names[0], names[1]), (values[0], values[1]))
+    if any(map(redaction.is_redacted, values)):
+        equal = redaction.same(bench, cmp)
+        kind, level = (Kind.NOT_RECORDED, Level.WARNING) if equal is None else (Kind.DIFFERS, Level.ERROR)
+        return None if equal else _row(kind, level, names, values)
     if all(names):
         if _plain(bench) == _plain(cmp):
             return None
         shown = bench or _NOTHING, cmp or _NOTHING
-        return _row(Kind.DIFFERS, Level.ERROR, (names[0], names[1]), shown)
+        return _row(Kind.DIFFERS, Level.ERROR, names, shown)
     if any(value is not None and _plain(value) != _plain(variable.default) for value in values):
         kind = Kind.BENCH_ONLY if names[0] else Kind.CMP_ONLY
-        return _row(kind, Level.WARNING, (names[0], names[1]), (values[0], values[1]))
+        return _row(kind, Level.WARNING, names, values)
     return None
 
 
@@ -104,7 +125,7 @@ def _row(kind: Kind, level: Level, names: tuple[str, str], values: tuple[str | N
 
 
 def _kind(bench: str | None, cmp: str | None) -> Kind:
-    if NOT_RECORDED in (bench, cmp):
+    if (redaction.is_redacted(bench) or redaction.is_redacted(cmp)) and redaction.same(bench or "", cmp or "") is None:
         return Kind.NOT_RECORDED
     return Kind.BENCH_ONLY if cmp is None else Kind.CMP_ONLY if bench is None else Kind.DIFFERS
 

@@ -50,12 +50,15 @@ def compare(file: str, bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
 def flat(settings: Settings) -> dict[str, object]:
     """Settings without lists and objects inside, secrets marked; several values of one name stay together."""
     found: dict[str, object] = {}
-    waiting: list[tuple[str, object, int]] = [(name, value, 0) for name, value in reversed([*settings.items()])]
+    redactor = redaction.Redactor()
+    waiting: list[tuple[str, object, int]] = [
+        (name, redactor.setting(name, value), 0) for name, value in reversed([*settings.items()])
+    ]
     while waiting:
         name, value, depth = waiting.pop()
         is_open = isinstance(value, dict | list) and bool(value) and depth < _DEEPEST
         if not is_open or (isinstance(value, dict) and value.get("description") == "duplicate_value"):
-            found[name] = redaction.setting(name, value)
+            found[name] = value
             continue
         inner = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]  # a list
         waiting += reversed([(f"{name}.{key}", each, depth + 1) for key, each in inner])
@@ -129,14 +132,20 @@ def _differing(
     file: str, names: tuple[str, str], values: tuple[object, object], match: Match, similarity: float
 ) -> SettingRow | None:
     importance, meaning = min((rank_of(tuple(_meaning(name).split("."))) for name in names), key=lambda found: found[0])
-    if redaction.NOT_RECORDED in values:
-        # a password changes no number; what only looks like a secret may
-        is_named = any(redaction.is_secret_setting(name) for name in names)
-        kind, level = Kind.NOT_RECORDED, Level.INFO if is_named else Level.WARNING
+    level = Level.WARNING if meaning is PLACE else Level.ERROR
+    if any(map(redaction.is_redacted, values)):
+        equal = redaction.same(*values)
+        if equal:
+            return None
+        kind = Kind.NOT_RECORDED if equal is None else Kind.DIFFERS
+        if any(map(redaction.strength_of_path, names)):  # a password changes no number
+            level = Level.INFO
+        elif equal is None:
+            level = Level.WARNING
     elif same(*values):
         return None
     else:
-        kind, level = Kind.DIFFERS, Level.WARNING if meaning is PLACE else Level.ERROR
+        kind = Kind.DIFFERS
     (name, other), (value, found) = names, values
     return SettingRow(
         Checker.HYPERPARAMETERS, kind, level, name, other, value, found, file, match, similarity, importance

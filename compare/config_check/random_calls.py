@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
+from msprobe.base.redaction import source
 from msprobe.store.config_pack import ConfigPack, random
 
 from .findings import CallSite, Kind, Level, RandomRow
@@ -82,7 +83,7 @@ def _site(held: Any) -> CallSite | None:
     count, stack = held.get("count"), held.get("stack")
     if not isinstance(count, int) or not isinstance(stack, list):
         return None
-    return CallSite(count, tuple(str(line) for line in stack))
+    return CallSite(count, tuple(source(str(line)) for line in stack))
 
 
 def _rows(op: str, rank: int, ours: Sites, theirs: Sites) -> Iterator[RandomRow]:

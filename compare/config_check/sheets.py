@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase
-from msprobe.base.redaction import NOT_RECORDED
 from msprobe.compare.tables.cells import Cell, guard, number
 from msprobe.compare.tables.columns import Column
 
@@ -141,6 +140,4 @@ def names_and_values(row: SettingRow) -> Phrase:
 
 
 def _shown(value: object) -> Words:
-    if value == NOT_RECORDED:
-        return phrase("not recorded")
     return phrase("not set") if value is None else str(value_cell(value))

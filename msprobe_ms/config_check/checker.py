@@ -13,19 +13,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from msprobe.base import redaction
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.files import user_path
 from msprobe.base.framework import FRAMEWORKS, Framework, rank, settle, size
 from msprobe.base.lazy import needed
 from msprobe.base.log import logger, once
 from msprobe.base.nested import PASSED, tree_of_one
+from msprobe.base.redaction import Redactor
 from msprobe.store import config_pack
 
 from .features import of_inputs, of_parameters
 from .pack_writer import PackWriter
 from .random_calls import RandomCalls
-from .static import as_json, entries, plain
+from .static import as_json, entries, of_scripts, plain
 
 DEFAULT_PACK = "./config_check_pack.zip"
 
@@ -81,7 +81,9 @@ class ConfigChecker:
         if network is not None:
             self._backend.check(network)
         scripts = [shell_path] if isinstance(shell_path, str | PathLike) else list(shell_path or ())
-        self._static = entries(map(user_path, scripts), framework=self._framework, random_functions=_calls.ops)
+        self._redactor = Redactor()
+        self._settings = of_scripts(map(user_path, scripts), self._redactor)
+        self._static = self._entries({})
         self._path, self._pid = path, os.getpid()
         self._writer: PackWriter | None = None
         self._step = 0
@@ -140,18 +142,24 @@ class ConfigChecker:
         found: dict[str, bytes] = {}
         if self._step == 0:
             _calls.remove()
-            found[config_pack.random(own)] = as_json(_calls.found())
+            settings = _of_trainer(self._redactor)
+            calls = {config_pack.random(own): _calls.found(self._redactor.source)}
             if own == 0:
-                self._static |= entries((), framework=self._framework, random_functions=_calls.ops)
+                further = {**calls, config_pack.CONTEXT: self._backend.context()}
+                if settings:
+                    further[config_pack.DYNAMIC] = settings
+                self._static = self._entries(further)
                 found |= self._static  # the environment as it is by now
-                found[config_pack.CONTEXT] = as_json(self._backend.context())
-                if settings := _of_trainer():
-                    found[config_pack.DYNAMIC] = as_json(settings)
+            else:
+                found |= {name: as_json(held) for name, held in calls.items()}
         found[config_pack.dataset(self._step, own)] = as_json(of_inputs(args, kwargs))
         parameters = self._backend.parameters(self._network)
         found[config_pack.weights(self._step, own)] = as_json(of_parameters(parameters))
         self._step += 1
         self._write(found)
+
+    def _entries(self, further: Mapping[str, Mapping[str, object]]) -> dict[str, bytes]:
+        return entries(self._settings, self._redactor, further, framework=self._framework, random_functions=_calls.ops)
 
     def _write(self, found: dict[str, bytes]) -> None:
         own = _rank(self._framework) or 0
@@ -191,8 +199,8 @@ def _rank(framework: Framework) -> int | None:
     return 0 if found is None and size(framework) == 1 else found
 
 
-def _of_trainer() -> dict[str, object]:
-    """The arguments of a trainer that is known, if one is at work."""
+def _of_trainer(redactor: Redactor) -> dict[str, object]:
+    """The arguments of a trainer that is known, if one is at work, without secrets."""
     for module, function in _TRAINERS:
         ask = getattr(sys.modules.get(module), function, None)
         try:
@@ -201,13 +209,14 @@ def _of_trainer() -> dict[str, object]:
             logger.debug("config_check: %s.%s: %s", module, function, reason(err))
             continue
         if held:
-            return _settings(held)
+            return _settings(held, redactor)
     return {}
 
 
-def _settings(held: Mapping[str, Any]) -> dict[str, object]:
+def _settings(held: Mapping[str, Any], redactor: Redactor) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in sorted((str(name), value) for name, value in held.items()):
-        made = [plain(each) for each in value] if isinstance(value, list | tuple) else plain(value)
-        found[name] = redaction.setting(name, made)
+        safe = redactor.setting(name, value)  # before it becomes a text, in which names are harder to see
+        made = [plain(each) for each in safe] if isinstance(safe, list | tuple) else plain(safe)
+        found[name] = redactor.setting(name, made)
     return found

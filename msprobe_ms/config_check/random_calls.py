@@ -11,12 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from msprobe.base import redaction
 from msprobe.base.patches import Patches
 
 Frame = tuple[CodeType, int]
@@ -97,12 +96,16 @@ class RandomCalls:
         self.is_counting = False
         self._patches.remove()
 
-    def found(self) -> dict[str, list[dict[str, Any]]]:
-        """The counts by function and stack, as a pack has them."""
+    def found(self, redact: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
+        """The counts by function and stack, as a pack has them; `redact` is applied to lines of source code."""
+        line = lru_cache(None)(partial(_line, redact=redact))
         with self._lock:
             counts = {op: dict(stacks) for op, stacks in self._counts.items()}
         return {
-            op: [{"count": count, "stack": _lines(stack)} for stack, count in stacks.items()]
+            op: [
+                {"count": count, "stack": [line(*frame) for frame in stack] or _IN_MANY_PLACES}
+                for stack, count in stacks.items()
+            ]
             for op, stacks in counts.items()
         }
 
@@ -142,14 +145,11 @@ def _stack() -> tuple[Frame, ...]:
     return tuple(reversed(found))
 
 
-def _lines(stack: tuple[Frame, ...]) -> list[str]:
-    return [_line(code, number) for code, number in stack] or ["File elsewhere, line 0, in many places, "]
+_IN_MANY_PLACES = ["File elsewhere, line 0, in many places, "]
 
 
-def _line(code: CodeType, number: int) -> str:
-    text = linecache.getline(code.co_filename, number).strip()[:500]
-    if redaction.has_secret(text):
-        text = redaction.NOT_RECORDED
+def _line(code: CodeType, number: int, redact: Callable[[str], str]) -> str:
+    text = redact(linecache.getline(code.co_filename, number).strip())[:500]
     name = code.co_filename
     path = name if name.startswith("<") else os.path.abspath(name)
     return f"File {path}, line {number}, in {code.co_name}, {text}"

@@ -90,9 +90,12 @@ class _Shell:
         return _VARIABLE.sub(value, text)
 
 
-def options_of(script: str) -> Iterator[tuple[str, Value]]:
-    """The options of each command that launches a training, in order; without a value, true. Raises TooLong."""
-    shell = _Shell()
+def options_of(script: str, assigned: dict[str, list[str]] | None = None) -> Iterator[tuple[str, Value]]:
+    """The options of each command that launches a training, in order; without a value, true. Raises TooLong.
+
+    `assigned` receives the variables of the script, with their last values.
+    """
+    shell = _Shell() if assigned is None else _Shell(assigned)
     for command in _commands(script):
         words = _after_assignments(command, shell)
         expanded = [each for word in words for each in shell.expand(word)]

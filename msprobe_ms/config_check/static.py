@@ -1,6 +1,7 @@
 """What can be packed without a running training: the environment, the packages, and the settings in scripts.
 
-Secrets are left out (`msprobe.base.redaction`).
+Secrets are replaced by marks (`msprobe.base.redaction`). What is secret in one entry is secret in all of them: every
+entry is made twice, the second time with the secrets of the first.
 """
 
 import json
@@ -12,9 +13,9 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from msprobe.base import redaction
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input, user_path
+from msprobe.base.redaction import Redactor, Strength, redacted_places
 from msprobe.base.version import tool
 from msprobe.mapping.user_files import load
 from msprobe.store import config_pack
@@ -24,11 +25,9 @@ from .shell import TooLong, joined, options_of
 _YAML = (".yaml", ".yml", ".json")
 _SHELL = (".sh", ".bash")
 _SCRIPT = 1 << 20  # bytes of a shell script
+_SCRIPT_TEXT = 1 << 16  # characters of it that are searched for commands with secrets
 _MOST = 100_000  # settings of one file: in yaml a few lines can stand for billions
 _DEEPEST = 50
-
-KNOWN_VARIABLES = ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Their values may be names of devices, which look like keys."""
 
 
 def as_json(value: object) -> bytes:
@@ -36,24 +35,38 @@ def as_json(value: object) -> bytes:
     return json.dumps(value, indent=1, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
-def entries(paths: Iterable[Path], **about: object) -> dict[str, bytes]:
-    """The entries of a pack that need no training. UsageError for a script that cannot be read."""
-    found = {
-        config_pack.ABOUT: as_json({"tool": tool(), "format_version": config_pack.FORMAT_VERSION, **about}),
-        config_pack.ENV: as_json(environment(os.environ)),
-        config_pack.PIP: "".join(f"{name}={version}\n" for name, version in packages().items()).encode(),
-    }
-    if settings := of_scripts(paths):
-        found[config_pack.STATIC] = as_json(settings)
-    return found
+def entries(
+    settings: Mapping[str, object],
+    redactor: Redactor,
+    further: Mapping[str, Mapping[str, object]] | None = None,
+    **about: object,
+) -> dict[str, bytes]:
+    """Return the entries of a pack that need no training, with `settings` of scripts and `further` JSON entries.
 
-
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables, secrets marked in their place."""
+    Everything is redacted by `redactor`; `pack.json` lists where. The entries of random calls are redacted already,
+    as source code.
+    """
+    for _ in range(2):  # a secret of the last entry may be in the first one
+        made: dict[str, Mapping[str, object]] = {config_pack.ENV: environment(os.environ, redactor)}
+        if settings:
+            made[config_pack.STATIC] = {name: redactor.setting(name, value) for name, value in settings.items()}
+        for entry, held in (further or {}).items():
+            is_code = config_pack.is_random(entry)
+            made[entry] = held if is_code else {name: redactor.setting(name, value) for name, value in held.items()}
+    redacted = {entry: places for entry, held in made.items() if (places := [*redacted_places(held)])}
+    own = {"tool": tool(), "format_version": config_pack.FORMAT_VERSION, **about, config_pack.REDACTED: redacted}
+    text = "".join(f"{name}={version}\n" for name, version in packages().items())
+    rest = {name: as_json(held) for name, held in made.items()}
     return {
-        name: redaction.variable(name, value, is_known=name in KNOWN_VARIABLES)
-        for name, value in sorted(variables.items())
-    }
+        config_pack.ABOUT: as_json(own),
+        config_pack.ENV: rest.pop(config_pack.ENV),
+        config_pack.PIP: text.encode(),
+    } | rest
+
+
+def environment(variables: Mapping[str, str], redactor: Redactor) -> dict[str, str]:
+    """Return the variables without secrets."""
+    return {name: redactor.variable(name, value) for name, value in sorted(variables.items())}
 
 
 def packages() -> dict[str, str]:
@@ -66,51 +79,64 @@ def packages() -> dict[str, str]:
     return {name: version for _, (name, version) in sorted(found.items())}
 
 
-def of_scripts(paths: Iterable[Path]) -> dict[str, object]:
-    """The settings of all scripts; a name that they set to several values has all. UsageError as of `entries`."""
-    return joined((name, redaction.setting(name, value)) for path in paths for name, value in _of_script(path))
+def of_scripts(paths: Iterable[Path], redactor: Redactor) -> dict[str, object]:
+    """Return the settings of all scripts without secrets; a name that is set to several values has all of them.
+
+    UsageError for a script that cannot be read.
+    """
+    return joined(pair for path in paths for pair in _of_script(path, redactor))
 
 
-def _of_script(path: Path) -> Iterator[tuple[str, object]]:
+def _of_script(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
     suffix = path.suffix.lower()
     if suffix in _YAML:
-        return _of_yaml(path)
+        return _of_yaml(path, redactor)
     if suffix in _SHELL:
-        return _of_shell(path)
+        return _of_shell(path, redactor)
     raise UsageError(f"{path}: is neither a shell script (.sh) nor a configuration (.yaml, .yml, .json)")
 
 
-def _of_shell(path: Path) -> Iterator[tuple[str, object]]:
+def _of_shell(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
     path = user_path(path)
     try:
         text = read_input(path, _SCRIPT).decode("utf-8-sig", "replace")
     except OSError as err:
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); give the script that launches") from err
     try:
-        yield from options_of(text)
+        assigned: dict[str, list[str]] = {}
+        options = [*options_of(text, assigned)]
+        # An option of a harmless name may use a variable that holds a secret, or that another option uses for one.
+        for name, values in assigned.items():
+            redactor.setting(name, values)
+        redactor.text(text[:_SCRIPT_TEXT])
+        options = [(name, redactor.setting(name, value)) for name, value in options]
+        yield from ((name, redactor.setting(name, value)) for name, value in options)
     except (TooLong, RecursionError) as err:
         raise UsageError(f"{path}: its variables grow beyond what a command line can hold; correct the script") from err
 
 
-def _of_yaml(path: Path) -> Iterator[tuple[str, object]]:
+def _of_yaml(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
     held = load(path, "the configuration of the training")
-    for count, (name, value) in enumerate(leaves(held)):
+    for count, (name, value) in enumerate(leaves(held, redactor)):
         if count == _MOST:
             raise UsageError(f"{path}: has more than {_MOST} settings; give the configuration of one training")
         yield name, value
 
 
-def leaves(held: object) -> Iterator[tuple[str, object]]:
-    """Every value that holds no others, and every empty container, by its path of keys and of places in lists."""
-    waiting: list[tuple[str, object, int]] = [("", held, 0)]
+def leaves(held: object, redactor: Redactor) -> Iterator[tuple[str, object]]:
+    """Return every value that holds no others, and every empty container, without secrets.
+
+    The name is the path of keys and of places in lists.
+    """
+    waiting: list[tuple[str, object, int, Strength]] = [("", held, 0, Strength.NONE)]
     while waiting:
-        name, value, depth = waiting.pop()
+        name, value, depth, strength = waiting.pop()
         if isinstance(value, dict | list | tuple) and value and depth < _DEEPEST:
-            inner = value.items() if isinstance(value, dict) else enumerate(value)
             prefix = f"{name}." if name else ""
-            waiting += reversed([(f"{prefix}{key}", each, depth + 1) for key, each in inner])
+            inner = redactor.members(value, strength)
+            waiting += reversed([(f"{prefix}{key}", each, depth + 1, own) for key, each, own in inner])
         else:
-            yield name, plain(value)
+            yield redactor.text(name) if name else name, redactor.leaf(name, plain(value), strength)
 
 
 def plain(value: Any) -> object:

@@ -1,10 +1,11 @@
 """Pack the configuration of a run, compare two packs, or compare two checkpoints.
 
   msprobe config_check -d [train.sh config.yaml ...] [-o pack.zip]     pack
+  msprobe config_check -d [train.sh config.yaml ...] --dry-run         print what a pack would hold
   msprobe config_check -c bench.zip cmp.zip [-o DIR]                   compare two packs
   msprobe config_check -c A B [-o FILE] [-dm names.yaml]               compare two checkpoints
 
-Packed are the environment (never a secret), the packages, and the settings in scripts and yaml files; `ConfigChecker`
+Packed are the environment, the packages, and the settings in scripts and yaml files, without secrets; `ConfigChecker`
 (from msprobe.core.config_check) packs inputs, weights, random calls and the framework's settings of a training as well.
 The comparison of packs writes DIR/result.xlsx, one sheet for each checker.
 
@@ -16,12 +17,14 @@ compared and passes. 1: something differs, or could not be compared. 2: the comm
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any, NoReturn
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
+from msprobe.store import config_pack
 
 PACK = "./config_check_pack.zip"
 RESULT = "./config_check_result"
@@ -29,6 +32,8 @@ ANOTHER = "give another file with -o"
 
 REFUSED = (("-vc", "--verl-compare"), ("-vv", "--verl-verify"), ("-sc", "--slime-compare"))
 """Flags of msprobe 26 that ask for what is not there."""
+
+_LISTED = 20  # redacted places that are printed for each entry
 
 _NOT_BUILT = "logs of other trainers are not compared; pack both runs with -d, and compare the packs with -c"
 
@@ -59,6 +64,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="YAML",
         help="names and layouts of parameters of checkpoints, or of all below a path, as in `backbone.layers: model.h`",
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with -d: print what the pack would hold, and write nothing"
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="name at most N of the worst, default 10")
     for flags in REFUSED:
         parser.add_argument(*flags, nargs="*", action=_Refused, help=argparse.SUPPRESS)
@@ -70,7 +78,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--top must not be negative")
     if args.dump is not None:
         _refuse_mapping(args, "-d")
-        return _pack([Path(path) for path in args.dump], Path(args.output or PACK))
+        return _pack([Path(path) for path in args.dump], Path(args.output or PACK), args.dry_run)
+    if args.dry_run:
+        raise UsageError("--dry-run is for packing; give it with -d")
     if not args.compare:
         raise UsageError("give -d [FILE ...] to pack, or --compare A B to compare two packs or two checkpoints")
     zips = [path.lower().endswith(".zip") for path in args.compare]
@@ -90,18 +100,33 @@ def _refuse_mapping(args: argparse.Namespace, where: str) -> None:
         raise UsageError(f"--data_mapping is of two checkpoints and says nothing {where}; leave it out")
 
 
-def _pack(scripts: list[Path], output: Path) -> int:
+def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:
     if output.suffix != ".zip":
         raise UsageError(f"{output}: a pack must end in .zip")
-    refuse_existing(output, ANOTHER)
-    from .pack_writer import write_zip
-    from .static import entries
+    if not dry_run:
+        refuse_existing(output, ANOTHER)
+    from msprobe.base.redaction import Redactor
 
-    found = entries(scripts)
-    with writing(output, ANOTHER):
-        make_folder(output.parent)
-        write_zip(output, found)
-    print(visible(f"packed {', '.join(name for name in found)}: {output}"))
+    from .pack_writer import write_zip
+    from .static import entries, of_scripts
+
+    redactor = Redactor()
+    found = entries(of_scripts(scripts, redactor), redactor)
+    if dry_run:
+        for name, content in found.items():
+            print(f"{name}:")
+            for line in content.decode("utf-8", "replace").splitlines():
+                print(visible(f"  {line}"))
+    else:
+        with writing(output, ANOTHER):
+            make_folder(output.parent)
+            write_zip(output, found)
+    redacted = json.loads(found[config_pack.ABOUT])[config_pack.REDACTED]
+    for entry, places in redacted.items():
+        more = f" and {len(places) - _LISTED} more, which pack.json lists" if len(places) > _LISTED else ""
+        print(visible(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
+    written = f"packed {', '.join(found)}: {output}"
+    print(visible("nothing was written (--dry-run)" if dry_run else written))
     return 0
 
 

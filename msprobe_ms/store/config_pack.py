@@ -9,7 +9,7 @@
 | `weights/step<N>/rank<R>/weight.json` | statistics of parameters by name |
 | `random/rank<R>.json` | `{op: [{"count": n, "stack": [lines]}]}` |
 | `context` | ours: JSON object, what the framework was set to |
-| `pack.json` | ours: what wrote the pack, and which random functions it counts |
+| `pack.json` | ours: what wrote the pack, which random functions it counts, and in which places secrets were redacted |
 
 Nothing is ever unpacked to the disk, and no name of an entry becomes a path.
 """
@@ -36,6 +36,8 @@ ABOUT = "pack.json"
 HYPERPARAMETERS = "hyperparameters"
 STATIC = f"{HYPERPARAMETERS}/hyperparameters_static.json"
 DYNAMIC = f"{HYPERPARAMETERS}/hyperparameters_dynamic.json"
+REDACTED = "redacted"
+"""The member of `pack.json` with the places, by entry, in which something was redacted."""
 FORMAT_VERSION = 1
 
 _TENSORS = re.compile(r"(dataset|weights)/step(\d{1,12})/rank(\d{1,9})/(dataset|weight)\.json")
@@ -64,6 +66,11 @@ def weights(step: int, rank: int) -> str:
 def random(rank: int) -> str:
     """The entry of the calls of random functions."""
     return f"random/rank{rank}.json"
+
+
+def is_random(entry: str) -> bool:
+    """Return whether an entry holds the calls of random functions."""
+    return _RANDOM.fullmatch(entry) is not None
 
 
 @dataclass(frozen=True, order=True, slots=True)
