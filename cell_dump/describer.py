@@ -22,6 +22,7 @@ from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
+from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import Writer
 
@@ -342,7 +343,7 @@ class Stacks:
             if source and not _is_ours(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
-        return tuple(lines) or UNAVAILABLE
+        return without_secrets(tuple(lines)) or UNAVAILABLE
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe.base import redaction
 from msprobe.base.files import CONFIGURATION, read_input
 from msprobe.compare.tables.cells import guard
 from msprobe.compare.tables.columns import Column
@@ -118,7 +119,8 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Configur
         try:
             if not is_file(path):
                 raise OSError("it is no file but a link, a pipe or a folder")
-            sides.append(dict(_leaves(json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig")))))
+            held = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
+            sides.append(dict(_leaves(redaction.setting("", held))))
         except (OSError, ValueError, RecursionError, MemoryError) as err:
             why = f"cannot be read ({err or type(err).__name__})"
             return ConfigurationDifferences(problem=f"{path}: {why}; configurations not compared")
@@ -162,7 +164,9 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 def _equal(ours: str | None, theirs: str | None) -> bool:
     """Equal as JSON, where 1 and 1.0 are one number."""
-    if ours == theirs or ours is None or theirs is None:
+    if ours is None or theirs is None or (ours == theirs and not redaction.is_redacted(ours)):
         return ours == theirs
     a, b = json.loads(ours), json.loads(theirs)
+    if redaction.is_redacted(a) or redaction.is_redacted(b):
+        return bool(redaction.same(a, b))
     return not (isinstance(a, bool) or isinstance(b, bool)) and isinstance(a, int | float) and bool(a == b)

@@ -34,9 +34,11 @@ SALT = "MSPROBE_REDACTION_SALT"
 _OLD_MARK = "<not recorded>"  # of packs of earlier versions
 _MARK = re.compile(r"<redacted(?::(?P<digest>[0-9a-f]{5})(?::(?P<salt>[0-9a-f]{4}))?)?>|<not recorded>")
 _DEFAULT_SALT = b"msprobe-ms/redaction/1"
-_COST = 1 << 13  # of scrypt: 20 ms and 8 MiB for each secret
-_MAX_DIGESTS = 500  # of one process; further marks have none
-_MAX_LENGTH = 1 << 16  # characters of a text; a longer one is redacted as a whole
+_COST = 1 << 12  # of scrypt: 10 ms and 4 MiB for each secret
+_MAX_DIGESTS = 300  # different ones that a redactor computes: seconds; further marks have none
+_MAX_CACHED = 10_000
+_MAX_LENGTH = 1 << 14  # characters of a text; a longer one is redacted as a whole
+_MAX_LINE = 2000  # characters of a line of source code; what follows is cut off
 _MAX_KNOWN = 10_000  # secrets that a redactor remembers
 _MAX_SEARCHED = 300  # of these that are searched for inside words
 _MAX_NESTING = 50
@@ -227,7 +229,7 @@ def _is_marks(text: str) -> bool:
 # Texts: every function below gives the places of secrets in a text.
 
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
-_NAME = r"[^\W\d][\w.-]*"
+_NAME = r"[^\W\d][\w.-]{0,200}"
 _ASSIGNMENT = re.compile(
     rf"(?P<quote>\\*[\"'])?(?<![\w-])(?P<name>-{{0,2}}{_NAME})(?(quote)(?P=quote))[\])]*"
     r"\s*(?P<sign>=>|:=|==|!=|\+=|=(?!=)|:(?![:/])|\uff1a|\s(?:is|was|are|to)\s(?=\S))\s*"
@@ -241,18 +243,18 @@ _PHRASES = (
     re.compile(r"\blogin\s+\S+\s+password\s+(?P<secret>\S+)", re.IGNORECASE),  # .netrc
     re.compile(r"\bidentified\s+by\s+[\"']?(?P<secret>[^\s\"';]+)", re.IGNORECASE),  # SQL
     re.compile(
-        rf"\b(?:echo|printf)\s+(?:-\w+\s+)*(?P<secret>{_QUOTED}|[^\s|]+)\s*\|\s*[^|]*"
+        rf"\b(?:echo|printf)\s+(?:-\w+\s+)*(?P<secret>{_QUOTED}|[^\s|]{{1,256}})\s*\|\s*[^|]{{0,200}}"
         r"(?:sudo\s+-\w*S|--password-stdin|--stdin|chpasswd|passwd|cryptsetup|\blogin\b)"
     ),
-    re.compile(r"\bsudo\s+-\w*S\b.*?<<<\s*(?P<secret>\S+)"),
+    re.compile(r"\bsudo\s+-\w*S\b.{0,200}?<<<\s*(?P<secret>\S+)"),
 )
 """Commands and statements that are followed by a secret."""
-_DECLARATION = re.compile(r"\b(?:ENV|ARG|setenv|set\s+-g?x)\s+(?P<name>\w+)\s+(?P<value>\S+)")
+_DECLARATION = re.compile(r"\b(?:ENV|ARG|setenv|set(?:\s+-g?x)?)\s+(?P<name>\w+)\s+(?P<value>\S+)")
 _ELEMENT = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)[^<>]*>(?P<value>[^<>]+)</")
-_USER_AND_HOST = re.compile(r"(?<![\w/.@:-])(?P<secret>[\w.+-]+:[^\s:@/\"']+)@(?!sha\d+:)[A-Za-z][\w.-]*")
+_USER_AND_HOST = re.compile(r"(?<![\w/.@:-])(?P<secret>[\w.+-]{1,64}:[^\s:@/\"']{1,256})@(?!sha\d+:)[A-Za-z][\w.-]*")
 _WORD = re.compile(rf"(?:{_QUOTED}|\\.|[^\s\"'\\])+|[\"']", re.DOTALL)
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"(?<![A-Za-z0-9+])[A-Za-z][A-Za-z0-9+.-]{0,30}://")
 _HOST_AND_PORT = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:]+\]):\d{1,5}(?:/|$)")
 _PASSWORD_SAFE = re.compile(r"\d{1,5}(?:[:-]\d{1,5})*(?:/\w+)?|[~./].*|\$.*")
 _USER_OPTIONS = ("-u", "--user", "-U", "--proxy-user", "--userpwd")
@@ -278,9 +280,12 @@ def _spans(text: str, name: str = "", depth: int = 0) -> Iterator[Span]:
 
 
 def _shape_spans(text: str) -> Iterator[Span]:
+    lower = text.lower()
     for shape in rules.SHAPES:
-        for found in shape.pattern.finditer(text):
-            yield found.span(found.lastgroup or 0)
+        for needle in shape.needles:
+            if needle in lower:
+                yield from (found.span(found.lastgroup or 0) for found in shape.pattern.finditer(text))
+                break
 
 
 def _url_spans(text: str) -> Iterator[Span]:
@@ -329,7 +334,7 @@ def _random_spans(text: str, name: str = "") -> Iterator[Span]:
         if not is_random(word):
             continue
         is_number = _HEX.fullmatch(word) or _UUID.fullmatch(word)
-        ahead = text[:begin]
+        ahead = text[max(begin - 500, 0) : begin]
         if is_number or word.islower() or word.isupper():
             place = re.search(r"([\w.-]+)[/=:@\s-]+$", ahead)
             is_explained = place and any(each in rules.IDENTITIES for each in words_of(place[1])[-2:])
@@ -493,26 +498,24 @@ def mark(secret: str) -> str:
     if text.strip().lower() == "off":
         return REDACTED
     salt = b"user/" + text.encode("utf-8", "surrogatepass") if text else _DEFAULT_SALT
-    digest = _digest(salt, f"secret/{secret}", 5)
+    digest = _digest(salt, f"secret/{secret}")[:5]
     if not digest:
         return REDACTED
-    return f"<redacted:{digest}:{_digest(salt, 'salt', 4)}>" if text else f"<redacted:{digest}>"
+    return f"<redacted:{digest}:{_digest(salt, 'salt')[:4]}>" if text else f"<redacted:{digest}>"
 
 
-def _digest(salt: bytes, text: str, digits: int) -> str:
-    """Return the first digits of a slow digest; empty where this process computed too many, or has no scrypt."""
+def _digest(salt: bytes, text: str) -> str:
+    """Return a slow digest; empty for an interpreter whose OpenSSL lacks scrypt."""
     key = salt, text
-    found = _digests.get(key)
-    if found is None:
-        if len(_digests) >= _MAX_DIGESTS:
-            return ""
+    if key not in _digests:
+        if len(_digests) >= _MAX_CACHED:
+            _digests.clear()
         try:
             content = text.encode("utf-8", "surrogatepass")
-            found = hashlib.scrypt(content, salt=salt, n=_COST, r=8, p=1, maxmem=1 << 26, dklen=8).hex()
-        except (AttributeError, ValueError, MemoryError, OSError):  # an interpreter whose OpenSSL lacks it
+            _digests[key] = hashlib.scrypt(content, salt=salt, n=_COST, r=8, p=1, maxmem=1 << 26, dklen=8).hex()
+        except (AttributeError, ValueError, MemoryError, OSError):
             return ""
-        _digests[key] = found
-    return found[:digits]
+    return _digests[key]
 
 
 def is_redacted(value: object) -> bool:
@@ -526,6 +529,8 @@ def is_redacted(value: object) -> bool:
 
 def same(ours: object, theirs: object) -> bool | None:
     """Return whether two values of which one at least is redacted are equal; None where the marks do not show it."""
+    if ours is None or theirs is None:
+        return ours is theirs
     one, other = (value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
                   for value in (ours, theirs))  # fmt: skip
     one, other = (mark(text) if not _MARK.search(text) and _is_marks(by) else text
@@ -557,14 +562,19 @@ _COMMON = rules.words("root admin user users test guest localhost python bash pa
 
 
 class Redactor:
-    """Redacts values, and remembers which were secret: these are redacted at every later place, under any name."""
+    """Redacts values, and remembers which were secret: these are redacted at every later place, under any name.
 
-    def __init__(self) -> None:
+    With `remembers=False` only the number of its digests is bounded.
+    """
+
+    def __init__(self, remembers: bool = True) -> None:
+        self._remembers = remembers
         self._known: dict[str, None] = {}
+        self._marked: set[int] = set()
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Remember secrets. Short ones and common words are not, they would be found everywhere."""
-        for each in secrets:
+        for each in secrets if self._remembers else ():
             text = each.strip().strip("\"'")
             is_common = (
                 text.casefold() in _COMMON or text.casefold() in _NO_SECRET or (text.isdecimal() and len(text) < 6)
@@ -576,6 +586,13 @@ class Redactor:
     def learn_options(self, words: Sequence[str]) -> None:
         """Remember the values of the secret options of a command line, and the names that they use."""
         self.learn(words[at][slice(*span)] for at, span in secret_words(words))
+
+    def _mark(self, secret: str) -> str:
+        key = hash(secret)
+        if key not in self._marked and len(self._marked) >= _MAX_DIGESTS:
+            return REDACTED
+        self._marked.add(key)
+        return mark(secret)
 
     def variable(self, name: str, value: str) -> str:
         """Return the value of an environment variable without secrets."""
@@ -628,7 +645,7 @@ class Redactor:
             secret = made[at][begin:end]
             if not _REFERENCE.fullmatch(secret) and not _is_marks(secret):
                 self.learn([secret])
-                made[at] = f"{made[at][:begin]}{mark(secret)}{made[at][end:]}"
+                made[at] = f"{made[at][:begin]}{self._mark(secret)}{made[at][end:]}"
         return made
 
     def leaf(self, name: str, value: object, strength: Strength) -> object:
@@ -636,13 +653,13 @@ class Redactor:
         if strength and not _is_harmless(value, strength, name.rpartition(".")[2]):
             text = value if isinstance(value, str) else json.dumps(value, default=str)
             self.learn([text])
-            return mark(text)
+            return self._mark(text)
         return self.text(value, name) if isinstance(value, str) else value
 
     def text(self, text: str, name: str = "") -> str:
         """Return a text without secrets; `name`, if it has one, explains hashes."""
         if len(text) > _MAX_LENGTH:
-            return mark(text)
+            return self._mark(text)
         if text[:1] in "{[" and text[-1:] in "}]":
             try:
                 held = json.loads(text)
@@ -655,11 +672,11 @@ class Redactor:
 
     def source(self, line: str) -> str:
         """Return a line of Python source without secrets: the strings after a secret name, not other names."""
-        line = line[:_MAX_LENGTH]
+        line = line[:_MAX_LINE]
         spans = [*_shape_spans(line), *_url_spans(line), *_random_spans(line), *self._known_spans(line)]
         strings = [(found.start("string") + 1, found.end("string") - 1) for found in _STRING.finditer(line)]
         code, _, comment = line.partition(" #")
-        if line.startswith("#"):
+        if line.lstrip().startswith("#"):
             code, comment = "", line
         if comment:
             at = len(line) - len(comment)
@@ -688,7 +705,7 @@ class Redactor:
                     spans.append((begin, end))
             elif re.search(r"[\s=:]", inner):
                 spans += [(begin + a, begin + b) for a, b in _spans(inner, depth=1)]
-        for found in re.finditer(r"(?P<name>\w+)\s*=\s*(?P<number>\d{4,})\b", code):
+        for found in re.finditer(r"\b(?P<name>\w{1,100})\s*=\s*(?P<number>\d{4,})\b", code):
             if strength_of(found["name"]) is Strength.CERTAIN:
                 spans.append(found.span("number"))
         return self._replaced(line, spans)
@@ -725,7 +742,7 @@ class Redactor:
         for begin, end in merged:
             secret = text[begin:end]
             self.learn([secret])
-            parts += [text[done:begin], mark(secret)]
+            parts += [text[done:begin], self._mark(secret)]
             done = end
         return "".join([*parts, text[done:]])
 
@@ -735,23 +752,39 @@ def _is_stated(key: str, entry: Mapping[object, object]) -> bool:
     return key.lower() == "key" and any(str(other).lower() in ("value", "val") for other in entry)
 
 
+_shared = Redactor(remembers=False)
+
+
 def variable(name: str, value: str) -> str:
     """Return the value of an environment variable without secrets."""
-    return Redactor().variable(name, value)
+    return _shared.variable(name, value)
 
 
 def setting(name: str, value: object) -> object:
     """Return the value of a setting without secrets."""
-    return Redactor().setting(name, value)
+    return _shared.setting(name, value)
 
 
 @lru_cache(4096)
 def text(value: str) -> str:
     """Return a text without secrets."""
-    return Redactor().text(value)
+    return _shared.text(value)
+
+
+def traceback(written: str) -> str:
+    """Return the text of a traceback without secrets: in its lines of source code, and in messages."""
+    lines = written.splitlines(keepends=True)
+    return "".join(
+        line
+        if line.lstrip().startswith("File ")
+        else f"    {source(line.strip())}\n"
+        if line.startswith("    ")
+        else text(line)
+        for line in lines
+    )
 
 
 @lru_cache(4096)
 def source(line: str) -> str:
     """Return a line of source code without secrets."""
-    return Redactor().source(line)
+    return _shared.source(line)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msprobe.base import redaction
 from msprobe.base.files import make_folder, replacing
 from msprobe.store.monitor.writer import Row
 
@@ -101,5 +102,6 @@ def _stack() -> str:
     """The frames of the user's code, the innermost first."""
     frames = [frame for frame in traceback.extract_stack() if not _OURS.search(frame.filename)]
     return "\n".join(
-        f"File {frame.filename}, line {frame.lineno}, in {frame.name}, \n {frame.line}" for frame in reversed(frames)
+        f"File {frame.filename}, line {frame.lineno}, in {frame.name}, \n {redaction.source(frame.line or '')}"
+        for frame in reversed(frames)
     )

@@ -4,6 +4,8 @@ import linecache
 import sys
 from types import CodeType, FrameType
 
+from msprobe.base import redaction
+
 from .finding import Place
 
 _FRAMEWORKS = ("msprobe", "mindspore", "torch", "msadapter", "mindtorch")
@@ -39,7 +41,7 @@ class Places:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
             except Exception:  # a loader of the user's own, which may raise anything
                 source = ""
-            place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, source)
+            place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, redaction.source(source))
         return place
 
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quote
 from math import isfinite
 from typing import Any
@@ -74,7 +75,7 @@ class ArrayDescriber:
             if len(text) > LONGEST:
                 self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
                 text = text[:LONGEST]
-            stored = quote(text)
+            stored = quote(_without_secrets(text))
         elif issubclass(kind, float):
             stored = number(float.__pos__(value))
         elif kind is bool:
@@ -128,3 +129,10 @@ def statistics(array: np.ndarray[Any, Any]) -> str:
 def number(value: Any) -> str:
     """A statistic as JSON text."""
     return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)
+
+
+@lru_cache(4096)
+def _without_secrets(text: str) -> str:
+    from msprobe.base import redaction  # its tables are not needed for tensors alone
+
+    return redaction.text(text)

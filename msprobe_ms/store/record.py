@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, overload
 from msprobe.base.names import Name, parse
 
 from .layout import TENSORS
+from .stacks_and_construct import without_secrets
 
 Part = Literal["input", "parameters", "output", "parameters_grad", "debug"]
 Kind = Literal["tensor", "value", "null"]
@@ -448,11 +449,13 @@ class Calls(Sequence[Call]):
         return self._parents == other._parents
 
     def stack(self, at: int) -> tuple[str, ...]:
-        return self._stacks.get(self.columns.names[at], ())
+        """The stack of a call, without secrets: a dump of another tool or version may hold some."""
+        return self.stack_of(self.columns.names[at])
 
     def stack_of(self, name: str) -> tuple[str, ...]:
         """The stack of any call that ran, also of one that was not recorded."""
-        return self._stacks.get(name, ())
+        frames = self._stacks.get(name)
+        return without_secrets(frames) if frames else ()
 
     def missing(self, at: int) -> tuple[str, ...]:
         return self._missing.get(at, ())

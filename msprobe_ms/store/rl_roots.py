@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.base import redaction
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger
@@ -27,11 +28,13 @@ _SCALARS = (bool, int, float, str, type(None))
 
 
 def write_configurations(root: Path, data: object) -> None:
-    """Write `root/configurations.json`, in place of the one that is there. OSError when the disk refuses.
+    """Write `root/configurations.json` without secrets, in place of the one that is there.
+
+    OSError when the disk refuses.
 
     Every rank of a run may write the same root at the same time: the file is always that of one of them.
     """
-    text = json.dumps(plain(data), indent=4)
+    text = json.dumps(redaction.setting("", plain(data)), indent=4)
     make_folder(root)
     with replacing(root / NAME) as file:
         file.write(text.encode())

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from msprobe.base import redaction
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, open_text
 from msprobe.base.log import logger
@@ -218,10 +219,10 @@ def _began_before(me: Process, other: Process) -> bool:
 
 
 def _this_process(place: str, rank: int | None, run: str) -> Process:
-    named, ray = os.environ.get(NAMED, ""), os.environ.get(_RAY)
-    launch = " ".join(
-        f"{name}={os.environ[name]}" for name in (_LAUNCH if ray is None else [_RAY]) if name in os.environ
-    )
+    ray = os.environ.get(_RAY)
+    held = {name: redaction.variable(name, os.environ[name]) for name in (NAMED, _RAY, *_LAUNCH) if name in os.environ}
+    named = held.get(NAMED, "")
+    launch = " ".join(f"{name}={held[name]}" for name in (_LAUNCH if ray is None else [_RAY]) if name in held)
     pid = os.getpid()
     return Process(run, place, rank, platform.node(), pid, _ticks(pid), time.time(), named, launch, _machine())
 

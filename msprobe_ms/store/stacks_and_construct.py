@@ -6,6 +6,7 @@ the innermost one of the user's code: outside the framework and this tool.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from msprobe.base.log import logger, visible
@@ -28,7 +29,16 @@ class Line(NamedTuple):
 
 def frame(line: Line, function: str, source: str) -> str:
     """The text of a frame: the line, the function that it is in, and its source."""
-    return f"File {line.file}, line {line.number}, in {function}, \n {source}"
+    return without_secrets((f"File {line.file}, line {line.number}, in {function}, \n {source}",))[0]
+
+
+@lru_cache(1 << 14)
+def without_secrets(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """Return frames, as a dump has them, without the secrets in their source code; places are left as they are."""
+    from msprobe.base import redaction  # its tables are not needed where there are no stacks
+
+    parts = (frame.partition("\n") for frame in frames)
+    return tuple(f"{place}{end}{redaction.source(code)}" for place, end, code in parts)
 
 
 def user_line(stack: Iterable[str]) -> Line | None:

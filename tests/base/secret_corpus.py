@@ -52,7 +52,7 @@ def packed(case, folder, number=0):
     if path := write(case, folder, number):
         found = of_scripts([path], redactor)
     elif held := variable(case):
-        found = [environment(dict([held]), redactor), redactor.setting("note", held[1])] 
+        found = [environment(dict([held]), redactor), redactor.setting("note", held[1])]
         if case.kind == "env":
             found = found[:1]
     else:

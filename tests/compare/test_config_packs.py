@@ -1,5 +1,6 @@
 """Two packs of configurations: each checker's difference is named, and equal packs pass."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ from config_packs import ONES, STACK, WEIGHT, entries, pack, sheets, summary
 
 from msprobe.cli import main
 
+MARK = re.compile(r"<redacted:[0-9a-f]{5}>")
 ABOUT = {"tool": "msprobe-ms 0.1.0", "format_version": 1, "framework": "pytorch"}
 
 
@@ -130,7 +132,34 @@ NPU = {"ASCEND_HOME_PATH": "/usr/local/Ascend"}
         ({"HCCL_IF_IP": "1"}, {"HCCL_IF_IP": "2"}, [("HCCL_IF_IP", "info")]),
         ({"HOME": "/a"}, {"HOME": "/b"}, [("HOME", "info")]),
         ({"MS_JIT": "0"}, {}, [("MS_JIT", "error")]),
-        ({"HCCL_DETERMINISTIC": "true"}, {"HCCL_DETERMINISTIC": "false"}, [("HCCL_DETERMINISTIC", "warning")]),
+        # What both sides set is compared, whatever devices the other variables speak of.
+        ({"HCCL_DETERMINISTIC": "true"}, {"HCCL_DETERMINISTIC": "false"}, [("HCCL_DETERMINISTIC", "error")]),
+        (
+            {**NPU, "HCCL_DETERMINISTIC": "true"},
+            {"HCCL_DETERMINISTIC": "false"},
+            [("HCCL_DETERMINISTIC", "error"), ("ASCEND_HOME_PATH", "info")],
+        ),
+        (
+            {"HCCL_INTRA_ROCE_ENABLE": "1"},
+            {**NPU, "HCCL_INTRA_ROCE_ENABLE": "0"},
+            [("HCCL_INTRA_ROCE_ENABLE", "error"), ("ASCEND_HOME_PATH", "info")],
+        ),
+        (
+            {**NPU, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
+            {"CUBLAS_WORKSPACE_CONFIG": ":16:8"},
+            [("CUBLAS_WORKSPACE_CONFIG", "error"), ("ASCEND_HOME_PATH", "info")],
+        ),
+        # Both names on both sides: each is compared with itself.
+        (
+            {"HCCL_ALGO": "ring", "NCCL_ALGO": "ring"},
+            {**NPU, "HCCL_ALGO": "ring", "NCCL_ALGO": "tree"},
+            [("NCCL_ALGO", "error"), ("ASCEND_HOME_PATH", "info")],
+        ),
+        # One side sets it: against the default, also under the name of a device that neither seems to have.
+        ({"HCCL_DETERMINISTIC": "true"}, {}, [("HCCL_DETERMINISTIC", "error")]),
+        ({"HCCL_DETERMINISTIC": "false"}, {}, []),
+        ({"NCCL_DETERMINISTIC": "1"}, NPU, [("NCCL_DETERMINISTIC", "error"), ("ASCEND_HOME_PATH", "info")]),
+        ({**NPU, "NCCL_DETERMINISTIC": "1"}, NPU, [("NCCL_DETERMINISTIC", "error")]),
         (
             {"HCCL_CONNECT_TIMEOUT": "600"},
             {"NCCL_ALGO": "Ring"},
@@ -145,17 +174,50 @@ def test_the_table_of_variables_decides(compare, bench, cmp, rows):
     assert done.summary["env"] == ("error" if "error" in levels else "warning" if "warning" in levels else "pass")
 
 
-def test_a_secret_is_never_shown_also_of_a_pack_that_holds_it(compare, tmp_path):
-    done = compare({"env": {"DB_PASSWORD": "swordfish-one"}}, {"env": {"DB_PASSWORD": "swordfish-two"}})
-    (row,) = done.sheets["env"]
-    assert (row["bench_value"], row["cmp_value"], row["level"]) == ("<not recorded>", "<not recorded>", "info")
-    done = compare({"static": {"wandb_api_key": "swordfish-one"}}, {"static": {"wandb_api_key": "swordfish-two"}})
-    (row,) = done.sheets["hyperparameters"]
-    assert (row["bench_value"], row["cmp_value"], row["level"]) == ("<not recorded>", "<not recorded>", "info")
-    assert done.code == 0, "a password changes no number: two equal runs with one pass"
-    done = compare({"static": {"url": "http://a:swordfish@b"}}, {"static": {"url": "http://a:swordfish@c"}})
-    assert done.lines[-1].startswith("warning: hyperparameters: url: not recorded | not recorded")
+def test_a_secret_is_never_shown_also_of_a_pack_that_holds_it(compare):
+    for checker, key in (("env", "DB_PASSWORD"), ("hyperparameters", "wandb_api_key")):
+        entry = "env" if checker == "env" else "static"
+        done = compare({entry: {key: "swordfish-one"}}, {entry: {key: "swordfish-two"}})
+        (row,) = done.sheets[checker]
+        marks = row["bench_value"], row["cmp_value"]
+        assert all(MARK.fullmatch(mark) for mark in marks)
+        assert marks[0] != marks[1], "different secrets can be told"
+        assert row["level"] == "info"
+        assert done.code == 0, "a password changes no number: two equal runs with one pass"
+        assert "swordfish" not in done.out + str(done.sheets)
+        equal = compare({entry: {key: "swordfish-one"}}, {entry: {key: "swordfish-one"}})
+        assert equal.sheets[checker] == [], "equal secrets can be told"
+
+
+def test_a_text_with_a_secret_is_compared_by_the_rest_and_by_the_digest(compare):
+    def of(bench, cmp):
+        return compare({"static": {"url": bench}}, {"static": {"url": cmp}})
+
+    assert of("http://a:swordfish@b", "http://a:swordfish@b").sheets["hyperparameters"] == []
+    done = of("http://a:swordfish@b", "http://a:swordfish@c")
+    assert done.summary["hyperparameters"] == "warning", "a place"
+    assert "@b | http" in done.lines[-1]
     assert "swordfish" not in done.out + str(done.sheets)
+    done = compare({"static": {"extra": "x -u a:swordfish y"}}, {"static": {"extra": "x -u a:haddock y"}})
+    assert done.summary["hyperparameters"] == "error"
+
+
+@pytest.mark.parametrize("mark", ["<not recorded>", "<redacted>"])
+def test_marks_without_a_digest_are_not_judged_and_do_not_pass_silently(compare, mark):
+    done = compare({"static": {"extra": mark}}, {"static": {"extra": mark}})
+    (row,) = done.sheets["hyperparameters"]
+    assert (row["bench_value"], row["level"]) == (mark, "warning")
+    done = compare({"env": {"HCCL_DETERMINISTIC": mark}}, {"env": {"HCCL_DETERMINISTIC": mark}})
+    assert [row["level"] for row in done.sheets["env"]] == ["warning"]
+    done = compare({"static": {"token": mark}}, {"static": {"token": mark}})
+    assert [row["level"] for row in done.sheets["hyperparameters"]] == ["info"]
+
+
+def test_code_in_a_pack_of_another_tool_is_shown_without_secrets(compare):
+    stack = ["File /a/train.py, line 3, in <module>, login(token='swordfish')"]
+    done = compare({}, {"random": {"torch.rand": [{"count": 3, "stack": stack}]}})
+    assert "swordfish" not in done.out + str(done.sheets)
+    assert "login(token='<redacted" in str(done.sheets["random"])
 
 
 # Packages.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from msprobe.base import log
+from msprobe.base import log, redaction
 from msprobe.base.errors import UsageError
 from msprobe.config_check import checker as module
 from msprobe.config_check.random_calls import RandomCalls, functions
@@ -23,6 +23,7 @@ def _fresh(monkeypatch):
     calls = RandomCalls()
     monkeypatch.setattr(module, "_calls", calls)
     monkeypatch.setattr(log, "_logged", set())
+    monkeypatch.setenv(redaction.SALT, "off")
     monkeypatch.setattr(module, "_checkers", {})
     yield
     calls.remove()
@@ -107,7 +108,7 @@ def test_every_counted_function_gives_the_same_and_leaves_the_same_generator(see
     plain = run()
     ConfigChecker.apply_patches("pytorch")
     assert run() == plain
-    counts = {op: sum(site["count"] for site in sites) for op, sites in module._calls.found().items()}
+    counts = {op: sum(site["count"] for site in sites) for op, sites in module._calls.found(redaction.source).items()}
     assert len(counts) == len(draws) + 3
     assert set(counts.values()) == {1}
 
@@ -227,7 +228,7 @@ def test_arguments_of_a_trainer_are_packed_without_secrets(tmp_path, monkeypatch
     ConfigChecker(net, output_zip_path=tmp_path / "x.zip")
     net(torch.ones(1, 2))
     held = json.loads(read(tmp_path / "x.zip")["hyperparameters/hyperparameters_dynamic.json"])
-    assert held == {"dtype": "torch.float16", "hf_token": "<not recorded>", "layers": [1, 2], "lr": 0.1, "none": None}
+    assert held == {"dtype": "torch.float16", "hf_token": "<redacted>", "layers": [1, 2], "lr": 0.1, "none": None}
 
 
 def test_a_function_that_is_not_there_is_left_out():
@@ -243,7 +244,7 @@ def test_a_function_that_is_not_there_is_left_out():
 def test_code_with_a_secret_is_not_in_a_stack():
     ConfigChecker.apply_patches("pytorch")
     secret, _ = "password=swordfish", random.random()
-    (site,) = module._calls.found()["random.random"]
-    assert site["stack"][-1].endswith(", <not recorded>")
+    (site,) = module._calls.found(redaction.source)["random.random"]
+    assert site["stack"][-1].endswith(', secret, _ = "password=<redacted>", random.random()')
     assert secret.partition("=")[2] not in str(site)
     assert Path(site["stack"][-1].split(", line")[0].removeprefix("File ")) == Path(__file__)

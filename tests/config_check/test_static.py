@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
+from msprobe.base import redaction
 from msprobe.cli import main
 from msprobe.config_check.shell import joined, options_of
 
@@ -30,8 +31,9 @@ def read(path):
 
 
 @pytest.fixture
-def packed(tmp_path, capsys):
+def packed(tmp_path, capsys, monkeypatch):
     """`packed({name: text})`: the entries of the pack of these scripts."""
+    monkeypatch.setenv(redaction.SALT, "off")
 
     def run(files):
         for name, text in files.items():
@@ -42,8 +44,13 @@ def packed(tmp_path, capsys):
         captured = capsys.readouterr()
         assert captured.err == ""
         names = ["pack.json", "env", "pip", *["hyperparameters/hyperparameters_static.json"][: len(files)]]
-        assert captured.out == f"packed {', '.join(names)}: {out}\n"
-        return read(out)
+        *redacted, last = captured.out.splitlines()
+        assert last == f"packed {', '.join(names)}: {out}"
+        held = read(out)
+        assert [line.split(": ")[0].removeprefix("redacted in ") for line in redacted] == [
+            *json.loads(held["pack.json"])["redacted"]
+        ]
+        return held
 
     return run
 
@@ -55,7 +62,7 @@ def test_a_bare_pack_holds_environment_and_packages(packed, monkeypatch):
     assert set(found) == {"pack.json", "env", "pip"}
     environment = json.loads(found["env"])
     assert environment["HCCL_DETERMINISTIC"] == "true"
-    assert environment["MY_TOKEN"] == "<not recorded>"
+    assert environment["MY_TOKEN"] == "<redacted>"
     lines = found["pip"].splitlines()
     assert f"numpy={version('numpy')}" in lines
     assert len({line.partition("=")[0].lower() for line in lines}) == len(lines), "one version of each"
@@ -67,7 +74,7 @@ def test_yaml_keeps_floats_nulls_and_places_in_lists(packed):
     assert json.loads(found["hyperparameters/hyperparameters_static.json"]) == {
         "model.lr": 5e-5, "model.flag": True, "model.none": None, "model.name": "x", "model.layers.0": 1,
         "model.layers.1": 2, "model.parts.0.a": 1, "model.parts.1.b": 0.5, "model.empty": [],
-        "hf_token": "<not recorded>",
+        "hf_token": "<redacted>",
     }  # fmt: skip
 
 

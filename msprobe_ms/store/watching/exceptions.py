@@ -9,6 +9,7 @@ import sys
 import traceback
 from types import FrameType
 
+from msprobe.base import redaction
 from msprobe.base.errors import reason
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
@@ -69,8 +70,9 @@ class ExceptionFront(LastCalls):
         file, line = self._line(call.name)
         running = tuple(one for one in call.running if one != call.name)
         finding = Finding(
-            Kind.EXCEPTION, call.name, written=tuple(one.name for one in last), exception=reason(call.cause), file=file,
-            line=line, running=running, traceback=_text(call.cause, sys._getframe(1)),
+            Kind.EXCEPTION, call.name, written=tuple(one.name for one in last),
+            exception=redaction.text(reason(call.cause)), file=file, line=line, running=running,
+            traceback=_text(call.cause, sys._getframe(1)),
         )  # fmt: skip
         self._findings.append(finding)
         self._write(last)
@@ -103,6 +105,6 @@ def _text(cause: BaseException, frame: FrameType | None) -> str:
         waits = next((at for at, one in enumerate(inner.stack) if one.name == "drain" and _is_ours(one)), None)
         frames = [one for one in (*outer, *inner.stack[:waits]) if not _is_ours(one)]
         inner.stack = traceback.StackSummary.from_list(frames)
-        return "".join(inner.format())
+        return redaction.traceback("".join(inner.format()))
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
         return f"the traceback could not be made: {reason(err)}"
