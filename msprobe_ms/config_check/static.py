@@ -109,8 +109,8 @@ def _of_shell(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
         for name, values in assigned.items():
             redactor.setting(name, values)
         redactor.text(text[:_SCRIPT_TEXT])
-        options = [(name, redactor.setting(name, value)) for name, value in options]
-        yield from ((name, redactor.setting(name, value)) for name, value in options)
+        redacted = [(name, redactor.setting(name, value)) for name, value in options]
+        yield from ((name, redactor.setting(name, value)) for name, value in redacted)
     except (TooLong, RecursionError) as err:
         raise UsageError(f"{path}: its variables grow beyond what a command line can hold; correct the script") from err
 

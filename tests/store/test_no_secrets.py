@@ -32,7 +32,7 @@ def test_an_ordinary_name_of_a_run_is_readable(tmp_path, monkeypatch):
 
 
 def test_frames_keep_their_place_and_lose_secrets_of_their_code():
-    path = "/data/hf_FAKEfakeFAKEfakeFAKEfake/net.py"
+    path = "/srv/hf_FAKEfakeFAKEfakeFAKEfake/net.py"
     frames = (f'File {path}, line 3, in f, \n login(token="swordfish")', "File a.py, line 1, in g, \n y = f(x)")
     safe = without_secrets(frames)
     assert safe[1] == frames[1]
