@@ -140,6 +140,11 @@ NPU = {"ASCEND_HOME_PATH": "/usr/local/Ascend"}
             [("HCCL_DETERMINISTIC", "error"), ("ASCEND_HOME_PATH", "info")],
         ),
         (
+            {**NPU, "HCCL_DETERMINISTIC": "false"},
+            {"HCCL_DETERMINISTIC": "true"},
+            [("HCCL_DETERMINISTIC", "error"), ("ASCEND_HOME_PATH", "info")],
+        ),
+        (
             {"HCCL_INTRA_ROCE_ENABLE": "1"},
             {**NPU, "HCCL_INTRA_ROCE_ENABLE": "0"},
             [("HCCL_INTRA_ROCE_ENABLE", "error"), ("ASCEND_HOME_PATH", "info")],
