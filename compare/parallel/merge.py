@@ -19,6 +19,7 @@ from msprobe.base.files import make_folder, replacing
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.store import layout as files
+from msprobe.store.stacks_and_construct import without_secrets
 
 from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
@@ -268,7 +269,7 @@ def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
         if call.name in left_out:
             continue
         if frames := model.ranks[0][call.parts[0].stage].stacks.get(call.parts[0].name):
-            groups.setdefault(frames, []).append(call.name)
+            groups.setdefault(without_secrets(frames), []).append(call.name)
     return {str(number): [names, list(frames)] for number, (frames, names) in enumerate(groups.items())}
 
 

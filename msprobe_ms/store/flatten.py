@@ -61,6 +61,7 @@ _TREES = (
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 # A tensor that has these and no key more says nothing else.
 _PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
+_SHORTEST_SECRET = 6  # characters of a text that can hold a secret: `-pword`, `pw=abc`
 _LONGEST_NAME = 60  # characters of a value that is no file name and is shown as one
 # Placeholders of the other tool, left over where it died before it resolved them.
 _UNRESOLVED = "tensor_stat_index"
@@ -124,7 +125,13 @@ class ColumnsBuilder:
         return self._rows.names
 
     def columns(self) -> Columns:
-        """The columns of all entries; nothing is added afterwards."""
+        """The columns of all entries, texts without secrets; nothing is added afterwards."""
+        values = self._rows.values
+        texts = [row for row, value in values.items() if type(value) is str and len(value) >= _SHORTEST_SECRET]
+        if texts:
+            from msprobe.base import redaction  # its tables are not needed where there are no texts
+
+            values.update((row, redaction.text(value)) for row in texts if type(value := values[row]) is str)
         return self._rows.columns()
 
     def _tree(self, tree: Any, part: int, path: tuple[str, ...] = ()) -> None:
