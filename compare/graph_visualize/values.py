@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base import redaction
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, Columns
 
 Item = dict[str, str]
@@ -53,7 +54,9 @@ _DROPPED = {
 
 
 def text(value: object) -> str:
-    """A value as text; without single quotes, in which the plugin's page would end."""
+    """A value as text without secrets; without single quotes, in which the plugin's page would end."""
+    if isinstance(value, str):
+        value = redaction.text(value)
     return _NOTHING if value is None else str(value).replace("'", "")
 
 
