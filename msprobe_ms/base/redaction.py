@@ -189,10 +189,11 @@ class Redactor:
             (key, self._within(str(key), each, inner, depth + 1)) for key, each, inner in self.members(value, strength)
         ]
         return (
-            {self._key(key): each for key, each in found} if isinstance(value, Mapping) else [each for _, each in found]
+            {self.key(key): each for key, each in found} if isinstance(value, Mapping) else [each for _, each in found]
         )
 
-    def _key(self, key: object) -> object:
+    def key(self, key: object) -> object:
+        """Return a name without secrets: one that has the shape of a token is one."""
         return self.text(key) if isinstance(key, str) and any(shape_spans(key)) else key
 
     def members(self, value: object, strength: Strength) -> list[tuple[object, object, Strength]]:
@@ -230,7 +231,9 @@ class Redactor:
         """Return a value that holds no others without secrets; `strength` is that of its name and those above."""
         if strength and not is_harmless(value, strength, name.rpartition(".")[2]):
             text = value if isinstance(value, str) else json.dumps(value, default=str)
-            self.learn([text])
+            # A plain word below a secret name, `session: {backend: mindspore}`, is not a secret in other places.
+            if not text.isalpha() or strength_of(name.rpartition(".")[2]) is Strength.CERTAIN:
+                self.learn([text])
             return self._mark(text)
         return self.text(value, name) if isinstance(value, str) else value
 

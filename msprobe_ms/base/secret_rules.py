@@ -138,7 +138,7 @@ HARMLESS_BEFORE = {
         "weights embed embedding layer conv chat template role content tag tags class category task "
     "stage step epoch lr "
         "best early stopping filter join merge shuffle split file max min exclude include required cell block frame "
-        "logits score hidden sample record lr scheduler save load checkpoint ckpt extra allowed skip"),
+        "result limit logits score hidden sample record lr scheduler save load checkpoint ckpt extra allowed skip"),
     "token": words("pad padding eos bos unk mask cls sep start end stop begin beginning special "
     "image img video audio vision visual "
         "text num number max min new total per type level length count budget limit prompt response completion "

@@ -190,7 +190,9 @@ def _url_spans(text: str) -> Iterator[Span]:
 
 def _random_spans(text: str, name: str = "") -> Iterator[Span]:
     """Return words that are random. Those that a name, or a place in a path, explains as a hash or an id are not."""
-    is_identity = any(word in rules.IDENTITIES for word in words_of(name.rpartition(".")[2])[-3:])
+    is_identity = any(
+        word in rules.IDENTITIES or word in rules.LOCATIONS for word in words_of(name.rpartition(".")[2])[-3:]
+    )
     compact = text.strip()
     if re.fullmatch(r"[A-Za-z0-9+/]{38,}={0,2}", compact) and not compact.startswith("/"):
         bare = re.sub(r"[+/=]", "", compact)
@@ -212,12 +214,19 @@ def _random_spans(text: str, name: str = "") -> Iterator[Span]:
         word = word.strip("=-+_")
         if not is_random(word):
             continue
-        is_number = _HEX.fullmatch(word) or _UUID.fullmatch(word)
+        last = re.split("[_-]", word)[-1] if is_identity else word  # `AllFinite_52f5...`, the name of a kernel
+        is_number = _HEX.fullmatch(last) or _UUID.fullmatch(word)
         ahead = text[max(begin - 500, 0) : begin]
         if is_number or word.islower() or word.isupper():
             place = re.search(r"([\w.-]+)[/=:@\s-]+$", ahead)
             is_explained = place and any(each in rules.IDENTITIES for each in words_of(place[1])[-2:])
-            if is_identity or is_explained or re.search(r"(?:^|[\s=:])[~.]{0,2}/(?:[\w.@+-]+/)*[\w.-]*$", ahead):
+            is_revision = re.search(r"[\w.-]/[\w.-]+@$", ahead) and is_number  # `actions/checkout@6929...`
+            if (
+                is_identity
+                or is_explained
+                or is_revision
+                or re.search(r"(?:^|[\s=:])[~.]{0,2}/(?:[\w.@+-]+/)*[\w.-]*$", ahead)
+            ):
                 continue
         at = text.find(word, begin)
         yield at, at + len(word)
@@ -246,6 +255,8 @@ def _assignment_spans(text: str) -> Iterator[Span]:
         end = _end_of_value(text, begin, sign)
         span = _inside_quotes(text, (begin, end))
         value = text[slice(*span)]
+        if is_prose and strength is Strength.LIKELY and value.rstrip(".,;").isalpha():  # `the session is active`
+            continue
         if value and not is_harmless(value.rstrip(",;)}]"), strength, found["name"]):
             yield span
 

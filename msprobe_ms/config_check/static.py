@@ -136,7 +136,7 @@ def leaves(held: object, redactor: Redactor) -> Iterator[tuple[str, object]]:
             inner = redactor.members(value, strength)
             waiting += reversed([(f"{prefix}{key}", each, depth + 1, own) for key, each, own in inner])
         else:
-            yield redactor.text(name) if name else name, redactor.leaf(name, plain(value), strength)
+            yield str(redactor.key(name)), redactor.leaf(name, plain(value), strength)
 
 
 def plain(value: Any) -> object:
