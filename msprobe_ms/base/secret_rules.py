@@ -90,7 +90,8 @@ SHAPES = (
            r"\bBearer\s+(?P<bearer>[A-Za-z0-9+/=._~-]{6,})|\b(?i:bearer|basic|digest|apikey|negotiate)\s+(?P<secret>(?=[^\s\"']*[0-9A-Z=._~+/])[A-Za-z0-9+/=._~-]{8,})"),
     _shape("shadow password", "$", r"\$(?:1|2[abxy]?|5|6|y|argon2id?|pbkdf2[\w-]*|apr1)\$[A-Za-z0-9./+$=,-]{8,}"),
 )  # fmt: skip
-"""The patterns of detect-secrets are data here, with shorter least lengths: an incomplete token is a secret too."""
+"""The patterns of detect-secrets (https://github.com/Yelp/detect-secrets, Copyright Yelp Inc., Apache License 2.0) are
+data here, with shorter least lengths: an incomplete token is a secret too. The package itself is not needed."""
 
 CERTAIN = words(
     "password passwords passwd passphrase passphrases passcode passcodes pwd pswd passwort contrasena contraseña "
