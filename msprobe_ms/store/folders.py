@@ -22,12 +22,16 @@ NAMED = 8
 """Names that are listed in a message."""
 
 
-def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
+def folders_below(root: Path, unreadable: dict[Path, str]) -> Iterator[tuple[Path, list[str]]]:
     """Every folder from `root` down but those of tensors, in order, with the names of its files.
 
-    No link is followed.
+    No link is followed. Folders that cannot be listed are added to `unreadable`, with the reason.
     """
-    for folder, inner, files in os.walk(root):
+
+    def note(err: OSError) -> None:
+        unreadable[Path(os.fsdecode(err.filename))] = err.strerror or str(err)
+
+    for folder, inner, files in os.walk(root, onerror=note):
         inner.sort()
         if TENSORS in inner:
             inner.remove(TENSORS)
