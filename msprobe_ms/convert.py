@@ -16,7 +16,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
-from msprobe.base.verdicts import Verdicts
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.store import layout
 from msprobe.store.arrow import need
 from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
         need("a columnar dump is read and written through pyarrow", UsageError)
     before = after = 0
-    verdicts = Verdicts(unjudged=len(unreadable))
+    verdicts = Verdicts(gaps={Gap.UNREADABLE_FOLDER: len(unreadable)})
     for folder, files in found.items():
         into = out / folder.relative_to(root)
         with writing(into):
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                     verdicts += Verdicts(wrong=1) if lost_here else Verdicts(fine=1)
                 except DumpError as err:
                     lost_here = {file.name: f"not converted: {err}"}
-                    verdicts += Verdicts(unjudged=1)
+                    verdicts += Verdicts(gaps={Gap.UNREADABLE_DUMP: 1})
                 lost.update((f"{folder / name}", why) for name, why in lost_here.items())
             links = _copy_others(folder, into, is_converted=bool(files))
             lost.update(links)

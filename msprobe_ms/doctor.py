@@ -17,7 +17,7 @@ the command was wrong.
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import few, visible
-from msprobe.base.verdicts import Verdicts
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.readiness import installation, report
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.wording import sentence
@@ -33,7 +33,7 @@ from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
 from msprobe.store.conversion import examine_tensor, split
-from msprobe.store.folders import folders_below
+from msprobe.store.folders import folders_below, ranks_without_dump
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
 from msprobe.store.npy import examine, packed_at
@@ -55,6 +55,9 @@ class Finding:
         text = ": ".join(part for part in (self.done, self.counts) if part)
         text += f"; LOST: {'; '.join(self.lost)}" if self.lost else ""
         return text + (f"; note: {'; '.join(self.notes)}" if self.notes else "")
+
+
+_MARKS = {*layout.DATA_FILES, layout.JOURNAL}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -80,17 +83,22 @@ def run(args: argparse.Namespace) -> int:
     if not root.is_dir():
         raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
     unreadable: dict[Path, str] = {}
-    folders = sorted(_dumps(root, unreadable))
+    folders = [folder for folder, files in folders_below(root, unreadable) if _MARKS.intersection(files)]
     if not folders and not unreadable:
         raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
     wrong = [neighbour for neighbour in installation.examine() if neighbour.kind is Kind.NEIGHBOUR]
     for each in wrong:
         print(visible(f"installation: WRONG: {sentence(each)}"))
     verdicts = Verdicts(wrong=len(wrong))
-    for folder in sorted({*folders, *unreadable}):
+    empty = [folder for folder in ranks_without_dump(folders) if folder not in unreadable]
+    for folder in sorted({*folders, *empty, *unreadable}):
         if folder in unreadable:
-            verdicts += Verdicts(unjudged=1)
+            verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})
             print(visible(f"{folder}: not examined; LOST: cannot be read ({unreadable[folder]})"))
+            continue
+        if folder in empty:
+            verdicts += Verdicts(wrong=1)
+            print(visible(f"{folder}: empty; LOST: it holds no dump, other ranks beside it do"))
             continue
         finding = examine_folder(folder)
         if splits and finding.done in ("whole", "rebuilt"):
@@ -101,12 +109,6 @@ def run(args: argparse.Namespace) -> int:
         parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not examined")) if n]
         print(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
     return verdicts.exit_code
-
-
-def _dumps(root: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
-    """Every folder from `root` down that holds a dump or a journal."""
-    marks = {*layout.DATA_FILES, layout.JOURNAL}
-    return (folder for folder, files in folders_below(root, unreadable) if marks.intersection(files))
 
 
 def examine_folder(folder: Path) -> Finding:
@@ -195,6 +197,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
     bad = {name: reason for name, record in tensors.items() if (reason := _wrong_with(dump, record))}
     whole, unfinished = _unnamed(folder / layout.TENSORS, set(tensors))
     pack = _examine_pack(folder / layout.TENSORS)
+    odd = sum(statistics is not None and statistics.is_damaged for statistics in dump.columns.odd.values())
     return Finding(
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
@@ -204,6 +207,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
             *([f"{pack.damaged_lines} lines of {layout.PACK_INDEX} are damaged"] if pack.damaged_lines else []),
             *([f"{pack.unchecked} digests cannot be checked: {MISSING_HASHER}"] if pack.unchecked else []),
             *_several("parts were not collected", dump.missing),
+            *([f"{odd} records have statistics that are not numbers"] if odd else []),
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
