@@ -16,8 +16,9 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import visible
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.store import layout
-from msprobe.store.folders import folders_below
+from msprobe.store.folders import folders_below, ranks_without_dump
 
 from .request import check_workers
 
@@ -39,14 +40,22 @@ def run(args: argparse.Namespace) -> int:
     root = Path(args.path).absolute()
     if root.is_file() and root.name not in _DUMPS:
         raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
-    files = [root] if root.is_file() else sorted(_dumps(root))
-    if not files:
+    unreadable: dict[Path, str] = {}
+    files = [root] if root.is_file() else sorted(_dumps(root, unreadable))
+    if not files and not (unreadable and root.is_dir()):
         raise UsageError(f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run")
     from .workers import run as workers  # here: the help of the command is there before numpy is
 
     done = workers.run(digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting")
     results = dict(done)
     made = kept = failed = 0
+    empty = [] if root.is_file() else ranks_without_dump({file.parent for file in files})
+    for folder in (folder for folder in empty if folder not in unreadable):
+        failed += 1
+        print(visible(f"not digested: {folder}: holds no dump"))
+    for folder, why in unreadable.items():
+        failed += 1
+        print(visible(f"not digested: {folder}: cannot be read ({why})"))
     for at, file in enumerate(files):
         result = results[at]
         if isinstance(result, workers.Lost):
@@ -56,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         if result.failed:
             failed += 1
             print(visible(f"not digested: {result.failed}"))
-    print(f"{len(files)} dumps: {made} digested, {kept} up to date, {failed} failed")
-    return 1 if failed else 0
+    print(f"{made + kept + failed} dumps: {made} digested, {kept} up to date, {failed} failed")
+    return Verdicts(fine=made + kept, gaps={Gap.UNREADABLE_DUMP: failed}).exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ def digest_one(file: Path) -> Digestion:
     return Digestion(is_new=True)
 
 
-def _dumps(root: Path) -> Iterator[Path]:
+def _dumps(root: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
     """Every dump.json, or table of a columnar dump, from a folder down."""
-    for folder, files in folders_below(root):
+    for folder, files in folders_below(root, unreadable):
         yield from (folder / name for name in _DUMPS if name in files)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.store.detect import is_checkpoint, kind_of
 
 from .core.layouts import Layouts
@@ -56,6 +57,13 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
 
     _refuse_calibrating(request)
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
+
+
+def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
+    """The pairs that were judged, and whether something differs or is open."""
+    differs = result.differs
+    is_open = not (result.is_clean or differs)
+    return Verdicts(result.judged, int(differs), {Gap.NO_PARTNER: int(is_open)})
 
 
 def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:

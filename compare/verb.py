@@ -5,7 +5,7 @@ a step or of a whole run, a kernel dump, or a folder of npy files. Of folders ev
 is compared, by its number. Of two roots that MsProbe wrote, configurations, key data and the dumps of all stages are
 compared in the order of the flow. Two paths without an option are -tp and -gp. Tables go to the output folder, the
 answer to standard output; its last line names the first wrong call. Exit code: 0 all judged pairs pass, 1 something
-differs or could not be compared, 2 the command was wrong or nothing could be read.
+differs or could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
 import argparse
@@ -121,7 +121,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .dispatch import compare_paths, write_report  # here: the help of the command is there before numpy is
+    from .dispatch import (  # here: the help of the command is there before numpy is
+        compare_paths,
+        verdicts_of,
+        write_report,
+    )
 
     if request.html:
         from msprobe.report.file import check_page
@@ -132,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         write_report(result, request)
     for line in result.lines():
         print(visible(line))
-    return 0 if result.is_clean or request.exit_zero else 1
+    return verdicts_of(result).exit_code_of(request.exit_zero)
 
 
 def request_of(args: argparse.Namespace) -> Request:

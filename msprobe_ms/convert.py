@@ -5,20 +5,25 @@
   msprobe convert DUMP -o OUT --to json
 
 DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist yet; it gets
-the same folders, and a copy of every other file. Columnar dumps need pyarrow: pip install 'msprobe-ms[columnar]'.
+the same folders, and a copy of every other file. Columnar dumps need pyarrow: pip install 'msprobe-ms[columnar]'. DUMP
+stays as it is. What cannot be carried is listed, with the number in the last line.
 """
 
 import argparse
 import shutil
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.store import layout
 from msprobe.store.arrow import need
 from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
 from msprobe.store.folders import folders_below
+
+_SHOWN = 20
+"""Lost things that are listed."""
 
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 
@@ -37,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
     root = dump.parent if dump.is_file() else dump
     if not root.is_dir():
         raise UsageError(f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
-    folders = [folder for folder, _ in folders_below(root)]
+    lost: dict[str, str] = {}
+    unreadable: dict[Path, str] = {}
+    folders = [folder for folder, _ in folders_below(root, unreadable)]
+    lost.update((f"{folder}", f"cannot be read ({why})") for folder, why in unreadable.items())
     found = {folder: [file for name in named if _is_other(file := folder / name, args.to)] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
@@ -50,17 +58,33 @@ def run(args: argparse.Namespace) -> int:
     if args.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
         need("a columnar dump is read and written through pyarrow", UsageError)
     before = after = 0
+    verdicts = Verdicts(gaps={Gap.UNREADABLE_FOLDER: len(unreadable)})
     for folder, files in found.items():
         into = out / folder.relative_to(root)
         with writing(into):
             make_folder(into)
             for file in files:
-                _CONVERSIONS[args.to](file, into)
-            _copy_others(folder, into, is_converted=bool(files))
+                try:
+                    lost_here = _CONVERSIONS[args.to](file, into)
+                    verdicts += Verdicts(wrong=1) if lost_here else Verdicts(fine=1)
+                except DumpError as err:
+                    lost_here = {file.name: f"not converted: {err}"}
+                    verdicts += Verdicts(gaps={Gap.UNREADABLE_DUMP: 1})
+                lost.update((f"{folder / name}", why) for name, why in lost_here.items())
+            links = _copy_others(folder, into, is_converted=bool(files))
+            lost.update(links)
+            verdicts += Verdicts(wrong=len(links))
         before, after = before + _size(folder), after + _size(into)
+    for name, why in list(lost.items())[:_SHOWN]:
+        print(visible(f"LOST: {why if name in why else f'{name}: {why}'}"))
+    if len(lost) > _SHOWN:
+        print(f"LOST: and {len(lost) - _SHOWN} more")
     count = sum(map(len, found.values()))
-    print(visible(f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"))
-    return 0
+    answer = f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"
+    if lost:
+        answer += f"; {len(lost)} LOST, {dump} still has what there is of them"
+    print(visible(answer))
+    return verdicts.exit_code
 
 
 _CONVERSIONS = {"json": to_json, "packed": to_packed, "columnar": to_columnar}
@@ -75,15 +99,20 @@ def _is_other(file: Path, form: str) -> bool:
     return form == "columnar" or is_packed(file) == (form == "json")
 
 
-def _copy_others(folder: Path, into: Path, is_converted: bool) -> None:
-    """Copy what is no part of a dump that was converted."""
+def _copy_others(folder: Path, into: Path, is_converted: bool) -> dict[str, str]:
+    """Copy everything but a dump that was converted; returns links, which are not followed."""
+    lost = {}
     for entry in sorted(folder.iterdir()):
-        if entry.is_symlink() or (is_converted and entry.name in _WRITTEN):
+        if is_converted and entry.name in _WRITTEN:
+            continue
+        if entry.is_symlink():
+            lost[str(entry)] = "is a link, which is not followed"
             continue
         if entry.is_file():
             shutil.copyfile(entry, into / entry.name)
         elif entry.name == layout.TENSORS:
             shutil.copytree(entry, into / entry.name)
+    return lost
 
 
 def _size(folder: Path) -> int:

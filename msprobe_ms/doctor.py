@@ -17,29 +17,29 @@ the command was wrong.
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import few, visible
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.readiness import installation, report
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.wording import sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
-from msprobe.store.conversion import split
-from msprobe.store.folders import folders_below
+from msprobe.store.conversion import examine_tensor, split
+from msprobe.store.folders import folders_below, ranks_without_dump
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
-from msprobe.store.npy import examine
+from msprobe.store.npy import examine, packed_at
 from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
-from msprobe.store.tensor_pack.packed import names_in
-from msprobe.store.torch_files import examine_pt
+from msprobe.store.tensor_pack.packed import MISSING_HASHER, find_packed, index_of, names_in
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Finding:
         text = ": ".join(part for part in (self.done, self.counts) if part)
         text += f"; LOST: {'; '.join(self.lost)}" if self.lost else ""
         return text + (f"; note: {'; '.join(self.notes)}" if self.notes else "")
+
+
+_MARKS = {*layout.DATA_FILES, layout.JOURNAL}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -79,26 +82,33 @@ def run(args: argparse.Namespace) -> int:
     splits = getattr(args, "split", False)
     if not root.is_dir():
         raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
-    folders = sorted(_dumps(root))
-    if not folders:
+    unreadable: dict[Path, str] = {}
+    folders = [folder for folder, files in folders_below(root, unreadable) if _MARKS.intersection(files)]
+    if not folders and not unreadable:
         raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
     wrong = [neighbour for neighbour in installation.examine() if neighbour.kind is Kind.NEIGHBOUR]
     for each in wrong:
         print(visible(f"installation: WRONG: {sentence(each)}"))
-    is_wrong = bool(wrong)
-    for folder in folders:
+    verdicts = Verdicts(wrong=len(wrong))
+    empty = [folder for folder in ranks_without_dump(folders) if folder not in unreadable]
+    for folder in sorted({*folders, *empty, *unreadable}):
+        if folder in unreadable:
+            verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})
+            print(visible(f"{folder}: not examined; LOST: cannot be read ({unreadable[folder]})"))
+            continue
+        if folder in empty:
+            verdicts += Verdicts(wrong=1)
+            print(visible(f"{folder}: empty; LOST: it holds no dump, other ranks beside it do"))
+            continue
         finding = examine_folder(folder)
         if splits and finding.done in ("whole", "rebuilt"):
             finding = _split(folder, finding)
         print(visible(f"{folder}: {finding}"))
-        is_wrong = is_wrong or bool(finding.lost)
-    return 1 if is_wrong else 0
-
-
-def _dumps(root: Path) -> Iterator[Path]:
-    """Every folder from `root` down that holds a dump or a journal."""
-    marks = {*layout.DATA_FILES, layout.JOURNAL}
-    return (folder for folder, files in folders_below(root) if marks.intersection(files))
+        verdicts += Verdicts(wrong=1) if finding.lost else Verdicts(fine=1)
+    if verdicts.total > 1 and verdicts.exit_code:
+        parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not examined")) if n]
+        print(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
+    return verdicts.exit_code
 
 
 def examine_folder(folder: Path) -> Finding:
@@ -120,7 +130,7 @@ def examine_folder(folder: Path) -> Finding:
 def _split(folder: Path, finding: Finding) -> Finding:
     """Give the tensors of a folder's pack files of their own, and say so."""
     try:
-        count = split(folder)
+        count = split(folder, read_file(_data_file(folder)))
     except (OSError, DumpError, MemoryError) as err:
         return replace(finding, lost=(*finding.lost, f"not split: {err}"))
     return replace(finding, counts=f"{finding.counts}, {count} of them split into npy files") if count else finding
@@ -137,7 +147,9 @@ def _rebuild(folder: Path) -> Finding:
         write_files(folder, journal, rebuilt=True)
         found = _check(folder, "rebuilt", journal.cut, journal.extra_info)
         # Only what can be read again counts as rebuilt.
-        if found.done == "rebuilt":
+        if found.done == "rebuilt" and journal.malformed:
+            os.replace(journal_file, folder / layout.DAMAGED_JOURNAL)  # somebody may read more of it than we can
+        elif found.done == "rebuilt":
             journal_file.unlink()
     # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
@@ -151,7 +163,9 @@ def _not_whole(folder: Path, file: str) -> str:
         path = tensor_file(folder, file)
         if not path.exists() and file not in names_in(path.parent):
             return "its process died before the tensor was written"
-        _shape_of(path)
+        examine_tensor(path)
+        if (packed := packed_at(path)) is not None:
+            packed.verify()
     except DumpError as err:
         return str(err)
     return ""
@@ -170,7 +184,7 @@ def _without_header(folder: Path, journal: Journal) -> Finding:
 def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> Finding:
     """Read a folder's dump, what lies beside it where `extra_info` was wanted, and every tensor's header."""
     # What only has the name of a dump is found too: a pipe, a link to nothing. The reader says what it is.
-    file = next((folder / name for name in layout.DATA_FILES if os.path.lexists(folder / name)), folder / layout.DEBUG)
+    file = _data_file(folder)
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
@@ -180,15 +194,20 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
     lost_companions, companion_notes = _companions(folder, dump, wants_companions)
     records = [record for call in dump.calls for record in call.records]
     tensors = {record.file: record for record in records if record.file}
-    broken = [reason for record in tensors.values() if (reason := _wrong_with(dump, record))]
+    bad = {name: reason for name, record in tensors.items() if (reason := _wrong_with(dump, record))}
     whole, unfinished = _unnamed(folder / layout.TENSORS, set(tensors))
+    pack = _examine_pack(folder / layout.TENSORS)
+    odd = sum(statistics is not None and statistics.is_damaged for statistics in dump.columns.odd.values())
     return Finding(
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
         lost=(
             *lost_companions,
-            *_several("tensors are lost", broken),
+            *_several("tensors are lost", {**pack.broken, **bad}.values()),
+            *([f"{pack.damaged_lines} lines of {layout.PACK_INDEX} are damaged"] if pack.damaged_lines else []),
+            *([f"{pack.unchecked} digests cannot be checked: {MISSING_HASHER}"] if pack.unchecked else []),
             *_several("parts were not collected", dump.missing),
+            *([f"{odd} records have statistics that are not numbers"] if odd else []),
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
@@ -198,6 +217,10 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
             *_several("unfinished tensor files", unfinished),
         ),
     )
+
+
+def _data_file(folder: Path) -> Path:
+    return next((folder / name for name in layout.DATA_FILES if os.path.lexists(folder / name)), folder / layout.DEBUG)
 
 
 def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], list[str]]:
@@ -222,7 +245,7 @@ def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], 
 
 def _wrong_with(dump: Dump, record: Record) -> str:
     try:
-        shape = _shape_of(tensor_path(dump, record))
+        shape = examine_tensor(tensor_path(dump, record))
     except DumpError as err:
         return str(err)
     if None not in (record.shape, shape) and shape != record.shape:
@@ -230,12 +253,37 @@ def _wrong_with(dump: Dump, record: Record) -> str:
     return ""
 
 
-def _shape_of(path: Path) -> tuple[int, ...] | None:
-    """The shape of a whole file; None for torch's, which only torch can tell. DumpError where it is not whole."""
-    if path.suffix == ".pt":
-        examine_pt(path)
-        return None
-    return examine(path).shape
+@dataclass(frozen=True)
+class _Pack:
+    """Why tensors of a pack are broken, by name; damaged lines of its index; digests that cannot be checked here."""
+
+    broken: dict[str, str] = field(default_factory=dict)
+    damaged_lines: int = 0
+    unchecked: int = 0
+
+
+def _examine_pack(folder: Path) -> _Pack:
+    """Check every tensor of the pack in a folder of tensors against its digest; of equal contents one."""
+    broken: dict[str, str] = {}
+    verified: dict[tuple[str, str], bool] = {}
+    unchecked = 0
+    try:
+        index = index_of(folder)
+    except DumpError as err:
+        return _Pack({layout.PACK_INDEX: str(err)})
+    for name, fields in index.tensors.items():
+        if os.path.lexists(folder / name):
+            continue  # that file is read instead
+        try:
+            packed = find_packed(folder / name, is_strict=True)
+            assert packed is not None  # its index has the name
+            key = fields.digest, fields.spans
+            if key not in verified:
+                verified[key] = packed.verify()
+            unchecked += not verified[key]
+        except DumpError as err:
+            broken[name] = str(err)
+    return _Pack(broken, index.damaged, unchecked)
 
 
 def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
@@ -246,7 +294,7 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     with suppress(OSError):  # no folder, or none for us: of each tensor that is named the reader says so
         found.update(os.listdir(folder))
     found -= {layout.PACK, layout.PACK_INDEX}
-    found |= names_in(folder).keys()
+    found.update(names_in(folder))
     for name in sorted(found - named):
         try:
             examine(folder / name)

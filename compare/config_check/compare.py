@@ -1,5 +1,6 @@
 """Compare two packs: every checker that both sides have, row by row into a workbook."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from msprobe.base.files import writing
 from msprobe.base.redaction import Redactor
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.workbook import Workbook
 from msprobe.store import config_pack
 from msprobe.store.config_pack import ConfigPack, opened
@@ -34,9 +36,11 @@ class Compared:
     result: Path
 
     @property
-    def is_clean(self) -> bool:
-        """Whether every checker was compared and passes."""
-        return all(outcome.level is Level.PASS for outcome in self.outcomes)
+    def verdicts(self) -> Verdicts:
+        """Of the checkers."""
+        fine = sum(outcome.level is Level.PASS for outcome in self.outcomes)
+        gaps = Counter(outcome.one_sided for outcome in self.outcomes if outcome.level is Level.UNJUDGED)
+        return Verdicts(fine, len(self.outcomes) - fine - gaps.total(), gaps)
 
 
 def compare_packs(bench: Path, cmp: Path, output: Path, watch: Callable[[Row], object] | None = None) -> Compared:

@@ -38,7 +38,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
     chunks = Chunks()
     named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
     is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
-    state = "clean" if compared.is_clean else "unjudged" if is_open and not named else "differs"
+    state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
     head = Head(
         "config_check",
         against(cmp, bench),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase
+from msprobe.base.verdicts import last_line as completed
 
 from .compare import Compared
 from .findings import SEVERITY, Checker, Kind, Level, OneSided, Outcome, RandomRow, Row, SettingRow, TensorRow
@@ -23,7 +24,7 @@ def lines(compared: Compared, top: int) -> Iterator[Words]:
     if (more := _count(compared) - len(shown)) > 0:
         yield f"{more} more rows: {compared.result}"
     yield from (f"{row.level.value}: {sentence(row)}" for row in reversed(shown[1:]))
-    yield answer(compared)
+    yield answer(compared) if compared.outcomes else completed(answer(compared), compared.verdicts)
 
 
 def checkers(compared: Compared) -> Iterator[Phrase]:

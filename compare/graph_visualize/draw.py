@@ -55,12 +55,25 @@ class _Job:
     golden: Path | None = None
 
 
-def draw_request(request: Request) -> list[Path]:
-    """Draw everything; gives the files.
+@dataclass(frozen=True)
+class Drawings:
+    """The files that were written. `dumps` were drawn, `empty` of them have no calls; `absent` has what has no dump or
+    no counterpart.
+    """
+
+    paths: list[Path]
+    dumps: int
+    empty: int
+    absent: list[str]
+
+
+def draw_request(request: Request) -> Drawings:
+    """Draw everything; returns the files, and how much they show.
 
     UsageError where the request cannot be meant, DumpError where a dump cannot be read or drawn.
     """
-    jobs = _jobs(request)
+    undrawn: list[str] = []
+    jobs = _jobs(request, undrawn)
     kind = "build" if request.golden is None else "compare"
     several = {axis: len({getattr(job, axis) for job in jobs}) > 1 for axis in ("step", "rank")}
 
@@ -79,7 +92,7 @@ def draw_request(request: Request) -> list[Path]:
                     write_json(path, database, step, rank, drawing.head(), drawing.task)
             else:
                 database.finish(drawing.configuration(kind, places))
-    return paths
+    return Drawings(paths, len(jobs), drawing.empty, undrawn)
 
 
 @contextmanager
@@ -102,6 +115,7 @@ class _Drawing:
         self._micro_steps = 1
         self._ends: dict[tuple[str, int], dict[int, Ends]] = {}
         self.task: Task = ""
+        self.empty = 0
 
     def draw(self, jobs: Iterable[_Job]) -> list[tuple[int, int]]:
         """Draw every job; gives their steps and ranks."""
@@ -111,6 +125,7 @@ class _Drawing:
             step = next((n for n in (job.step, target.dump.step) if n is not None), 0)
             rank = next((n for n in (job.rank, target.dump.rank) if n is not None), 0)
             golden = None if job.golden is None else read_rank(job.golden)
+            self.empty += not target.dump.columns.names
             self._draw(target, golden, step, rank)
             places.append((step, rank))
         for (source, step), ends in self._ends.items():
@@ -187,11 +202,11 @@ class _Drawing:
         }
 
 
-def _jobs(request: Request) -> list[_Job]:
+def _jobs(request: Request, undrawn: list[str]) -> list[_Job]:
     """What is drawn, by step and rank. UsageError where nothing is, or where it is not said which of several runs."""
     if request.golden is None:
         found = side(request.target)
-        _check(found)
+        _check(found, undrawn)
         places = {place: source for place, source in found.places.items() if place.what == "dump"}
         _check_trees(found.path, places)
         jobs = [_Job(place.step, place.rank, source.paths[0]) for place, source in places.items()]
@@ -199,6 +214,7 @@ def _jobs(request: Request) -> list[_Job]:
         made = plan(request.target, request.golden)
         for sentence in made.missing:
             logger.warning("%s; it is not drawn", sentence)
+        undrawn += map(str, made.missing)
         pairs = [job for job in made.jobs if job.is_of_calls]
         _check_trees(request.target, {job.place: job.target for job in pairs})
         jobs = [_job(job) for job in pairs]
@@ -211,9 +227,10 @@ def _job(job: Job) -> _Job:
     return _Job(job.place.step, job.place.rank, job.target.paths[0], job.golden.paths[0])
 
 
-def _check(found: Side) -> None:
+def _check(found: Side, undrawn: list[str]) -> None:
     for sentence in found.skipped:
         logger.info("%s", sentence)
+    undrawn += map(str, found.empty.values())
     if found.family != "dump":
         raise DumpError(
             f"{found.path}: is {found.text}, and no dump of calls; `msprobe gather` makes one of kernel dumps"

@@ -3,8 +3,8 @@
   msprobe -f mindspore graph -i compare.json -o OUT
 
 compare.json names the sides: {"npu_path": "TARGET", "bench_path": "GOLDEN"}; without bench_path there is one graph.
-For each rank of each step there is a file: OUT/build_{time}.vis or OUT/compare_{time}.vis. Exit code: 0 written, 2 the
-command was wrong or a dump cannot be drawn.
+For each rank of each step there is a file: OUT/build_{time}.vis or OUT/compare_{time}.vis. Exit code: 0 written, 1
+written, and a folder has no dump or no counterpart, 2 the command was wrong or a dump cannot be drawn.
 """
 
 import argparse
@@ -13,11 +13,10 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
-from msprobe.base.log import visible
 from msprobe.compare.request import object_of
 from msprobe.mapping.user_files import user_mapping
 
-from .verb import add_common
+from .verb import add_common, conclude
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +46,7 @@ def run(args: argparse.Namespace) -> int:
         short_stacks=not args.complete_stack,
         is_old=True,
     )
-    for path in draw_request(request):
-        print(visible(str(path)))
-    return 0
+    return conclude(draw_request(request))
 
 
 def _sides(file: Path) -> tuple[Path, Path | None]:

@@ -5,8 +5,8 @@
   msprobe graph_visualize ... --rank_size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
 
 TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
-step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 2 the command was
-wrong or a dump cannot be drawn.
+step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and
+the folder of a step or rank has no dump, no calls or no counterpart, 2 the command was wrong or a dump cannot be drawn.
 """
 
 import argparse
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
+from msprobe.base.verdicts import Gap, Verdicts, last_line
 from msprobe.compare.core.layouts import Layouts, add_options, layouts_of
 from msprobe.mapping.user_files import user_mapping
 
 if TYPE_CHECKING:
-    from .draw import Request
+    from .draw import Drawings, Request
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -77,12 +78,21 @@ def run(args: argparse.Namespace) -> int:
         fuzzy=args.fuzzy_match,
         overflow=args.overflow_check,
     )
-    for path in draw_request(request) if layouts is None else _draw_merged(request, layouts):
+    return conclude(draw_request(request) if layouts is None else _draw_merged(request, layouts))
+
+
+def conclude(drawn: "Drawings") -> int:
+    """Print the files and what was not drawn; returns the exit code."""
+    for path in drawn.paths:
         print(visible(str(path)))
-    return 0
+    gaps = {Gap.NO_DUMP: len(drawn.absent), Gap.NO_RECORDS: drawn.empty}
+    verdicts = Verdicts(drawn.dumps - drawn.empty, gaps=gaps)
+    if verdicts.exit_code:
+        print(visible(last_line("drawn", verdicts)))
+    return verdicts.exit_code
 
 
-def _draw_merged(request: "Request", layouts: Layouts) -> list[Path]:
+def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
     """Draw the models that the ranks have together; their dumps are not kept."""
     from msprobe.compare.parallel.merge import merge_sides
 

@@ -8,6 +8,7 @@ None where the user's path lies below it: the folder of a rank has no step to ch
 coordinate it must be equal; where one has none, the other must leave no choice.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +52,7 @@ class SideSource:
 class Side:
     """What a path holds: its sources by place, and what it is, in words.
 
-    `skipped` says what else lies there and is not compared.
+    `skipped` says what else lies there and is not compared. `empty` has the folders of steps and ranks without a dump.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Side:
     text: str
     places: dict[Place, SideSource] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    empty: dict[Place, Path] = field(default_factory=dict)
 
     def folder_name(self, axis: str, key: object, around: Place) -> str:
         """What the folder of a coordinate is called, for a message."""
@@ -162,6 +164,10 @@ def _add_step(made: Side, folder: Folder, place: Place) -> None:
             f"{folder.path}: {', '.join(alike[:_NAMED])} may all be one rank; give the folder of one of them"
         )
     _skip(made, folder, ranks)
+    for name in sorted(os.listdir(folder.path)):  # a file, a link
+        number = layout.rank_number(name)
+        if number is not None and name not in ranks and number not in ranks.values():
+            made.empty[place._replace(rank=number)] = folder.path / name
     for name, number in ranks.items():
         _add_rank(made, look(folder.path / name), place._replace(rank=number), name)
 
@@ -175,6 +181,7 @@ def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
         made.places[place._replace(what=what)] = SideSource("dump", (path,), rank_name=name)
     if not held:
         made.skipped.append(f"{folder.path}: holds no dump and is skipped")
+        made.empty[place] = folder.path
 
 
 def _what(file: str) -> str:

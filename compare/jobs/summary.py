@@ -45,6 +45,11 @@ class RequestResult:
         return not self.missing and self.copies_agree and all(o.is_clean and not o.failed for o in self.outcomes)
 
     @property
+    def differs(self) -> bool:
+        """Whether something was found that is wrong."""
+        return self.first is not None or not self.copies_agree
+
+    @property
     def judged(self) -> int:
         """How many pairs of records have a verdict."""
         return sum(outcome.judged for outcome in self.outcomes)
@@ -102,7 +107,12 @@ class RequestResult:
             return self.first.last
         if not self.copies_agree:
             return self.merging[-1]
-        return no_difference(self.is_clean, self.judged, self.unjudged).said
+        return self._no_difference
+
+    @property
+    def _no_difference(self) -> Words:
+        absent = len(self.missing) + sum(bool(outcome.failed) for outcome in self.outcomes)
+        return no_difference(self.is_clean, self.judged, self.unjudged, absent=absent).said
 
     @property
     def limits(self) -> tuple[Words, ...]:
@@ -124,7 +134,7 @@ class RequestResult:
             yield visible(f"missing: {sentence}")
         first = self.first
         if first is None:
-            yield str(no_difference(self.is_clean, self.judged, self.unjudged).said)
+            yield str(self._no_difference)
             return
         if first.label:
             yield f"the first is in {first.label}:"

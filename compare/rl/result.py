@@ -59,6 +59,11 @@ class FlowResult:
         return tuple(outcome for stage in self.stages for outcome in stage.outcomes)
 
     @property
+    def differs(self) -> bool:
+        """Whether something was found that is wrong."""
+        return self.first is not None
+
+    @property
     def judged(self) -> int:
         """How many tensors and records have a verdict."""
         return sum(o.judged for o in self.outcomes) + sum(n for g, n in self.keys.counts.items() if g != "unjudged")
@@ -135,6 +140,16 @@ class Stepwise:
     def outcomes(self) -> tuple[Outcome, ...]:
         """What came of every pair of dumps, step by step."""
         return tuple(outcome for result in self.results.values() for outcome in result.outcomes)
+
+    @property
+    def differs(self) -> bool:
+        """Whether something was found that is wrong."""
+        return self.first is not None
+
+    @property
+    def judged(self) -> int:
+        """How many tensors and records have a verdict."""
+        return sum(result.judged for result in self.results.values())
 
     @property
     def is_clean(self) -> bool:

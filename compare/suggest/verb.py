@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msprobe.base.files import creating, make_folder, refuse_existing, writing
 from msprobe.base.log import visible
+from msprobe.base.verdicts import Verdicts
 
 _SHOWN = 10
 _SURE = 0.8
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if not found.calls:
         print("No pair was found: check that both dumps are of one network, one step and one level.")
-        return 1
+        return Verdicts().exit_code
     suggestion = suggest(target, golden, found)
     options = []
     for kind in KINDS:

@@ -158,11 +158,16 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
 
 
 def no_difference(
-    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], title: str = "no difference in what could be judged"
+    is_clean: bool,
+    judged: int,
+    unjudged: Mapping[Cause, int],
+    title: str = "no difference in what could be judged",
+    absent: int = 0,
 ) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
-    Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
+    Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
+    were not compared at all.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
     text = phrase(
@@ -172,6 +177,8 @@ def no_difference(
     )
     if is_clean:
         return LastLine(phrase("no difference"), text)
+    if absent:
+        text = phrase("{text}, {number} without counterpart or not readable", text=text, number=absent)
     why = _counted(open_ones)
     return LastLine(phrase(title), phrase("{text}: {why}", text=text, why=why) if why else text)
 

@@ -18,11 +18,20 @@ class DumpFile:
     step: int | None
     rank: int
     path: Path
+    is_empty: bool = False
+    """Whether this is the folder of a step or rank that has no dump."""
 
 
-def dumps_of(path: Path, *, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None) -> list[DumpFile]:
+def dumps_of(
+    path: Path,
+    *,
+    steps: Iterable[int] | None = None,
+    ranks: Iterable[int] | None = None,
+    with_empty: bool = False,
+) -> list[DumpFile]:
     """The dumps below a path, sorted by step and rank; only those of the steps and ranks that are asked for.
 
+    `with_empty`: also the folders of steps and ranks that have no dump, if any has one.
     DumpError where the path holds no dump; UsageError where it holds two trees of runs, or nothing that was asked for.
     """
     found = side(path)
@@ -42,6 +51,8 @@ def dumps_of(path: Path, *, steps: Iterable[int] | None = None, ranks: Iterable[
         if step is None or rank is None:
             step, rank = _said(source.paths[0], step, rank)
         made.append(DumpFile(step, rank, source.paths[0]))
+    if with_empty and made:
+        made += [DumpFile(place.step, place.rank or 0, folder, is_empty=True) for place, folder in found.empty.items()]
     made = [one for one in made if steps is None or one.step in set(steps)]
     made = [one for one in made if ranks is None or one.rank in set(ranks)]
     if not made:

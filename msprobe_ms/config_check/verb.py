@@ -138,4 +138,4 @@ def _compare_packs(bench: Path, cmp: Path, output: Path, top: int) -> int:
     print(visible(f"every row: {compared.result}"))
     for line in lines(compared, top):
         print(visible(line))
-    return 0 if compared.is_clean else 1
+    return compared.verdicts.exit_code

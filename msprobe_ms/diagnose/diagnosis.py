@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msprobe.base.verdicts import Gap as Unjudged
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.checkpoint.compare import CheckpointResult
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
@@ -235,3 +237,11 @@ class Diagnosis:
     def is_clean(self) -> bool:
         """Whether everything was compared, agrees, and has a partner."""
         return self.verdict is Verdict.AGREES
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The pairs and parameters that were judged, and whether something differs or is open."""
+        judged = sum(each.result.judged for each in self.compared if each.result is not None)
+        judged += sum(len(result.judged) for _, result in self.checkpoints)
+        is_open = {Unjudged.NO_PARTNER: int(self.verdict is Verdict.OPEN)}
+        return Verdicts(judged, int(self.verdict is Verdict.DIFFERS), is_open)

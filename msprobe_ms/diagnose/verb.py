@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(as_object(found), ensure_ascii=False, indent=1))
     else:
         print("\n".join(page(found, files)))
-    return 0 if found.is_clean or args.exit_zero else 1
+    return found.verdicts.exit_code_of(args.exit_zero)
 
 
 def _request(args: argparse.Namespace, output: Path) -> Request:

@@ -1,12 +1,14 @@
 """One API of a dump checked, forward and backward: rebuilt, executed where that is asked for, and judged."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from msprobe.base.verdicts import Verdicts
 from msprobe.replay.operations import OPERATIONS, Operation
 from msprobe.replay.plan import plan_of
-from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, call_of
+from msprobe.replay.recorded import NOT_APPLICABLE, CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, call_of
 from msprobe.replay.references import Reference, References, with_outputs
 from msprobe.replay.replay import references
 from msprobe.store.record import Dump
@@ -237,3 +239,11 @@ def _output(of: References, reference: Reference) -> Output:
     return Output(
         record.record.name, record.dtype, record.shape, str(reference.value.dtype), judgement, measures, of.label
     )
+
+
+def verdicts_of(found: Iterable[Checked]) -> Verdicts:
+    """The directions counted; those that have nothing to be checked against were not asked for."""
+    every = [direction for checked in found for direction in checked.directions]
+    counts = Counter(direction.status for direction in every)
+    gaps = Counter(each.skipped.why for each in every if each.skipped and each.skipped.why not in NOT_APPLICABLE)
+    return Verdicts(counts[Status.PASS] + counts[Status.WARNING], counts[Status.ERROR], gaps)

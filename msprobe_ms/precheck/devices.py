@@ -24,6 +24,7 @@ class Cause(Enum):
     STANDARD = "the device alone does not meet the standard"
     RATIO = "the error is a multiple of the other device's"
     ABSENT = "the other file has no such output"
+    ONLY_GOLDEN = "only the other file has the output"
     NO_NUMBERS = "an error could not be measured"
 
 

@@ -4,11 +4,12 @@
 
 Both files are accuracy_checking_details_TIME.csv of `msprobe acc_check`. An output is wrong where its error against
 float64 is a multiple of the other device's. The last line on standard output names the first one. Exit code: 0 none is
-wrong, 1 one is, 2 the command was wrong or nothing could be read.
+wrong, 1 one is or could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
 import argparse
 import time
+from collections import Counter
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
@@ -26,7 +27,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, write the files, print, and say with the exit code how it went."""
-    from .devices import compared
+    from msprobe.base.verdicts import Verdicts, last_line
+
+    from .devices import Cause, compared
     from .judge import Status
     from .tables import DETAILS, read_rows, write_compared
 
@@ -40,5 +43,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{len(found)} outputs: {len(found) - len(wrong) - skipped} pass, {len(wrong)} error, {skipped} skipped")
     print(visible(f"results: {result}"))
     first = next((f"{each.name} ({each.exceeded or each.criterion.value})" for each in wrong), "none")
-    print(visible(f"first wrong output: {first}"))
-    return 1 if wrong else 0
+    gaps = Counter(each.cause for each in found if each.status is Status.SKIP)
+    gaps[Cause.ONLY_GOLDEN] = len({row["API Name"] for row in golden} - {row["API Name"] for row in target})
+    verdicts = Verdicts(len(found) - len(wrong) - skipped, len(wrong), gaps)
+    print(visible(last_line(f"first wrong output: {first}", verdicts)))
+    return verdicts.exit_code

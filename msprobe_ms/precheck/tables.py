@@ -7,6 +7,7 @@
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, replacing, writing
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.cells import guard
+from msprobe.replay.recorded import NOT_APPLICABLE, Cause
 
-from .check import Checked, Direction, Output
+from .check import Checked, Direction, Output, Why
 from .devices import Compared
 from .judge import Status
 from .standards import RATIOS
@@ -217,6 +220,16 @@ def read_rows(file: Path, titles: Sequence[str]) -> list[Mapping[str, str]]:
         if missing := [title for title in titles if title not in head]:
             raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
         return [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+
+
+def verdicts_in(files: Files) -> Verdicts:
+    """The verdicts of the directions that an earlier check wrote."""
+    skips = {why.value: why for why in (*Why, *Cause)}
+    counts = Counter(row[title] for row in read_rows(files.result, RESULT) for title in RESULT[1:3])
+    gaps = Counter(skips[row["Reason"]] for row in read_rows(files.skipped, SKIPPED) if row["Reason"] in skips)
+    open_ones = {why: number for why, number in gaps.items() if why not in NOT_APPLICABLE}
+    fine = counts[Status.PASS.value] + counts[Status.WARNING.value]
+    return Verdicts(fine, counts[Status.ERROR.value], open_ones)
 
 
 TURNS = ("API Name", "Direction", "Inputs", "Checked", "Over Budget", "Over Memory", "Status", "Reason")

@@ -5,7 +5,8 @@
 A dump of task tensor is judged by its recorded outputs, or executed again on the current device (--run). Of a dump of
 task statistics inputs are drawn to the recorded statistics, and each call is executed. run_ut is the same by its older
 name; multi_acc_check and multi_run_ut too, with -d for several devices. The last line on standard output names the
-first wrong output. Exit code: 0 nothing is wrong, 1 something is, 2 the command was wrong or nothing could be read.
+first wrong output. Exit code: 0 nothing is wrong, 1 something is or could not be judged, 2 the command was wrong or
+nothing could be judged.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
+from msprobe.base.verdicts import NONE, Verdicts, last_line
 from msprobe.report.file import check_page
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from .check import apis_of
     from .lists import Lists, from_configuration, split
     from .run import check_all
-    from .tables import Files
+    from .tables import Files, verdicts_in
 
     devices = _devices(args.device)
     if args.html:
@@ -83,10 +85,15 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args, dump, devices)
     lists = from_configuration(args.config_path) if args.config_path else Lists()
     lists = Lists((*lists.white, *split(args.white_list)), (*lists.black, *split(args.black_list)))
-    apis = lists.chosen(apis_of(dump))
+    apis = apis_of(dump)
+    if not apis:
+        raise UsageError(f"{args.api_info_file}: has no calls of an API to be checked; collect with level L1 or mix")
+    apis = lists.chosen(apis)
+    earlier = NONE
     if args.result_csv_path:
         files = Files.beside(Path(args.result_csv_path))
         done = files.done()
+        earlier = verdicts_in(files)
         apis = [api for api in apis if api.name not in done]
         logger.info("%d APIs are checked already, %d are left", len(done), len(apis))
     else:
@@ -104,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         path = files.beside_result("report", ".html")
         report_of(found, dump, args.api_info_file).write(path)
         logger.info("the report is in %s", path)
-    return report(found, str(files.result), str(files.details))
+    return report(found, str(files.result), str(files.details), earlier)
 
 
 def _devices(given: list[int]) -> tuple[int, ...]:
@@ -149,8 +156,9 @@ def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -
     )
 
 
-def report(found: "list[Checked]", result: str, details: str) -> int:
-    """Print how it went; gives the exit code."""
+def report(found: "list[Checked]", result: str, details: str, earlier: Verdicts = NONE) -> int:
+    """Print how it went; gives the exit code, with the verdicts of an `earlier` check that this one went on with."""
+    from .check import verdicts_of
     from .judge import Status
     from .wording import answer, sentence, wrong_outputs
 
@@ -175,5 +183,6 @@ def report(found: "list[Checked]", result: str, details: str) -> int:
         print(f"and {len(wrong) - _SHOWN} more")
     print(visible(f"results: {result}"))
     print(visible(f"details: {details}"))
-    print(visible(answer(wrong)))
-    return 1 if wrong else 0
+    verdicts = earlier + verdicts_of(found)
+    print(visible(last_line(answer(wrong), verdicts)))
+    return verdicts.exit_code

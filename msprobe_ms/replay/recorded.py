@@ -74,6 +74,15 @@ class Cause(Enum):
     FAILED = "the reference raised"
 
 
+NOT_APPLICABLE = frozenset(
+    {
+        *(Cause.COMMUNICATION, Cause.RANDOM, Cause.UNINITIALISED, Cause.ACCUMULATED_GRADIENT),
+        *(Cause.NOTHING_TO_MEASURE, Cause.UNKNOWN_CELL, Cause.NOT_A_CALL),
+    }
+)
+"""Causes for which a call has no value in float64 that it could be checked against; any other leaves it unjudged."""
+
+
 @dataclass(frozen=True)
 class NotReplayed:
     """A call that was not replayed, and why; `detail` names the argument, the record or the exception's class."""

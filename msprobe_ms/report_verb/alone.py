@@ -1,6 +1,6 @@
 """The report of one dump alone: its calls, what of them is not finite, and what does not hold of every training."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,13 +8,15 @@ from shlex import quote
 
 from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.base.log import logger
-from msprobe.base.phrase import Phrase, Words, phrase
+from msprobe.base.phrase import Words, phrase
+from msprobe.base.verdicts import NONE, Gap, Verdicts, total
+from msprobe.base.verdicts import last_line as completed
 from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants import report as of_invariants
 from msprobe.checks.invariants.judgement import Judgement
 from msprobe.checks.invariants.table import ROWS, Invariant
-from msprobe.checks.invariants.verb import read_run, violations
+from msprobe.checks.invariants.verb import read_run, verdicts_of, violations
 from msprobe.checks.invariants.wording import last_line as line_of_check
 from msprobe.checks.nonfinite import report as of_nonfinite
 from msprobe.checks.nonfinite.finding import Answer as NonFinite
@@ -42,11 +44,11 @@ _SLOW = "replay"
 
 @dataclass(frozen=True)
 class Alone:
-    """A report, the lines to print, and whether something was found wrong."""
+    """A report, the lines to print, and what was found."""
 
     report: Report
     lines: tuple[Words, ...]
-    is_clean: bool
+    verdicts: Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,13 @@ def report_alone(
 
     DumpError where nothing can be read, or what was asked for cannot be judged.
     """
-    files = dumps_of(path, steps=steps, ranks=ranks)
+    files = dumps_of(path, steps=steps, ranks=ranks, with_empty=True)
     notes: list[Words] = []
-    nonfinite = _nonfinite(files, what, workers, notes)
-    judged = _invariants(path, files, what, steps, ranks, notes)
+    unknown, nonfinite = _nonfinite(files, what, workers, notes)
+    gaps: list[Verdicts] = []
+    judged = _invariants(path, files, what, steps, ranks, notes, gaps)
     violated = violations(judged)
-    made, places = _units(files, nonfinite, violated, workers)
+    made, places = _units([file for file in files if not file.is_empty], nonfinite, violated, workers)
 
     def place(step: int | None, rank: int, name: str) -> tuple[int | None, int | None]:
         unit = places.get((step, rank))
@@ -79,25 +82,42 @@ def report_alone(
     shown = _shown(what, bool(found), bool(violated))
     wrong = [*broken, *found] if shown is What.CHECK else [*found, *broken]
     state = "shown" if shown is What.DUMP else "differs" if wrong else "clean"
-    line = _line(shown, nonfinite, violated, files)
+    of_check = total(gaps) + verdicts_of(judged)
+    verdicts = {What.OVERFLOW_CHECK: total(answer.verdicts for answer in nonfinite), What.CHECK: of_check}.get(
+        shown, _verdicts_of_page(files, made, unknown, of_check)
+    )
+    line = _line(shown, nonfinite, violated, files, verdicts)
     notes[:0] = notes_of_nonfinite(nonfinite) if nonfinite else ()
-    notes += _clean_lines(shown, nonfinite, judged)
+    notes += _clean_lines(shown, nonfinite, judged, of_check)
     advice = of_invariants.advice(violated) if shown is What.CHECK else of_nonfinite.advice(nonfinite)
     notes += made.assembly.notes
     answer = Answer(state, line, next(iter(wrong), None), tuple(wrong[1:]), advice=advice, notes=tuple(notes))
     tables = tuple(of_invariants.tables(judged, violated, made.assembly.chunks)) if judged else ()
     report = _report(path, shown, answer, tables, made.assembly)
-    return Alone(report, (*notes, line), state != "differs")
+    return Alone(report, (*notes, line), verdicts)
+
+
+def _verdicts_of_page(files: Sequence[DumpFile], made: "_Units", *checks: Verdicts) -> Verdicts:
+    """Of a page that only shows dumps: how many it shows, and what the checks that were made could not judge."""
+    empty = sum(file.is_empty for file in files)
+    shown = len(made.assembly.units)
+    gaps: Counter[Gap] = Counter({Gap.NO_DUMP: empty, Gap.UNREADABLE_DUMP: len(files) - empty - shown})
+    for one in checks:  # both may count one record
+        gaps |= Counter(one.gaps)
+    return Verdicts(shown, gaps=gaps)
 
 
 def _clean_lines(
-    shown: What, nonfinite: Sequence[NonFinite], judged: Sequence[tuple[Invariant, list[Judgement]]]
+    shown: What,
+    nonfinite: Sequence[NonFinite],
+    judged: Sequence[tuple[Invariant, list[Judgement]]],
+    of_check: Verdicts,
 ) -> Iterator[Words]:
     """What the two checks say of a dump that is only shown: that they found nothing."""
     if shown is What.DUMP and nonfinite:
-        yield line_of_nonfinite(nonfinite[-1])
+        yield line_of_nonfinite(nonfinite)
     if shown is What.DUMP and judged:
-        yield line_of_check(())
+        yield line_of_check((), of_check)
 
 
 def _shown(what: What, is_nonfinite: bool, is_violated: bool) -> What:
@@ -112,37 +132,43 @@ def _line(
     nonfinite: Sequence[NonFinite],
     violated: Sequence[tuple[Invariant, Judgement]],
     files: Sequence[DumpFile],
-) -> Phrase:
+    verdicts: Verdicts,
+) -> Words:
     if shown is What.OVERFLOW_CHECK:
-        return line_of_nonfinite(nonfinite[-1] if nonfinite else None)
+        return line_of_nonfinite(nonfinite)
     if shown is What.CHECK:
-        return line_of_check(violated)
+        return line_of_check(violated, verdicts)
+    files = [file for file in files if not file.is_empty]
     steps, ranks = len({file.step for file in files}), len({file.rank for file in files})
-    return phrase(
+    line = phrase(
         "shown: {steps}, {ranks}; nothing was compared",
         steps=phrase("{number} step" if steps == 1 else "{number} steps", number=steps),
         ranks=phrase("{number} rank" if ranks == 1 else "{number} ranks", number=ranks),
     )
+    return completed(line, verdicts)
 
 
-def _nonfinite(files: Sequence[DumpFile], what: What, workers: int, notes: list[Words]) -> list[NonFinite]:
-    """What of the dumps is not finite; none where that was not asked for, or cannot be judged."""
+def _nonfinite(
+    files: Sequence[DumpFile], what: What, workers: int, notes: list[Words]
+) -> tuple[Verdicts, list[NonFinite]]:
+    """What of the dumps is not finite; none where that was not asked for, or cannot be judged. First the verdicts."""
     if what in (What.CHECK, What.DUMP):
-        return []
+        return NONE, []
     try:
-        found = list(search(files, workers))
+        found = list(search(files, workers, reads_tensors=what is What.OVERFLOW_CHECK))
     except MsprobeError as err:
         if what is What.OVERFLOW_CHECK:
             raise
         notes.append(phrase("what is not finite was not searched: {why}", why=err))
-        return []
-    if all(len(answer.unjudged) == len(answer.ranks) for answer in found):
+        return NONE, []
+    verdicts = total(answer.verdicts for answer in found)
+    if not verdicts.judged:
         why = found[0].unjudged[0][1]
         if what is What.OVERFLOW_CHECK:
             raise DumpError(f"{files[0].path}: {why}")
         notes.append(phrase("what is not finite was not searched: {why}", why=why))
-        return []
-    return found
+        return verdicts, []
+    return verdicts, found
 
 
 def _invariants(
@@ -152,12 +178,13 @@ def _invariants(
     steps: Iterable[int] | None,
     ranks: Iterable[int] | None,
     notes: list[Words],
+    gaps: list[Verdicts],
 ) -> list[tuple[Invariant, list[Judgement]]]:
-    """The judgements of every invariant that needs one run."""
+    """The judgements of every invariant that needs one run; `gaps` gets what could not be read."""
     if what in (What.OVERFLOW_CHECK, What.DUMP):
         return []
     is_asked = what is What.CHECK
-    size = sum(size_in_json(find(file.path)) for file in files)
+    size = sum(_size(file) for file in files)
     if size > _WORTH_CHECKING and not is_asked:
         notes.append(
             phrase("invariants were not checked, for the dump has {size} MiB; --as check does it", size=size >> 20)
@@ -171,9 +198,17 @@ def _invariants(
             raise
         notes.append(phrase("invariants were not checked: {why}", why=err))
         return []
+    gaps.append(Verdicts(gaps=held.gaps))
     if not is_asked:
         notes.append(phrase("calls were not executed again; --as check does it, where torch is installed"))
     return [(row, list(row.predicate(held, None))) for row in rows]
+
+
+def _size(file: DumpFile) -> int:
+    try:
+        return 0 if file.is_empty else size_in_json(find(file.path))
+    except DumpError:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -198,8 +233,9 @@ def _units(
     summaries: dict[int | None, dict[int, RankSummary]] = {}
     for at, file in enumerate(files):
         result = results[at]
-        if isinstance(result, Lost):
-            text = phrase("{file}: could not be read: {why}", file=file.path, why=result.reason)
+        if isinstance(result, Lost | str):
+            why = result if isinstance(result, str) else result.reason
+            text = phrase("{file}: could not be read: {why}", file=file.path, why=why)
             made.assembly.notes.append(text)
             continue
         packed, numbers, summary = result
@@ -227,9 +263,12 @@ def _named(
     return found
 
 
-def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary]:
-    """What a worker does: read one dump, and make its unit."""
-    dump = _with_calls(read(task.path, structure=True))
+def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary] | str:
+    """What a worker does: read one dump, and make its unit; why it cannot be read."""
+    try:
+        dump = _with_calls(read(task.path, structure=True))
+    except DumpError as err:
+        return str(err)
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
     numbers = {name: dump.place[name] for name in task.named if name in dump.place}

@@ -76,16 +76,16 @@ def run(args: argparse.Namespace) -> int:
             "one with msprobe graph_visualize --file_type json, and report on the merged dump"
         )
     made = {What.COMPARE: _compared, What.MONITOR: _monitored, What.CONFIG_CHECK: _packed}.get(what)
-    report, lines, is_clean = made(args) if made is not None else _alone(args, what)
+    report, lines, exit_code = made(args) if made is not None else _alone(args, what)
     report.write(page)
     logger.info("the report is in %s", page)
     for line in lines:
         print(visible(line))
-    return 0 if is_clean or args.exit_zero else 1
+    return exit_code
 
 
-_Made = tuple[Report, Iterable[Words], bool]
-"""The report, the lines that are printed, and whether nothing is wrong."""
+_Made = tuple[Report, Iterable[Words], int]
+"""The report, the lines that are printed, and the exit code."""
 
 
 def _numbers(args: argparse.Namespace, name: str) -> tuple[int, ...] | None:
@@ -95,7 +95,7 @@ def _numbers(args: argparse.Namespace, name: str) -> tuple[int, ...] | None:
 
 
 def _compared(args: argparse.Namespace) -> _Made:
-    from msprobe.compare.dispatch import compare_paths, report_of
+    from msprobe.compare.dispatch import compare_paths, report_of, verdicts_of
     from msprobe.compare.request import Request, limits_named
 
     limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
@@ -118,7 +118,7 @@ def _compared(args: argparse.Namespace) -> _Made:
             layouts=layouts_of(args, has_golden=True),
         )
         result = compare_paths(request, logging.DEBUG)  # what a flow writes goes with the folder
-        return report_of(result, request), list(result.lines()), result.is_clean
+        return report_of(result, request), list(result.lines()), verdicts_of(result).exit_code_of(args.exit_zero)
 
 
 def _monitored(args: argparse.Namespace) -> _Made:
@@ -131,7 +131,7 @@ def _monitored(args: argparse.Namespace) -> _Made:
     clean = read_output(Path(args.calibrate)) if args.calibrate else None
     result = compare_outputs(a, b, clean, targets=TARGETS)
     command = command_of(args.target, args.golden, args.calibrate or "")
-    return report_of(result, command), lines(result), result.is_clean
+    return report_of(result, command), lines(result), 0 if result.is_clean or args.exit_zero else 1
 
 
 def _packed(args: argparse.Namespace) -> _Made:
@@ -140,7 +140,7 @@ def _packed(args: argparse.Namespace) -> _Made:
 
     with TemporaryDirectory(prefix="msprobe-report-") as folder:
         report, compared = report_on_packs(Path(args.golden), Path(args.target), Path(folder))
-    return report, lines(compared, 10), compared.is_clean
+    return report, lines(compared, 10), compared.verdicts.exit_code_of(args.exit_zero)
 
 
 def _alone(args: argparse.Namespace, what: Any) -> _Made:
@@ -148,4 +148,4 @@ def _alone(args: argparse.Namespace, what: Any) -> _Made:
 
     steps, ranks = _numbers(args, "step"), _numbers(args, "rank")
     found = report_alone(Path(args.target), what, steps, ranks, args.workers or 0)
-    return found.report, found.lines, found.is_clean
+    return found.report, found.lines, found.verdicts.exit_code_of(args.exit_zero)

@@ -22,16 +22,31 @@ NAMED = 8
 """Names that are listed in a message."""
 
 
-def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
+def folders_below(root: Path, unreadable: dict[Path, str]) -> Iterator[tuple[Path, list[str]]]:
     """Every folder from `root` down but those of tensors, in order, with the names of its files.
 
-    No link is followed.
+    No link is followed. Folders that cannot be listed are added to `unreadable`, with the reason.
     """
-    for folder, inner, files in os.walk(root):
+
+    def note(err: OSError) -> None:
+        unreadable[Path(os.fsdecode(err.filename))] = err.strerror or str(err)
+
+    for folder, inner, files in os.walk(root, onerror=note):
         inner.sort()
         if TENSORS in inner:
             inner.remove(TENSORS)
         yield Path(folder), files
+
+
+def ranks_without_dump(dumps: Iterable[Path]) -> list[Path]:
+    """Everything that is called like a rank and has no dump, in the folders of steps in which a rank has one."""
+    known = {folder for folder in dumps if layout.rank_number(folder.name) is not None}
+    found = []
+    for step in sorted({folder.parent for folder in known}):
+        for name in sorted(os.listdir(step)):
+            if layout.rank_number(name) is not None and step / name not in known:
+                found.append(step / name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ DATA_FILES = (DUMP, DEBUG, *TABLES)
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
+DAMAGED_JOURNAL = "dump.journal.damaged"
 DIGEST = "digest.json"
 TENSORS = "dump_tensor_data"
 PACK = "tensors.pack"

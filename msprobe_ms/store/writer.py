@@ -203,7 +203,7 @@ class Writer:
             os.ftruncate(self._journal.number, 0)
         if os.listdir(self._folder) == [layout.JOURNAL]:
             return
-        for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.DIGEST):
+        for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.DIGEST, layout.DAMAGED_JOURNAL):
             (self._folder / name).unlink(missing_ok=True)
         tensors = self._folder / layout.TENSORS
         for file in (*tensors.glob("*.npy*"), tensors / layout.PACK_INDEX, tensors / layout.PACK):

@@ -98,8 +98,9 @@ def test_every_rank_and_step_is_looked_at(tmp_path, ask):
             start(tmp_path / f"step{step}" / f"rank{rank}").close()
     shutil.rmtree(tmp_path / "step1/rank0/dump_tensor_data")
     code, out, _ = ask(tmp_path)
-    lines = out.splitlines()
+    *lines, last = out.splitlines()
     assert code == 1
+    assert last == "3 of 4 are whole, 1 wrong"
     assert [line.split(":")[1] for line in lines] == [" whole"] * 4
     assert [n for n, line in enumerate(lines) if "LOST: 2 tensors are lost" in line] == [2]
 

@@ -1,11 +1,12 @@
 """What a check of an invariant says, as data; `wording.py` makes sentences of it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
 from msprobe.base import names
+from msprobe.base.verdicts import Gap
 from msprobe.store.record import PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
 
@@ -34,7 +35,12 @@ class Why(Enum):
     MOSTLY_FROZEN = "most parameters have no gradient: a fine-tuning"
     NOT_MATCHED = "the gradients are not reduced one by one"
     NOT_REPLAYED = "the call cannot be executed again"
+    NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
+
+
+OPEN = frozenset({Why.NO_TENSORS, Why.NO_RECORD, Why.NOT_REPLAYED, Why.UNKNOWN_OPTION})
+"""Reasons that leave a call unjudged which the invariant applies to; they count where it was asked for by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Run:
-    """The dumps of one run: by step, by rank. Steps are sorted."""
+    """The dumps of one run: by step, by rank. Steps are sorted. `gaps` counts what could not be read of them."""
 
     steps: Mapping[int | None, Mapping[int, Dump]]
+    gaps: Mapping[Gap, int] = field(default_factory=dict)
 
     @property
     def every(self) -> Iterator[tuple[int | None, int, Dump]]:

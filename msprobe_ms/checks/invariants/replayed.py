@@ -10,7 +10,7 @@ from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import UNKNOWN
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
-from msprobe.replay.recorded import Cause, NotReplayed, Replayed
+from msprobe.replay.recorded import NOT_APPLICABLE, Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import INPUT, Dump
@@ -53,7 +53,8 @@ def outputs_replay(run: Run) -> Iterator[Judgement]:
             if isinstance(made, NotReplayed):
                 is_without_torch |= made.cause is Cause.NO_TORCH
                 if made.cause not in (Cause.UNKNOWN_CELL, Cause.NOT_A_CALL):
-                    yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NOT_REPLAYED, what=made.cause.value)
+                    why = Why.NO_REFERENCE if made.cause in NOT_APPLICABLE else Why.NOT_REPLAYED
+                    yield of_call(Status.UNJUDGED, dump, at, step, rank, why=why, what=made.cause.value)
             else:
                 found.append((step, rank, dump, at, made))
     by_operation: dict[str, list[float]] = {}
@@ -109,7 +110,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
     for step, rank, dump in run.every:
         columns = dump.columns
         memory = {n.text for n in dump.names if n.kind == "api" and n.stem.rsplit(".", 1)[-1] in UNINITIALISED}
-        found |= bool(memory) or dump.task == "tensor"
+        found |= bool(memory) or (dump.task == "tensor" and bool(columns.names))
         graph = Graph(dump)
         for at, name in enumerate(columns.names if found else ()):
             if dump.names[at].direction != "forward":

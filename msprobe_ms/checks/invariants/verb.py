@@ -6,21 +6,26 @@
 DIR is a dump: a run with its steps and ranks, a step, or a rank. Each invariant says whether it holds, is violated, or
 could not be judged, and why. With a second dump of the same steps, that of the run that went on, the first is checked
 to be its continuation. The last line on standard output names the first violation. Exit code: 0 nothing is violated, 1
-something is, 2 the command was wrong or nothing could be read.
+something is or could not be judged: values that are missing or cannot be read, an invariant of --only; 2 the
+command was wrong or nothing could be judged.
 """
 
 import argparse
 import json
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msprobe.base.checks import nearest
-from msprobe.base.errors import UsageError
-from msprobe.base.log import few, visible
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import few, logger, visible
 from msprobe.base.scope import numbers_of
+from msprobe.base.verdicts import Gap, Verdicts, total
 
 if TYPE_CHECKING:
+    from msprobe.store.record import Dump
+
     from .judgement import Judgement, Run
     from .table import Invariant
 
@@ -51,12 +56,26 @@ def run(args: argparse.Namespace) -> int:
     this = read_run(Path(args.dump), steps, ranks)
     other = read_run(Path(args.continued), steps, ranks) if args.continued else None
     judged = [(row, list(row.predicate(this, other))) for row in rows]
-    violated = violations(judged)
+    verdicts = total(Verdicts(gaps=run.gaps) for run in (this, other) if run) + verdicts_of(judged, only)
     if args.format == "json":
-        print(json.dumps(as_object(judged), ensure_ascii=False, indent=1))
+        print(json.dumps(as_object(judged, verdicts), ensure_ascii=False, indent=1))
     else:
-        _print(judged, violated)
-    return 1 if violated and not args.exit_zero else 0
+        _print(judged, verdicts)
+    return verdicts.exit_code_of(args.exit_zero)
+
+
+def verdicts_of(judged: "list[tuple[Invariant, list[Judgement]]]", only: Collection[str] = ()) -> Verdicts:
+    """The judgements counted; an invariant of `only` was asked for by its name, and so must have one."""
+    from .judgement import OPEN, Status
+
+    counts = Counter(one.status for _, found in judged for one in found)
+    gaps: Counter[Any] = Counter()
+    for row, found in judged:
+        if row.name in only:
+            gaps.update(one.why for one in found if one.why in OPEN)
+            if not any(one.status is not Status.UNJUDGED or one.why in OPEN for one in found):
+                gaps[Gap.NO_VERDICT] += 1
+    return Verdicts(counts[Status.HOLDS], counts[Status.VIOLATED], gaps)
 
 
 def violations(judged: "list[tuple[Invariant, list[Judgement]]]") -> "list[tuple[Invariant, Judgement]]":
@@ -76,20 +95,41 @@ def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
 
 
 def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
-    """All dumps below a path."""
+    """All dumps below a path that can be read; DumpError if none can."""
     from msprobe.checks.dumps import by_step, dumps_of
+    from msprobe.checks.gaps import gaps_of
     from msprobe.store.reader import read
 
     from .judgement import Run
 
-    files = dumps_of(path, steps=steps, ranks=ranks)  # type: ignore[arg-type]  # numbers, or None
-    return Run({step: {f.rank: read(f.path) for f in found} for step, found in by_step(files).items()})
+    files = dumps_of(path, steps=steps, ranks=ranks, with_empty=True)  # type: ignore[arg-type]  # numbers, or None
+    steps_read: dict[int | None, dict[int, Dump]] = {}
+    gaps: Counter[Gap] = Counter()
+    refused: DumpError | None = None
+    for step, found in by_step(files).items():
+        for file in found:
+            if file.is_empty:
+                gaps[Gap.NO_DUMP] += 1
+                continue
+            try:
+                dump = read(file.path)
+            except DumpError as err:
+                refused = refused or err
+                logger.warning("%s", err)
+                gaps[Gap.UNREADABLE_DUMP] += 1
+            else:
+                steps_read.setdefault(step, {})[file.rank] = dump
+                gaps += gaps_of(dump)
+    if refused is not None and not steps_read:
+        raise refused
+    return Run(steps_read, gaps)
 
 
-def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tuple[Invariant, Judgement]]") -> None:
+def _print(judged: "list[tuple[Invariant, list[Judgement]]]", verdicts: Verdicts) -> None:
     from .judgement import Status, Why
     from .wording import last_line, sentence
 
+    violated = violations(judged)
     width = max((len(row.name) for row, _ in judged), default=0)
     for row, found in judged:
         counts = Counter(one.status for one in found)
@@ -109,10 +149,10 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]", violated: "list[tu
             print(f"{'':<{width}}    {visible(sentence(one))}")
         if len(wrong) > _SHOWN:
             print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")
-    print(visible(last_line(violated)))
+    print(visible(last_line(violated, verdicts)))
 
 
-def as_object(judged: "list[tuple[Invariant, list[Judgement]]]") -> dict[str, object]:
+def as_object(judged: "list[tuple[Invariant, list[Judgement]]]", verdicts: Verdicts) -> dict[str, object]:
     """All judgements as JSON has them."""
     from .judgement import Status
     from .wording import sentence
@@ -135,4 +175,5 @@ def as_object(judged: "list[tuple[Invariant, list[Judgement]]]") -> dict[str, ob
                 "why_unjudged": dict(Counter(one.why.value for one in found if one.why)),
             }
         )
-    return {"is_clean": not any(row["violations"] for row in rows), "invariants": rows}
+    not_judged = {gap.value: number for gap, number in verdicts.gaps.items() if number}
+    return {"is_clean": verdicts.exit_code == 0, "not_judged": not_judged, "invariants": rows}

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msprobe.base.log import few
-from msprobe.base.phrase import Phrase, phrase
+from msprobe.base.phrase import Phrase, Words, phrase
+from msprobe.base.verdicts import Verdicts
+from msprobe.base.verdicts import last_line as completed
 
 from .judgement import Judgement
 
@@ -22,12 +24,12 @@ def sentence(one: Judgement) -> str:
     return f"{subject}{cell}{where}{ranks}: {what(one)}{line}"
 
 
-def last_line(violated: "Sequence[tuple[Invariant, Judgement]]") -> Phrase:
+def last_line(violated: "Sequence[tuple[Invariant, Judgement]]", verdicts: Verdicts) -> Words:
     """The last line on standard output."""
     if not violated:
-        return phrase("first violation: none")
+        return completed(phrase("first violation: none"), verdicts)
     row, one = violated[0]
-    return phrase("first violation: {name}: {what}", name=row.name, what=sentence(one))
+    return completed(phrase("first violation: {name}: {what}", name=row.name, what=sentence(one)), verdicts)
 
 
 def what(one: Judgement) -> Phrase:

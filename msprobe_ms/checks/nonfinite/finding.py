@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from msprobe.base.verdicts import NONE, Verdicts
 from msprobe.compare.ranks.collectives import Exchange, Node
 
 from .values import Amount
@@ -82,6 +83,8 @@ class RankWalk:
     unrecorded: frozenset[int] = frozenset()
     masks: int = 0
     unjudged: str = ""
+    verdicts: Verdicts = NONE
+    """Of its records."""
     has_ended: bool = False
     """Whether the collection ended at an overflow (task `overflow_check`): later exchanges are not in the dump."""
 
@@ -101,3 +104,5 @@ class Answer:
     others: tuple[Origin, ...] = ()
     masks: int = 0
     unjudged: tuple[tuple[int, str], ...] = ()
+    verdicts: Verdicts = NONE
+    """Of the records of all ranks; those in `first` are wrong."""

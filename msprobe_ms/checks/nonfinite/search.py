@@ -10,7 +10,7 @@ layers 0, between, and the last.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from msprobe.base.errors import DumpError
+from msprobe.base.verdicts import Gap, Verdicts, total
 from msprobe.checks.dumps import DumpFile, by_step
 from msprobe.compare.ranks.collectives import Connected, RankSummary, connect
 from msprobe.compare.workers.run import Lost, run
@@ -21,11 +21,14 @@ from .walk import RankTask, walk_file
 Place = tuple[int, int]
 
 
-def search(files: Iterable[DumpFile], workers: int = 0) -> Iterator[Answer]:
-    """The answers, step after step, up to the first step in which something is not finite."""
+def search(files: Iterable[DumpFile], workers: int = 0, *, reads_tensors: bool = False) -> Iterator[Answer]:
+    """The answers, step after step, up to the first step in which something is not finite.
+
+    `reads_tensors`: also those whose statistics are finite.
+    """
     previous: int | None = None
     for step, ranks in by_step(files).items():
-        answer = first_of_step(_walks(ranks, workers), step)
+        answer = first_of_step(_walks(ranks, workers, reads_tensors), step)
         if previous is not None and step == previous + 1:
             answer = _with_previous(answer, previous)
         yield answer
@@ -34,13 +37,16 @@ def search(files: Iterable[DumpFile], workers: int = 0) -> Iterator[Answer]:
         previous = step if not answer.unjudged else None
 
 
-def _walks(files: Sequence[DumpFile], workers: int) -> dict[int, RankWalk]:
-    tasks = [RankTask(file.rank, str(file.path)) for file in files]
+def _walks(files: Sequence[DumpFile], workers: int, reads_tensors: bool) -> dict[int, RankWalk]:
+    gaps = {True: Gap.NO_DUMP, False: Gap.UNREADABLE_DUMP}
+    tasks = [RankTask(file.rank, str(file.path), reads_tensors, gaps[file.is_empty]) for file in files]
     found = {}
     for at, walk in run(walk_file, tasks, workers=workers):
+        rank = tasks[at].rank
         if isinstance(walk, Lost):
-            raise DumpError(f"{tasks[at].path}: could not be read: {walk.reason}")
-        found[tasks[at].rank] = walk
+            why = f"{tasks[at].path}: could not be read: {walk.reason}"
+            walk = RankWalk(rank, unjudged=why, verdicts=Verdicts(gaps={Gap.UNREADABLE_DUMP: 1}))
+        found[rank] = walk
     return dict(sorted(found.items()))
 
 
@@ -67,7 +73,8 @@ def first_of_step(walks: Mapping[int, RankWalk], step: int | None = None) -> Ans
     others = {(one.rank, one.name): one for one in every if (one.rank, one.name) not in named}
     unjudged = tuple((rank, walk.unjudged) for rank, walk in walks.items() if walk.unjudged)
     masks = sum(walk.masks for walk in walks.values())
-    return Answer(step, tuple(walks), first, tuple(others.values()), masks, unjudged)
+    verdicts = total(walk.verdicts for walk in walks.values()) + Verdicts(wrong=len(first))
+    return Answer(step, tuple(walks), first, tuple(others.values()), masks, unjudged, verdicts)
 
 
 def _first(

@@ -6,8 +6,8 @@
 Both are one command. DIR is a dump with statistics: the folder of a step with all its ranks, of a rank, or of a run,
 whose steps are then gone through in order. No other run is needed. Calls of different ranks are ordered by their
 collectives and messages. The calls that come first are written to OUTPUT/anomaly_analyze_{nanoseconds}.json; the last
-line on standard output names the first. Exit code: 0 everything is finite, 1 something is not, 2 the command was wrong
-or nothing could be read.
+line on standard output names the first. Exit code: 0 everything is finite, 1 something is not or could not be judged,
+2 the command was wrong or nothing could be judged.
 """
 
 import argparse
@@ -21,9 +21,11 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
+from msprobe.base.verdicts import total
 
 if TYPE_CHECKING:
     from msprobe.base.phrase import Words
+    from msprobe.checks.dumps import DumpFile
 
     from .finding import Answer, Origin
 
@@ -40,6 +42,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
     parser.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
+    parser.add_argument(
+        "--statistics-only",
+        action="store_true",
+        help="do not read tensors whose recorded statistics are finite; faster for dumps of task tensor",
+    )
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read; default one per core")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something is not finite")
@@ -57,10 +64,11 @@ def run(args: argparse.Namespace) -> int:
     from .wording import last_line
 
     steps, ranks = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("step", "rank"))
-    files = dumps_of(Path(args.dump or args.input_path), steps=steps, ranks=ranks)
-    answers = list(search(files, args.workers))
-    if all(len(answer.unjudged) == len(answer.ranks) for answer in answers):
-        raise DumpError(f"{files[0].path}: {answers[0].unjudged[0][1]}")
+    files = dumps_of(Path(args.dump or args.input_path), steps=steps, ranks=ranks, with_empty=True)
+    answers = list(search(files, args.workers, reads_tensors=not args.statistics_only))
+    verdicts = total(answer.verdicts for answer in answers)
+    if not verdicts.judged:
+        raise DumpError(nothing_judged(files, answers))
     last = answers[-1]
     path = _write(last, Path(args.output_path)) if last.first else None
     if args.format == "json":
@@ -68,8 +76,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         for line in _page(answers, path):
             print(visible(line))
-        print(visible(last_line(last)))
-    return 0 if args.exit_zero or not last.first else 1
+        print(visible(last_line(answers)))
+    return verdicts.exit_code_of(args.exit_zero)
+
+
+def nothing_judged(files: "Sequence[DumpFile]", answers: "Sequence[Answer]") -> str:
+    """Why nothing could be judged, by the first dump."""
+    path, why = str(files[0].path), answers[0].unjudged[0][1]
+    return why if why.startswith(path) else f"{path}: {why}"
 
 
 def _write(answer: "Answer", folder: Path) -> Path:
@@ -117,17 +131,18 @@ def _fields(origin: "Origin") -> dict[str, object]:
     }
 
 
-def as_object(answers: Iterable["Answer"], path: Path | None) -> dict[str, object]:
+def as_object(answers: Sequence["Answer"], path: Path | None) -> dict[str, object]:
     """The answer as JSON has it."""
     from .wording import full
 
     *before, last = answers
+    verdicts = total(answer.verdicts for answer in answers)
 
     def found(origin: "Origin") -> dict[str, object]:
         return {"rank": origin.rank, "name": origin.name, "sentence": full(origin), **_fields(origin)}
 
     return {
-        "is_clean": not last.first,
+        "is_clean": verdicts.exit_code == 0,
         "step": last.step,
         "clean_steps": [answer.step for answer in before],
         "ranks": list(last.ranks),
@@ -135,6 +150,7 @@ def as_object(answers: Iterable["Answer"], path: Path | None) -> dict[str, objec
         "others": [found(origin) for origin in last.others],
         "masks": last.masks,
         "unjudged": [{"rank": rank, "why": why} for rank, why in last.unjudged],
+        "not_judged": {gap.value: number for gap, number in verdicts.gaps.items()},
         "file": None if path is None else str(path),
     }
 
@@ -154,4 +170,4 @@ def _page(answers: Sequence["Answer"], path: Path | None) -> Iterable["Words"]:
         logger.info("written to %s", path)
         yield f"written to {path}"
     elif not last.first:
-        logger.info("nothing is written, for everything is finite")
+        logger.info("nothing is written, for nothing was found that is not finite")

@@ -13,12 +13,15 @@ An infinity that is written on purpose (`masked_fill(x, mask, -inf)`) begins som
 finite values.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from msprobe.base import names
+from msprobe.base.errors import DumpError
+from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
@@ -32,7 +35,7 @@ from msprobe.store.watching.findings import read_findings
 from .absorbed import Absorption
 from .finding import Kind, Origin, RankWalk
 from .node import node_of
-from .values import Amount, Content, amount, nonfinite_rows, together
+from .values import FINITE, Amount, Content, amount, evidence, nonfinite_rows, together
 
 _OF_ROWS = ("softmax", "logsumexp", "attention", "cross_entropy")
 """In the names of operations that a mask of -inf is made for, in lower case."""
@@ -47,31 +50,39 @@ class RankTask:
 
     rank: int
     path: str
+    reads_tensors: bool = False
+    gap: Gap = Gap.UNREADABLE_DUMP
+    """What it is where it cannot be read."""
 
 
 def walk_file(task: RankTask) -> RankWalk:
     """The walk along a dump on disk."""
-    return walk(read(task.path), task.rank)
+    try:
+        return walk(read(task.path), task.rank, reads_tensors=task.reads_tensors)
+    except DumpError as err:
+        return RankWalk(task.rank, unjudged=str(err), verdicts=Verdicts(gaps={task.gap: 1}))
 
 
-def walk(dump: Dump, rank: int) -> RankWalk:
+def walk(dump: Dump, rank: int, *, reads_tensors: bool = False) -> RankWalk:
     """Find the exchanges and the origins of one rank."""
-    if why := _without_values(dump):
-        return RankWalk(rank, _exchanges(dump), unjudged=why)
-    return _Walk(dump, rank).walked()
+    # What a dump of task overflow_check does not hold was finite.
+    found = FINITE if dump.task == "overflow_check" else evidence(dump, reads_all=reads_tensors)
+    if not found.judged:
+        gaps = found.gaps or Counter([Gap.NO_RECORDS])
+        return RankWalk(rank, _exchanges(dump), unjudged=_without_values(gaps), verdicts=Verdicts(gaps=gaps))
+    # The walk takes what the tensors hold as if the dump said it.
+    dump.columns.non_finite.update(found.non_finite)
+    gaps = found.gaps + Counter({Gap.NOT_COLLECTED: len(dump.missing)})
+    return replace(_Walk(dump, rank).walked(), verdicts=Verdicts(found.judged, gaps=gaps))
 
 
-def _without_values(dump: Dump) -> str:
-    """Why nothing can be said of a dump; empty where its records have statistics."""
-    if dump.task == "overflow_check":  # what it does not hold was finite
-        return ""
-    columns = dump.columns
-    tensors = [row for row, kind in enumerate(columns.kind) if kind == TENSOR]
-    if not tensors:
+def _without_values(gaps: Counter[Gap]) -> str:
+    """Why nothing can be said of a dump."""
+    if set(gaps) == {Gap.NO_RECORDS}:
         return "its dump has no tensors"
-    if any(row not in columns.odd for row in tensors) or any(columns.odd[row] is not None for row in tensors):
-        return ""
-    return 'its records have digests and no statistics: collect with "summary_mode": "statistics"'
+    if Gap.DIGESTS_ONLY in gaps and set(gaps) <= {Gap.DIGESTS_ONLY, Gap.NO_STATISTICS}:
+        return 'its records have digests and no statistics: collect with "summary_mode": "statistics"'
+    return ", ".join(f"{gap.value} ({number})" for gap, number in gaps.items())
 
 
 def _exchanges(dump: Dump) -> tuple[Exchange, ...]:

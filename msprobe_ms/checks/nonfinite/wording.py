@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.base.verdicts import last_line as completed
+from msprobe.base.verdicts import total
 
 from .finding import Answer, Kind, Origin
 from .values import Amount
@@ -54,11 +56,12 @@ def notes(answers: Sequence[Answer]) -> Iterator[Words]:
         )
 
 
-def last_line(answer: Answer | None) -> Phrase:
-    """The last line on standard output; None where no dump could be judged."""
-    if answer is None or not answer.first:
-        return phrase("first non-finite: none, no call made NaN or infinities")
-    return phrase("first non-finite: {what}", what=full_said(answer.first[0]))
+def last_line(answers: Sequence[Answer]) -> Words:
+    """The last line on standard output, of all steps up to the first with a finding."""
+    verdicts = total(answer.verdicts for answer in answers)
+    if not answers or not answers[-1].first:
+        return completed(phrase("first non-finite: none, no call made NaN or infinities"), verdicts)
+    return completed(phrase("first non-finite: {what}", what=full_said(answers[-1].first[0])), verdicts)
 
 
 def amounts(found: Sequence[Amount]) -> Words:

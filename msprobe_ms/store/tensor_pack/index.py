@@ -1,6 +1,7 @@
 """The index of a pack: what one line says of a tensor, and how lines get there (`reference/format.md`, page 13)."""
 
 import hashlib
+import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -8,6 +9,7 @@ from functools import partial
 from json.encoder import encode_basestring_ascii as quote
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -20,11 +22,15 @@ from msprobe.store.tensor_file import is_storable
 
 from .chunks import BFLOAT16
 
+xxh3_128: Callable[..., Any] | None
 xxh3_128_hexdigest: Callable[[memoryview], str] | None
 try:
-    from xxhash import xxh3_128_hexdigest
+    from xxhash import xxh3_128, xxh3_128_hexdigest
 except ImportError:  # the extra `fast` is not installed
-    xxh3_128_hexdigest = None
+    xxh3_128 = xxh3_128_hexdigest = None
+
+_XXH3 = "xxh3:"
+_DIGITS = 32
 
 LINE_BYTES = 400
 """Bytes that a tensor takes beside its elements, about."""
@@ -60,8 +66,34 @@ def digest_of(raw: memoryview) -> str:
     """What is equal for equal bytes, and differs for others: XXH3 of 128 bits, as fast as memory, or SHA-256, which is
     slower than many disks; the digits say which."""
     if xxh3_128_hexdigest is None:
-        return hashlib.sha256(raw).hexdigest()[:32]
-    return f"xxh3:{xxh3_128_hexdigest(raw)}"
+        return hashlib.sha256(raw).hexdigest()[:_DIGITS]
+    return f"{_XXH3}{xxh3_128_hexdigest(raw)}"
+
+
+class Hasher:
+    """The digest of bytes that come in pieces, of the same function as the digest of an index line."""
+
+    def __init__(self, expected: str) -> None:
+        """Choose the function by `expected`. ValueError if it is none of an index; LookupError without xxhash."""
+        self.is_fast = expected.startswith(_XXH3)
+        self._expected = expected[len(_XXH3) :] if self.is_fast else expected
+        if len(self._expected) != _DIGITS:
+            raise ValueError(f"its digest is {expected!r}")
+        if not self.is_fast:
+            self._state: Any = hashlib.sha256()
+        elif xxh3_128 is not None:
+            self._state = xxh3_128()
+        else:
+            raise LookupError("xxhash is not installed")
+
+    def update(self, raw: Any) -> None:
+        """Add a piece."""
+        self._state.update(raw)
+
+    def matches(self) -> bool:
+        """Return whether the bytes so far have the expected digest."""
+        found: str = self._state.hexdigest()
+        return found[:_DIGITS] == self._expected
 
 
 def narrow_elements_of(path: str, array: Array) -> Elements:
@@ -74,13 +106,40 @@ def narrow_elements_of(path: str, array: Array) -> Elements:
 
 
 def line_of(name: str, dtype: str, shape: Sequence[int], digest: str, spans: Sequence[Span]) -> bytes:
-    """The line of one tensor."""
+    """The line of one tensor. After the digest it has the CRC-32 of all of it but that."""
     if len(spans) == 1:
         ((at, length),) = spans
         chunks = f"[{at},{length}]"
     else:
         chunks = ",".join([f"[{at},{length}]" for at, length in spans])
-    return f"{quote(name)}\t{dtype}\t{list(shape)}\t{digest}\t[{chunks}]\n".encode("ascii")
+    head, tail = f"{quote(name)}\t{dtype}\t{list(shape)}\t{digest}", f"\t[{chunks}]"
+    return f"{head};{crc32((head + tail).encode('ascii')):08x}{tail}\n".encode("ascii")
+
+
+class Fields(NamedTuple):
+    """The fields of a line, as they are written there."""
+
+    dtype: str
+    shape: str
+    digest: str
+    spans: str
+
+
+def parse_line(line: bytes) -> tuple[str, Fields]:
+    """The name and the other fields of a line; ValueError if it is torn or damaged.
+
+    Lines of version 0.1.0 had no checksum.
+    """
+    if not line.endswith(b"]\n"):
+        raise ValueError("it has no end")
+    quoted, dtype, shape, digest, chunks = line[:-1].split(b"\t")
+    digest, has_checksum, checksum = digest.partition(b";")
+    if has_checksum and checksum != b"%08x" % crc32(b"\t".join((quoted, dtype, shape, digest, chunks))):
+        raise ValueError("its checksum is another one")
+    name = json.loads(quoted)
+    if type(name) is not str:
+        raise ValueError("it does not begin with a name")
+    return name, Fields(*(field.decode("ascii") for field in (dtype, shape, digest, chunks)))
 
 
 class PackFile:

@@ -1,0 +1,117 @@
+"""The rule for exit codes and last lines that all commands share.
+
+| exit code | |
+|---|---|
+| 0 | everything that was asked for was judged and is fine |
+| 1 | something is wrong or could not be judged; the last line has the number |
+| 2 | nothing could be judged, or the command was wrong |
+
+A command counts what it was asked to judge in `Verdicts`, returns their `exit_code`, and ends with `last_line`. What a
+rule does not apply to was not asked for: a parameter that is frozen has no gradient to be judged.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from .phrase import Words, joined, phrase
+
+
+class Gap(Enum):
+    """Why something could not be judged, where a command has no reason of its own."""
+
+    NO_STATISTICS = "records without statistics"
+    ODD_STATISTICS = "records whose statistics are not numbers"
+    DIGESTS_ONLY = "records with digests and without statistics"
+    MISSING_TENSOR = "missing tensors"
+    UNREADABLE_TENSOR = "tensors that cannot be read"
+    NOT_COLLECTED = "parts that were not collected"
+    NO_RECORDS = "dumps without a tensor"
+    UNREADABLE_DUMP = "dumps that cannot be read"
+    NO_DUMP = "folders of a step or rank without a dump"
+    UNREADABLE_FOLDER = "folders that cannot be read"
+    UNREADABLE_FILE = "files that cannot be read"
+    NO_VERDICT = "invariants without a verdict"
+    NO_PARTNER = "dumps, values or parts without a counterpart that could be judged"
+
+
+_CAUSES = 4
+"""Reasons that are listed in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """How many of the things that were asked for are fine and are wrong, and for each reason how many could not be
+    judged. The value of a reason names the things, in the plural.
+    """
+
+    fine: int = 0
+    wrong: int = 0
+    gaps: Mapping[Any, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Verdicts") -> "Verdicts":
+        return Verdicts(self.fine + other.fine, self.wrong + other.wrong, Counter(self.gaps) + Counter(other.gaps))
+
+    @property
+    def judged(self) -> int:
+        """How many have a verdict."""
+        return self.fine + self.wrong
+
+    @property
+    def unjudged(self) -> int:
+        """How many could not be judged."""
+        return sum(self.gaps.values())
+
+    @property
+    def total(self) -> int:
+        """How many were asked for."""
+        return self.judged + self.unjudged
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code by the rule above."""
+        if not self.judged:
+            return 2
+        return 1 if self.wrong or self.unjudged else 0
+
+    def exit_code_of(self, exit_zero: bool) -> int:
+        """The same for a command with --exit-zero, which turns 1 into 0, and never 2."""
+        return 0 if exit_zero and self.exit_code == 1 else self.exit_code
+
+
+def total(several: Iterable[Verdicts]) -> Verdicts:
+    """The sum of several counts."""
+    found = Verdicts()
+    for one in several:
+        found += one
+    return found
+
+
+def last_line(answer: Words, verdicts: Verdicts) -> Words:
+    """An answer, completed by how much could not be judged, and why."""
+    if not verdicts.unjudged:
+        return answer if verdicts.judged else phrase("nothing could be judged: there is nothing of the kind")
+    if not verdicts.judged:
+        return phrase("nothing could be judged: {causes}", causes=_causes(verdicts.gaps))
+    return phrase(
+        "{answer}; {number} could not be judged: {causes}",
+        answer=answer,
+        number=verdicts.unjudged,
+        causes=_causes(verdicts.gaps),
+    )
+
+
+def _causes(gaps: Mapping[Any, int]) -> Words:
+    """`records without statistics (12), tensors that cannot be read (3)`, the most frequent first."""
+    found = sorted(((cause, number) for cause, number in gaps.items() if number), key=lambda each: -each[1])
+    listed = [phrase("{cause} ({number})", cause=phrase(cause.value), number=number) for cause, number in found]
+    parts = joined(listed[:_CAUSES], "{before}, {after}")
+    if len(listed) <= _CAUSES:
+        return parts
+    return phrase("{listed} and {number} more", listed=parts, number=sum(number for _, number in found[_CAUSES:]))
+
+
+NONE = Verdicts()
+"""Nothing was asked for yet."""
