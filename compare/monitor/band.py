@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations
+from .pairing import TENSOR
 
 Array = np.ndarray[Any, Any]
 
@@ -278,8 +279,14 @@ def only(of: Deviations, rows: Array) -> Deviations:
 
 def plain(name: str) -> str:
     """A target's name for counting: the input and output of a module are one."""
-    head, dot, last = name.rpartition(".")
-    return head if dot and last.startswith(("input", "output")) else name
+    found = TENSOR.match(name)
+    return found[1] if found and found[1] else name
+
+
+def is_input(name: str) -> bool:
+    """Whether a target is an input of a module."""
+    found = TENSOR.match(name)
+    return found is not None and found[2] == "input"
 
 
 def _size(value: Array) -> Array:

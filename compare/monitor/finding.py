@@ -73,6 +73,7 @@ class Finding:
 
     - `target`: as B names it; `left`: how many of its kind leave at the step, with it, of `targets`
     - `agreeing`: in a backward pass the last target before it that agrees, "" for none
+    - `modules`: those whose calls show it; none for the whole network
     - `factor`: A / B of the norm; `has_common_factor`: whether all that leave share it
     - `is_of_digits`: everything that differs at the step does so in the last digits of the files, so that it may have
       begun unseen in the update before
@@ -94,6 +95,7 @@ class Finding:
     left: int
     targets: int
     agreeing: str
+    modules: tuple[str, ...]
     cause: Cause
     basis: Basis
     is_of_digits: bool

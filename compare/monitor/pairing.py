@@ -19,7 +19,8 @@ from msprobe.store.monitor.table import Output, RankOutput, Table, Target
 
 Array = np.ndarray[Any, Any]
 
-_TENSOR = re.compile(r"^(?:(.*)\.)?(?:grad_)?(input|output)(?:[._](\d+))?$")
+TENSOR = re.compile(r"^(?:(.*)\.)?(?:grad_)?(input|output)(?:[._](\d+))?$")
+"""The name of a module's tensor in either form: the module, the side, the number."""
 _PARAMETERS_OF_MINDSPORE = {
     "gamma": "weight",
     "beta": "bias",
@@ -82,7 +83,7 @@ class Paired:
 
 def form_free(kind: str, name: str) -> Hashable:
     """A name without what the form of the file adds."""
-    if kind in _ACTIVATIONS and (found := _TENSOR.match(name)):
+    if kind in _ACTIVATIONS and (found := TENSOR.match(name)):
         return found[1] or "", found[2], int(found[3] or 0)
     if kind in _MOMENTS:
         return name.removesuffix(f".{kind}").removeprefix(f"{kind}.")

@@ -139,7 +139,7 @@ def test_decimals_of_the_files_are_no_difference(golden):
     ("name", "steps", "ranks", "chosen"),
     [
         ("rate", ["30", "31"], [0, 1], []),
-        ("backward", ["30"], [0], ["Cell.middle."]),
+        ("backward", ["30"], [0], [".middle."]),
         ("batch", ["30"], [0], []),
     ],
 )
