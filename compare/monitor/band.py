@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations
+from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations, finite_on_one_side
 from .pairing import TENSOR
 
 Array = np.ndarray[Any, Any]
@@ -117,7 +117,8 @@ class Bands:
         with np.errstate(invalid="ignore"):
             if self.basis is Basis.EQUAL:
                 return np.asarray(np.abs(value) > 0)
-            return np.asarray(np.abs(value) > factor * self.limit(of, first, last))
+            out = np.abs(value) > factor * self.limit(of, first, last)
+            return np.asarray(out | finite_on_one_side(of, first, last))
 
 
 def bands(measured: Sequence[Deviations], calibrated: Sequence[Deviations] | None) -> Bands:
@@ -205,10 +206,11 @@ def steps_left(measured: Sequence[Deviations], how: Bands, factor: float = 1.0) 
         columns = np.searchsorted(steps, part.step)
         limit = factor * how.limit(part)
         with np.errstate(invalid="ignore"):
-            out = np.abs(part.value) > limit
+            broken = finite_on_one_side(part)
+            out = (np.abs(part.value) > limit) | broken
             if out.any():
                 _mark(left, rows[some], columns, out)
-                far[columns] |= (np.abs(part.value) > LIMITS.alone / LIMITS.jump * limit).any(axis=0)
+                far[columns] |= ((np.abs(part.value) > LIMITS.alone / LIMITS.jump * limit) | broken).any(axis=0)
     soon = left.copy()
     for ahead in range(1, LIMITS.soon + 1):
         soon[:, :-ahead] |= left[:, ahead:]
@@ -274,6 +276,7 @@ def only(of: Deviations, rows: Array) -> Deviations:
         of.resolution[rows],
         of.grain,
         of.decimal,
+        of.lone_rows,
     )
 
 

@@ -13,6 +13,7 @@ from msprobe.store.monitor.layout import Stage
 
 from .band import Basis
 from .pairing import UncommonSteps, Unmatched
+from .unjudged import Unjudged
 
 Array = np.ndarray[Any, Any]
 
@@ -122,6 +123,7 @@ class Result:
     notes: tuple[Words, ...]
     curves: tuple[Curve, ...]
     further: tuple[Curve, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
     def _repr_html_(self) -> str:
         """The answer, for a notebook."""
@@ -130,7 +132,13 @@ class Result:
         facts.append(("the band", self.basis.value))
         if found is None:
             state = "clean" if self.is_clean else "unjudged"
-            line = "nothing left its band" if self.is_clean else "nothing could be judged"
+            line = (
+                "nothing left its band"
+                if self.is_clean
+                else "nothing could be judged"
+                if self.basis is Basis.NOTHING
+                else "nothing left its band of what could be judged"
+            )
         else:
             state, line = "differs", f"first divergence: {found.stage.value} of {found.target} at step {found.step}"
             facts += [("ranks", few(found.ranks, 8)), ("what it means", found.cause.value)]
@@ -141,5 +149,10 @@ class Result:
 
     @property
     def is_clean(self) -> bool:
-        """Whether something was judged and nothing left its band."""
-        return self.finding is None and self.basis is not Basis.NOTHING
+        """Whether everything was judged and nothing left its band."""
+        return self.finding is None and self.basis is not Basis.NOTHING and not self.unjudged
+
+    @property
+    def exit_code(self) -> int:
+        """0 everything was judged and nothing left its band, 2 nothing was judged, else 1."""
+        return 0 if self.is_clean else 2 if self.finding is None and self.basis is Basis.NOTHING else 1

@@ -35,12 +35,13 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unmatched:
-    """What one side alone has of a kind, or of everything: `names` of targets; without names the whole kind."""
+    """What one side alone has of a kind: `names` of targets, or `statistics`; without both the whole kind."""
 
     side: str
     rank: int
     kind: str
     names: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,10 @@ def _pair_rank(
         for side, table, taken in (("A", one, {*paired}), ("B", other, {*paired.values()})):
             if rest := tuple(t.name for n, t in enumerate(table.targets) if n not in taken):
                 unmatched.append(Unmatched(side, a.rank, kind, rest))
+        columns = (("A", one, other), ("B", other, one))
+        for side, table, of_other in columns:
+            if lone := tuple(name for name in table.statistics if name not in of_other.statistics):
+                unmatched.append(Unmatched(side, a.rank, kind, statistics=lone))
         aligned = _aligned(a.rank, kind, one, other, paired, uncommon)
         if aligned is not None:
             tables.append(aligned)

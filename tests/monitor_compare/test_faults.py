@@ -9,6 +9,7 @@ from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.compare.monitor.unjudged import Reason, Unjudged
 from msprobe.compare.monitor.wording import lines
 from msprobe.store.monitor.layout import Stage
 
@@ -94,7 +95,9 @@ def test_a_nan_of_one_side_leaves(golden):
     table.statistics["norm"][at] = np.nan
     found = compare_outputs(other, output(golden)).finding
     assert (found.step, found.target, found.ranks) == (50, "middle.weight", (1,))
-    assert not compare_outputs(other, other).finding, "of both sides it is equal"
+    of_both = compare_outputs(other, other)
+    assert not of_both.finding
+    assert (of_both.exit_code, of_both.unjudged) == (1, (Unjudged(Reason.NOT_FINITE, 1),))
 
 
 def test_a_row_that_one_side_lacks_is_no_difference(golden):
@@ -103,7 +106,8 @@ def test_a_row_that_one_side_lacks_is_no_difference(golden):
         for rank, kinds in golden.items()
     }
     result = compare_outputs(output(fewer), output(golden))
-    assert result.is_clean
+    assert result.finding is None
+    assert (result.exit_code, result.unjudged) == (1, (Unjudged(Reason.STEP, 40),))
     assert {(u.side, u.count) for u in result.uncommon} == {("B", 40)}
     said = [line for line in lines(result) if line.startswith("not compared: 40 steps of ")]
     assert len(said) == 1, "kinds with as many are one line"
