@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations
+from .deviations import OF_UPDATES, SHARES, UPDATE, Deviations, finite_on_one_side
+from .pairing import TENSOR
 
 Array = np.ndarray[Any, Any]
 
@@ -116,7 +117,8 @@ class Bands:
         with np.errstate(invalid="ignore"):
             if self.basis is Basis.EQUAL:
                 return np.asarray(np.abs(value) > 0)
-            return np.asarray(np.abs(value) > factor * self.limit(of, first, last))
+            out = np.abs(value) > factor * self.limit(of, first, last)
+            return np.asarray(out | finite_on_one_side(of, first, last))
 
 
 def bands(measured: Sequence[Deviations], calibrated: Sequence[Deviations] | None) -> Bands:
@@ -204,10 +206,11 @@ def steps_left(measured: Sequence[Deviations], how: Bands, factor: float = 1.0) 
         columns = np.searchsorted(steps, part.step)
         limit = factor * how.limit(part)
         with np.errstate(invalid="ignore"):
-            out = np.abs(part.value) > limit
+            broken = finite_on_one_side(part)
+            out = (np.abs(part.value) > limit) | broken
             if out.any():
                 _mark(left, rows[some], columns, out)
-                far[columns] |= (np.abs(part.value) > LIMITS.alone / LIMITS.jump * limit).any(axis=0)
+                far[columns] |= ((np.abs(part.value) > LIMITS.alone / LIMITS.jump * limit) | broken).any(axis=0)
     soon = left.copy()
     for ahead in range(1, LIMITS.soon + 1):
         soon[:, :-ahead] |= left[:, ahead:]
@@ -273,13 +276,20 @@ def only(of: Deviations, rows: Array) -> Deviations:
         of.resolution[rows],
         of.grain,
         of.decimal,
+        of.lone_rows,
     )
 
 
 def plain(name: str) -> str:
     """A target's name for counting: the input and output of a module are one."""
-    head, dot, last = name.rpartition(".")
-    return head if dot and last.startswith(("input", "output")) else name
+    found = TENSOR.match(name)
+    return found[1] if found and found[1] else name
+
+
+def is_input(name: str) -> bool:
+    """Whether a target is an input of a module."""
+    found = TENSOR.match(name)
+    return found is not None and found[2] == "input"
 
 
 def _size(value: Array) -> Array:

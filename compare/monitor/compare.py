@@ -13,6 +13,7 @@ from .deviations import UPDATE, Deviations, band_around, deviations
 from .finding import Curve, Finding, Result
 from .locate import Locator
 from .pairing import pair_outputs
+from .unjudged import Reason, unjudged
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +42,12 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, target
     finding = apart or (locator.finding(left) if left is not None else None)
     steps = np.unique(np.concatenate([d.step for d in measured]))
     judged_from = _judged_from(how, steps, measured)
-    basis = how.basis if judged_from is not None or finding is not None else Basis.NOTHING
+    sides = (a, b) if clean is None else (a, b, clean)
+    not_judged = unjudged(sides, paired, measured, how)
+    compared = sum(int((~np.isnan(d.value)).sum()) for d in measured if d.kind != UPDATE)
+    compared -= sum(each.count for each in not_judged if each.reason is Reason.NOT_FINITE)
+    is_judged = finding is not None or (judged_from is not None and compared > 0)
+    basis = how.basis if is_judged else Basis.NOTHING
     return Result(
         target=str(a.path),
         golden=str(b.path),
@@ -51,14 +57,19 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, target
         steps=tuple(int(step) for step in steps),
         judged_from=judged_from,
         passed=passed,
-        compared=sum(d.value.size for d in measured if d.kind != UPDATE),
+        compared=compared,
         ranks=len(paired.ranks),
         unmatched=paired.unmatched,
         uncommon=paired.uncommon,
         lost_ranks=paired.lost_ranks,
-        notes=tuple(phrase("{side}: {note}", side=s, note=note) for s, x in (("A", a), ("B", b)) for note in x.notes),
+        notes=tuple(
+            phrase("{side}: {note}", side=name, note=note)
+            for name, side in zip("ABC", sides, strict=False)
+            for note in side.notes
+        ),
         curves=_curves(finding, measured, how),
         further=_further(finding, measured, how, targets),
+        unjudged=not_judged,
     )
 
 

@@ -12,11 +12,14 @@
 Infinite where one side alone is not finite, 0 where both are not in the same way, nan where a side has no row.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from msprobe.store.monitor.table import Table
 
 from .pairing import Paired, PairedTable
 
@@ -58,6 +61,30 @@ class Deviations:
     resolution: Array
     grain: float
     decimal: float
+    lone_rows: int = 0
+    """Rows of the kind that one side alone has, at the steps and of the targets that both have."""
+    empty: tuple[int, ...] = ()
+    """Targets whose tensors have no elements."""
+
+
+def finite_on_neither(of: Deviations) -> Array:
+    """The numbers that are not finite on both sides, which no comparison can judge; a tensor without elements has
+    none, and the ratio of an update to weights that are zero is not defined."""
+    if of.statistic == "ratio" and of.kind == "update_ratio":
+        return np.zeros(of.value.shape, bool)
+    found = ~np.isfinite(of.a) & ~np.isfinite(of.b) & ~np.isnan(of.value)
+    if of.empty:
+        found[list(of.empty)] = False
+    return np.asarray(found)
+
+
+def finite_on_one_side(of: Deviations, first: int = 0, last: int | None = None) -> Array:
+    """The numbers that are not finite on one side, or on both in different ways: they differ, whatever the band."""
+    part = slice(first, last)
+    found = np.isinf(of.value[:, part])
+    if found.any():
+        found &= ~(np.isfinite(of.a[:, part]) & np.isfinite(of.b[:, part]))
+    return np.asarray(found)
 
 
 def deviations(paired: Paired) -> Iterator[Deviations]:
@@ -79,10 +106,11 @@ def deviations(paired: Paired) -> Iterator[Deviations]:
 def band_around(of: Deviations, row: int, part: slice, limit: Array) -> tuple[Array, Array]:
     """Between which numbers of A the deviation of a target stays within `limit`; nan where that is not known."""
     b = of.b[row, part]
-    if of.statistic in _NORMS and of.kind != UPDATE:
-        return np.asarray(b * np.exp(-limit)), np.asarray(b * np.exp(limit))
-    scale = _scale_of(of, row, part)
-    return b - limit * scale, b + limit * scale
+    with np.errstate(all="ignore"):  # of what is not finite nothing is known
+        if of.statistic in _NORMS and of.kind != UPDATE:
+            return np.asarray(b * np.exp(-limit)), np.asarray(b * np.exp(limit))
+        scale = _scale_of(of, row, part)
+        return b - limit * scale, b + limit * scale
 
 
 def _scale_of(of: Deviations, row: int, part: slice) -> Array:
@@ -110,7 +138,11 @@ def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
         (table.b, _Places.of(table.row_of_b[table.b.target], table.column_of_b, shape)),
     )
     a, b = ({name: places.matrix(side.statistics[name]) for name in common} for side, places in sides)
-    there = None if all(places.is_full for _, places in sides) else sides[0][1].there() & sides[1][1].there()
+    there, lone_rows = None, 0
+    if not all(places.is_full for _, places in sides):
+        of_a, of_b = (places.there() for _, places in sides)
+        there, lone_rows = of_a & of_b, int((of_a ^ of_b).sum())
+    empty = tuple(_without_elements(table.b, table.row_of_b))
     grains = {name: max(_grain(table.a.statistics[name]), _grain(table.b.statistics[name])) for name in a}
     decimals = {name: max(_decimal(table.a.statistics[name]), _decimal(table.b.statistics[name])) for name in a}
     for name in a:
@@ -140,8 +172,17 @@ def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
                 _finite(resolution),
                 grains[name],
                 decimals[name],
+                lone_rows,
+                empty,
             ),
         )
+
+
+def _without_elements(table: Table, row_of: Array) -> Iterator[int]:
+    """The rows of targets whose shape, as text, has a 0."""
+    for number, shape in enumerate(table.shapes):
+        if row_of[number] >= 0 and "0" in re.findall(r"[0-9]+", shape):
+            yield int(row_of[number])
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from msprobe.store.monitor.layout import Stage
 
 from .band import Basis
 from .pairing import UncommonSteps, Unmatched
+from .unjudged import Unjudged
 
 Array = np.ndarray[Any, Any]
 
@@ -73,6 +74,7 @@ class Finding:
 
     - `target`: as B names it; `left`: how many of its kind leave at the step, with it, of `targets`
     - `agreeing`: in a backward pass the last target before it that agrees, "" for none
+    - `modules`: those whose calls show it; none for the whole network
     - `factor`: A / B of the norm; `has_common_factor`: whether all that leave share it
     - `is_of_digits`: everything that differs at the step does so in the last digits of the files, so that it may have
       begun unseen in the update before
@@ -94,6 +96,7 @@ class Finding:
     left: int
     targets: int
     agreeing: str
+    modules: tuple[str, ...]
     cause: Cause
     basis: Basis
     is_of_digits: bool
@@ -120,6 +123,7 @@ class Result:
     notes: tuple[Words, ...]
     curves: tuple[Curve, ...]
     further: tuple[Curve, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
     def _repr_html_(self) -> str:
         """The answer, for a notebook."""
@@ -128,7 +132,13 @@ class Result:
         facts.append(("the band", self.basis.value))
         if found is None:
             state = "clean" if self.is_clean else "unjudged"
-            line = "nothing left its band" if self.is_clean else "nothing could be judged"
+            line = (
+                "nothing left its band"
+                if self.is_clean
+                else "nothing could be judged"
+                if self.basis is Basis.NOTHING
+                else "nothing left its band of what could be judged"
+            )
         else:
             state, line = "differs", f"first divergence: {found.stage.value} of {found.target} at step {found.step}"
             facts += [("ranks", few(found.ranks, 8)), ("what it means", found.cause.value)]
@@ -139,5 +149,10 @@ class Result:
 
     @property
     def is_clean(self) -> bool:
-        """Whether something was judged and nothing left its band."""
-        return self.finding is None and self.basis is not Basis.NOTHING
+        """Whether everything was judged and nothing left its band."""
+        return self.finding is None and self.basis is not Basis.NOTHING and not self.unjudged
+
+    @property
+    def exit_code(self) -> int:
+        """0 everything was judged and nothing left its band, 2 nothing was judged, else 1."""
+        return 0 if self.is_clean else 2 if self.finding is None and self.basis is Basis.NOTHING else 1

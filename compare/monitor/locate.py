@@ -8,12 +8,11 @@ import numpy as np
 
 from msprobe.store.monitor.layout import KINDS, Stage
 
-from .band import LIMITS, Bands, Basis, first_step_apart, plain
+from .band import LIMITS, Bands, Basis, first_step_apart, is_input, plain
 from .deviations import OF_UPDATES, UPDATE, Deviations
 from .finding import Cause, Finding, OfStage
 
 _BACKWARD = (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED)
-_GRADIENTS = (Stage.UNREDUCED, Stage.REDUCED)
 _ORDER = {
     Stage.BEFORE_UPDATE: 0,
     Stage.ACTIVATION: 1,
@@ -27,12 +26,15 @@ _ORDER = {
 }
 """What a step does, in this order: it begins with its weights; moments are measured before they are updated."""
 
+_LOCAL_NORM = ("local", "grad_norm")
 _STATISTICS = ("norm", "value", "mean", "max", "min")
 _ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the files
 
 
-def stage_of(kind: str) -> Stage:
-    """The stage of a kind; what an update changes is seen after it."""
+def stage_of(kind: str, name: str = "") -> Stage:
+    """The stage of a kind; what an update changes is seen after it, and the norm of a rank's gradients with them."""
+    if (kind, name) == _LOCAL_NORM:
+        return Stage.UNREDUCED
     return Stage.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage
 
 
@@ -54,6 +56,10 @@ class _Out:
         return self.of.names[self.row]
 
     @property
+    def stage(self) -> Stage:
+        return stage_of(self.kind, self.name)
+
+    @property
     def value(self) -> float:
         return float(self.of.value[self.row, self.column])
 
@@ -73,8 +79,11 @@ class Locator:
         self._depth = {name: at for at, name in enumerate(modules)}
         if names and names[0].kind == "actv_grad":
             self._depth = {name: len(modules) - at for name, at in self._depth.items()}
-        parameters = next((d.names for d in measured if d.kind == "param_origin"), None)
-        parameters = parameters or next((d.names for d in measured if stage_of(d.kind) in _GRADIENTS), ())
+        self._last_micro_step = max((int(d.micro_step.max(initial=0)) for d in measured), default=0)
+        of_kind = {d.kind: d.names for d in reversed(measured)}
+        # Of all kinds of parameters, unreduced gradients alone are written as a backward pass computes them.
+        parameters = of_kind.get("param_origin") or of_kind.get("grad_unreduced", ())[::-1]
+        parameters = parameters or of_kind.get("grad_reduced", ())
         last = -1.0
         self._depth_of_parameter: dict[str, float] = {}
         for at, name in enumerate(parameters):
@@ -143,17 +152,17 @@ class Locator:
         that it led to."""
         if self.how.basis is Basis.EQUAL:
             return None
-        first = self._first_stage(out)[0].of.kind if out else ""
-        if stage_of(first) not in (Stage.ACTIVATION, Stage.BEFORE_UPDATE, *_BACKWARD, Stage.LOSS):
+        known = (Stage.ACTIVATION, Stage.BEFORE_UPDATE, *_BACKWARD, Stage.LOSS)
+        if not out or self._first_stage(out)[0].stage not in known:
             return None
         steps = np.unique(np.concatenate([d.step for d in self.measured]))
         at = int(np.searchsorted(steps, step))
         if at == 0:
             return None
         before = int(steps[at - 1])
-        faint = [o for o in self._leaving(before, LIMITS.faint / LIMITS.jump) if stage_of(o.kind) is Stage.AFTER_UPDATE]
+        faint = [o for o in self._leaving(before, LIMITS.faint / LIMITS.jump) if o.stage is Stage.AFTER_UPDATE]
         same = {o.name for o in faint}
-        weights = {o.name for o in out if stage_of(o.kind) is Stage.BEFORE_UPDATE}
+        weights = {o.name for o in out if o.stage is Stage.BEFORE_UPDATE}
         is_of_weights = len(weights) >= LIMITS.targets and bool(same & weights)
         return (before, faint) if is_of_weights or len(same) >= LIMITS.targets else None
 
@@ -161,9 +170,11 @@ class Locator:
         """Those of the stage that comes first, of those with more than one number out or one far out."""
         by_order: dict[tuple[int, int, int], list[_Out]] = {}
         for o in out:
-            order = _ORDER[stage_of(o.kind)]
-            # Forward and backward passes alternate, a micro step after the other.
+            order = _ORDER[o.stage]
+            # Forward and backward passes alternate, a micro step after the other; sums are known after the last.
             micro = int(o.of.micro_step[o.column])
+            if o.stage is Stage.UNREDUCED and not o.of.micro_step.any():
+                micro = self._last_micro_step
             by_order.setdefault((1, micro, order) if 1 <= order <= 3 else (order, 0, 0), []).append(o)
         ordered = [by_order[key] for key in sorted(by_order)]
         if self.how.basis is Basis.EQUAL:
@@ -173,14 +184,14 @@ class Locator:
 
     def _without_chance_weights(self, ordered: list[list[_Out]]) -> list[list[_Out]]:
         """A step's own weights come first where they are many, or all that a net of few parameters has."""
-        if not ordered or stage_of(ordered[0][0].kind) is not Stage.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
+        if not ordered or ordered[0][0].stage is not Stage.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
             return ordered
         names = {o.name for o in ordered[0]}
         return ordered if len(names) >= LIMITS.targets or len(ordered) == 1 else ordered[1:]
 
     def _first_target(self, chosen: Sequence[_Out]) -> _Out:
         """The one that explains the others of its stage: the first in execution order, or, backward, the last."""
-        stage = stage_of(chosen[0].kind)
+        stage = chosen[0].stage
         if stage in _BACKWARD:
             best = max(chosen, key=lambda o: (self._backward(o), -_rank_of(o), o.strength))
         elif stage in (Stage.ACTIVATION, Stage.LOSS, Stage.COLLECTIVE):
@@ -192,12 +203,29 @@ class Locator:
         return next((known[statistic] for statistic in _STATISTICS if statistic in known), best)
 
     def _backward(self, out: _Out) -> tuple[float, int]:
+        return self._backward_of(out.kind, out.name)
+
+    def _backward_of(self, kind: str, name: str) -> tuple[float, int]:
         """Where a target is in the forward pass: the greatest runs backward first. Of one module the gradient of its
         output, then its parameters', then its input's."""
-        if stage_of(out.kind) is Stage.UNREDUCED:
-            return self._depth_of_parameter.get(out.name, -1.0) // 1, 1
-        is_input = out.name.rpartition(".")[2].startswith("input")
-        return float(self._depth.get(plain(out.name), -1)), 0 if is_input else 2
+        if stage_of(kind, name) is Stage.UNREDUCED:
+            return self._depth_of_parameter.get(name, -1.0) // 1, 1
+        return float(self._depth.get(plain(name), -1)), 0 if is_input(name) else 2
+
+    def _called(self, name: str) -> tuple[str, ...]:
+        """The module that a target belongs to, or, where calls were monitored, the innermost around it that was called.
+
+        Where calls were not monitored, the module around it too: a parameter may belong to a module of which another
+        one makes use (`self_attn.out_proj` of PyTorch).
+        """
+        if plain(name) in self._depth:
+            return (plain(name),)
+        path = name.split(".")[:-1]
+        for length in range(len(path), 0, -1):
+            if ".".join(path[:length]) in self._depth:
+                return (".".join(path[:length]),)
+        around = path[:-1] if path and not path[-1].isdigit() else []
+        return ".".join(path), ".".join(around)
 
     def _module_of(self, name: str) -> float | None:
         path = name.split(".")
@@ -220,13 +248,14 @@ class Locator:
         middle = median(factors) if factors else None
         is_common = middle is not None and all(abs(f - middle) <= _ONE_FACTOR * abs(middle) for f in factors)
         with_norm = next((o for o in same if o.of.statistic == "norm" and o.kind == first.kind), None)
+        agreeing = self._agreeing(first, out, step)
         limit = (
             self.how.limit(d, first.column, first.column + 1)[first.row, 0]
             if basis is not Basis.FIRST_STEP
             else (LIMITS.first_step)
         )
         return Finding(
-            stage=stage_of(first.kind),
+            stage=first.stage,
             kind=first.kind,
             target=first.name,
             step=step,
@@ -241,7 +270,8 @@ class Locator:
             has_common_factor=is_common and len(factors) > 1,
             left=len(names),
             targets=len(d.names),
-            agreeing=self._agreeing(first, out, step),
+            agreeing=agreeing,
+            modules=tuple(dict.fromkeys(m for name in (first.name, agreeing) for m in self._called(name) if m)),
             cause=self._cause(first, names, ranks, is_common, out),
             basis=basis,
             is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),
@@ -249,28 +279,30 @@ class Locator:
 
     def _agreeing(self, first: _Out, out: list[_Out], step: int) -> str:
         """In a backward pass the gradient that came just before and agrees."""
-        if stage_of(first.kind) not in _BACKWARD:
+        if first.stage not in _BACKWARD:
             return ""
-        left = {o.name for o in out if o.kind == "actv_grad"}
+        same = [d for d in self.measured if d.rank == first.of.rank and step in d.step]
+        of_activations = [d for d in same if d.kind == "actv_grad"]
+        kind = "actv_grad" if of_activations else "grad_unreduced"
+        left = {o.name for o in out if o.kind == kind}
         here = self._backward(first)
         candidates = [
-            ((float(self._depth.get(plain(name), -1)), 0 if name.rpartition(".")[2].startswith("input") else 2), name)
-            for d in self.measured
-            if d.kind == "actv_grad" and d.rank == first.of.rank and step in d.step
+            (self._backward_of(d.kind, name), name)
+            for d in of_activations or (d for d in same if d.kind == kind)
             for name in d.names
             if name not in left
         ]
         return min((each for each in candidates if each[0] > here), default=((0.0, 0), ""))[1]
 
     def _cause(self, first: _Out, names: set[str], ranks: tuple[int, ...], is_common: bool, out: list[_Out]) -> Cause:
-        stage, targets = stage_of(first.kind), len(first.of.names)
+        stage, targets = first.stage, len(first.of.names)
         is_all = len(names) >= 0.8 * targets
         kinds = {d.kind for d in self.measured}
         if stage in _BACKWARD:
             agreeing = self._agreeing(first, out, int(first.of.step[first.column]))
             if agreeing:
                 return Cause.BACKWARD
-            norms = [o.factor for o in out if stage_of(o.kind) in _BACKWARD and o.of.statistic == "norm" and o.factor]
+            norms = [o.factor for o in out if o.stage in _BACKWARD and o.of.statistic == "norm" and o.factor]
             middle = median(norms) if norms else 1.0
             near = [abs(f - middle) <= 10 * _ONE_FACTOR * abs(middle) for f in norms]
             if is_all and abs(middle - 1) > _ONE_FACTOR and near and sum(near) >= 0.9 * len(near):
@@ -284,7 +316,7 @@ class Locator:
             of_ranks = {d.rank for d in self.measured}
             return Cause.LOCAL_REDUCTION if len(ranks) < len(of_ranks) else Cause.REDUCTION
         if stage is Stage.AFTER_UPDATE:
-            updated = {o.name for o in out if stage_of(o.kind) is Stage.AFTER_UPDATE and o.of.rank == first.of.rank}
+            updated = {o.name for o in out if o.stage is Stage.AFTER_UPDATE and o.of.rank == first.of.rank}
             return Cause.UPDATE_OF_ALL if len(updated) >= 0.8 * targets else Cause.UPDATE_OF_SOME
         return {
             Stage.LOSS: Cause.LOSS,

@@ -1,6 +1,11 @@
-"""What to dump next: a configuration of PrecisionDebugger around the step that was found."""
+"""What to dump next: a configuration of PrecisionDebugger around the step that was found.
 
-from collections.abc import Mapping
+The names of the monitor become patterns that match on both sides: names of MindSpore begin with `Cell.`, those of
+PyTorch with `Module.`; a monitor may have cut names in front, and one of the trainings may be wrapped.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 
 from msprobe.base.scope import compact
 from msprobe.store.monitor.layout import Stage
@@ -8,6 +13,15 @@ from msprobe.store.monitor.layout import Stage
 from .finding import Cause, Finding
 
 DUMP_PATH = "./next_dump"
+
+_REPLICATED = "module"
+"""What DistributedDataParallel puts in front of the names of a model."""
+
+_WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""Modules that PyTorch puts around others: the dumped model may have them at other places than the monitored one."""
+
+_CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
+"""How names begin of which a monitor has cut the beginning, perhaps within a word: `norm.` of `prenorm.`."""
 
 _WHOLE_STEP = (Cause.DATA, Cause.LOSS, Cause.LOSS_SCALE, Cause.LOSS_GRADIENT, Cause.WEIGHTS)
 _OF_THE_UPDATE = (Stage.MOMENT, Stage.AFTER_UPDATE, Stage.BEFORE_UPDATE)
@@ -22,8 +36,9 @@ def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
     steps = (step, step + 1) if finding.stage in _OF_THE_UPDATE else (step,)
     if finding.stage is Stage.BEFORE_UPDATE and step:
         steps = (step - 1, step)
-    module = _module(finding)
-    chosen = [f"{module}."] if module and finding.cause not in _WHOLE_STEP and not _is_of_update(finding) else []
+    is_of_step = finding.cause in _WHOLE_STEP or _is_of_update(finding)
+    modules = () if is_of_step else finding.modules
+    chosen = list(dict.fromkeys(pattern for module in modules for pattern in _patterns(module)))
     return {
         "task": "tensor" if chosen else "statistics",
         "dump_path": DUMP_PATH,
@@ -43,7 +58,14 @@ def _is_of_update(finding: Finding) -> bool:
     return finding.stage in (*_OF_THE_UPDATE, Stage.REDUCED, Stage.COLLECTIVE)
 
 
-def _module(finding: Finding) -> str:
-    """The module whose call is to be seen: that of the gradient that agrees last, else of what leaves."""
-    name = finding.agreeing or finding.target
-    return f"Cell.{head}" if (head := name.rpartition(".")[0]) else ""
+def _patterns(module: str) -> Iterator[str]:
+    """Parts of names that the calls of a module have on either side; none for the network itself."""
+    path = [part for part in module.split(".") if part]
+    while path and (path[0] == _REPLICATED or path[0] in _WRAPPERS):
+        del path[0]
+    while path and path[-1] in _WRAPPERS:
+        del path[-1]
+    plain = [part for part in path if part not in _WRAPPERS]
+    for names in (path, plain) if path else ():
+        name = ".".join(names) + "."
+        yield name if _CUT.match(name) else f".{name}"

@@ -65,7 +65,13 @@ def as_object(result: Result) -> dict[str, object]:
     steps = result.steps
     found["steps"] = {"first": steps[0], "last": steps[-1], "count": len(steps)}
     configuration = None if result.finding is None else next_dump(result.finding, result.ranks)
-    return {"is_clean": result.is_clean, "answer": str(answer(result)), **found, "next_dump": configuration}
+    return {
+        "is_clean": result.is_clean,
+        "exit_code": result.exit_code,
+        "answer": str(answer(result)),
+        **found,
+        "next_dump": configuration,
+    }
 
 
 def _json(value: object) -> bytes:

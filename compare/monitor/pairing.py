@@ -19,7 +19,8 @@ from msprobe.store.monitor.table import Output, RankOutput, Table, Target
 
 Array = np.ndarray[Any, Any]
 
-_TENSOR = re.compile(r"^(?:(.*)\.)?(?:grad_)?(input|output)(?:[._](\d+))?$")
+TENSOR = re.compile(r"^(?:(.*)\.)?(?:grad_)?(input|output)(?:[._](\d+))?$")
+"""The name of a module's tensor in either form: the module, the side, the number."""
 _PARAMETERS_OF_MINDSPORE = {
     "gamma": "weight",
     "beta": "bias",
@@ -34,12 +35,13 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unmatched:
-    """What one side alone has of a kind, or of everything: `names` of targets; without names the whole kind."""
+    """What one side alone has of a kind: `names` of targets, or `statistics`; without both the whole kind."""
 
     side: str
     rank: int
     kind: str
     names: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Paired:
 
 def form_free(kind: str, name: str) -> Hashable:
     """A name without what the form of the file adds."""
-    if kind in _ACTIVATIONS and (found := _TENSOR.match(name)):
+    if kind in _ACTIVATIONS and (found := TENSOR.match(name)):
         return found[1] or "", found[2], int(found[3] or 0)
     if kind in _MOMENTS:
         return name.removesuffix(f".{kind}").removeprefix(f"{kind}.")
@@ -188,6 +190,10 @@ def _pair_rank(
         for side, table, taken in (("A", one, {*paired}), ("B", other, {*paired.values()})):
             if rest := tuple(t.name for n, t in enumerate(table.targets) if n not in taken):
                 unmatched.append(Unmatched(side, a.rank, kind, rest))
+        columns = (("A", one, other), ("B", other, one))
+        for side, table, of_other in columns:
+            if lone := tuple(name for name in table.statistics if name not in of_other.statistics):
+                unmatched.append(Unmatched(side, a.rank, kind, statistics=lone))
         aligned = _aligned(a.rank, kind, one, other, paired, uncommon)
         if aligned is not None:
             tables.append(aligned)

@@ -15,7 +15,6 @@ from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, S
 from msprobe.report.document import Curve as PageCurve
 from msprobe.report.file import Chunks, Report, against, now
 
-from .band import Basis
 from .finding import Array, Curve, Finding, Result
 from .next_dump import next_dump
 from .wording import about, answer, how_far, meaning, stages
@@ -28,7 +27,7 @@ def report_of(result: Result, command: str) -> Report:
     """The report of a result."""
     chunks = Chunks()
     finding = result.finding
-    state = "differs" if finding is not None else "unjudged" if result.basis is Basis.NOTHING else "clean"
+    state = "differs" if finding is not None else "clean" if result.is_clean else "unjudged"
     head = Head(
         "monitor",
         against(Path(result.target), Path(result.golden)),

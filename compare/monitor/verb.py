@@ -4,8 +4,9 @@
 
 A is under suspicion, B is trusted. Each is what a monitor wrote: the folder of TrainerMon, TrainerMonitorV2 or
 grad_probe, of one rank or of all. Steps are compared by number. The band in which two correct trainings stay is learned
-from the steps before, or from C, another correct run of B's training. The last line is the answer. Exit code: 0 nothing
-leaves the band, 1 something does or nothing could be judged, 2 the command was wrong or nothing could be read.
+from the steps before, or from C, another correct run of B's training. The last line is the answer. Exit code: 0
+everything was judged and stays within the band, 1 something leaves it or could not be judged, 2 nothing could be
+judged.
 """
 
 import argparse
@@ -61,4 +62,4 @@ def run(args: argparse.Namespace) -> int:
         if written:
             print(visible(f"written: {', '.join(map(str, written))}"))
         print(visible(answer[-1]))
-    return 0 if result.is_clean or args.exit_zero else 1
+    return 0 if args.exit_zero and result.exit_code == 1 else result.exit_code

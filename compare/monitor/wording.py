@@ -1,5 +1,6 @@
 """The answer about two monitors in sentences; the last line is the answer."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from msprobe.base.log import few
@@ -85,6 +86,8 @@ def _unmatched(one: Unmatched) -> Phrase:
     what = (
         phrase("{number} of {kind}: {names}", number=len(one.names), kind=one.kind, names=some(one.names))
         if one.names
+        else phrase("statistics of {kind}: {names}", kind=one.kind, names=some(one.statistics))
+        if one.statistics
         else phrase("all of {kind}", kind=one.kind)
     )
     return phrase("unmatched on rank {rank}: {what}, in {side} alone", rank=one.rank, what=what, side=one.side)
@@ -110,9 +113,22 @@ def meaning(finding: Finding) -> Phrase:
 
 def answer(result: Result) -> Phrase:
     """The last line."""
+    text = _answer(result)
+    return phrase("{text}; not judged: {counts}", text=text, counts=_counts(result)) if result.unjudged else text
+
+
+def _counts(result: Result) -> Words:
+    return joined(
+        [phrase(f"{{number}} {each.reason.value}", number=each.count) for each in result.unjudged], "{before}, {after}"
+    )
+
+
+def _answer(result: Result) -> Phrase:
     finding = result.finding
     if finding is None:
         if result.basis is Basis.NOTHING:
+            if not result.compared:
+                return phrase("unjudged: no number is finite on both sides")
             return phrase("unjudged: too few steps to learn the band from; give --calibrate, or longer runs")
         if result.basis is Basis.EQUAL:
             return phrase("no divergence: all {number} numbers are equal", number=result.compared)
@@ -130,6 +146,8 @@ def answer(result: Result) -> Phrase:
 
 def how_far(finding: Finding) -> Phrase:
     """By how much, and how wide the band is."""
+    if not (math.isfinite(finding.a) and math.isfinite(finding.b)):
+        return phrase("{statistic} {a:.6g} for {b:.6g}", statistic=finding.statistic, a=finding.a, b=finding.b)
     band: Words
     if finding.basis is Basis.EQUAL:
         band = phrase("equal before")

@@ -92,8 +92,20 @@ class Backend(Protocol):
     def is_training(self, module: Any) -> bool:
         """Whether a module is in training mode."""
 
-    def parameter_hook(self, parameter: Any, hook: Callable[[Any], None]) -> Handle:
-        """Have `hook` called with each gradient that a backward computes for a parameter."""
+    def gradient_hooks(
+        self, parameter: Any, computed: Callable[[Any], None], accumulated: Callable[[], None]
+    ) -> Sequence[Handle]:
+        """Have `computed(gradient)` called with each gradient that a backward computes for a parameter, and, where the
+        framework accumulates gradients itself, `accumulated()` after it has, before any reduction."""
+
+    def is_accumulating(self, parameter: Any) -> bool:
+        """Whether the framework holds a gradient of a parameter other than zeros, to which it adds the next one."""
+
+    def accumulated(self, parameter: Any, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
+        """The gradient that was accumulated for a parameter, None where none is held, and whether it is the whole.
+
+        `is_moved`: the gradients of the micro steps before are in `main_grad`, where the parameter has one.
+        """
 
     def module_hook(
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
@@ -117,6 +129,9 @@ class Backend(Protocol):
 
     def copied(self, tensor: Any) -> Any:
         """A copy of a tensor, on the device."""
+
+    def total(self, copy: Any, tensor: Any) -> Any:
+        """A copy plus a tensor, on the device."""
 
     def difference(self, tensor: Any, copy: Any) -> Any:
         """A tensor minus a copy, on the device, in float32."""

@@ -22,9 +22,10 @@ from .activations import Activations
 from .backend import Backend, Handle
 from .collectives import CollectiveCalls
 from .features import ORDERS, Features
+from .gradients import UNREDUCED
 from .guard import Guard
 from .names import Choice
-from .parameters import LOCAL, UNREDUCED, ParameterPoints, Parameters, Wanted
+from .parameters import LOCAL, ParameterPoints, Parameters, Wanted
 from .readings import Key, Readings
 from .settings import Collectives
 
@@ -167,6 +168,7 @@ class Engine:
         rows = None
         if parts is not None:
             if parts.active:
+                parts.points.conclude()
                 rows = self.guard.run("the step", parts.rows)
             parts.end_step()
         self._loss = 0

@@ -13,8 +13,7 @@ from msprobe.base.errors import MsprobeError, reason
 from msprobe.base.files import FILE_MODE
 from msprobe.base.log import once
 from msprobe.cell_dump.session import unrecorded
-
-LOST = "lost.csv"
+from msprobe.store.monitor.layout import LOST
 
 MOST = 10
 """Causes that are said of one thing: words that change, such as addresses, say nothing new."""

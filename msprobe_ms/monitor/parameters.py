@@ -1,8 +1,8 @@
 """Parameters at the points of an update: unreduced gradients, what the optimizer receives, its moments, the weights.
 
-Unreduced gradients are measured in the backward, where clipping, scaling or a reduction that works in place has not
-yet happened; reduced ones as the update begins. What the parameters are before the update is measured then, not
-taken from the end of the last one: code between two updates may change them.
+Unreduced gradients are measured in the backward (`gradients`), where clipping, scaling or a reduction that works in
+place has not yet happened; reduced ones as the update begins. What the parameters are before the update is measured
+then, not taken from the end of the last one: code between two updates may change them.
 """
 
 import math
@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from msprobe.base.errors import UsageError
-from msprobe.store.monitor.layout import STATISTICS
-
-from .backend import Backend, Handle, Update
+from .backend import Backend, Update
+from .gradients import OwnGradients, refuse
 from .guard import Guard
 from .names import Choice, squashed
 from .readings import Key, Readings, pairs
 
-UNREDUCED, REDUCED, BEFORE, AFTER = "grad_unreduced", "grad_reduced", "param_origin", "param_updated"
+REDUCED, BEFORE, AFTER = "grad_reduced", "param_origin", "param_updated"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 LOCAL = "local"
 DIRECTION = "mg_direction"
@@ -41,6 +37,8 @@ class Wanted:
     direction: bool = False
     change: bool = False
     main_grad: bool = True
+    micro_steps: int | None = None
+    """Of an update; None where it is not known."""
 
     @property
     def any(self) -> bool:
@@ -71,35 +69,32 @@ class ParameterPoints:
 
     def __init__(self, backend: Backend, readings: Readings, guard: Guard, wanted: Wanted) -> None:
         self._backend, self._readings, self._guard, self._wanted = backend, readings, guard, wanted
-        self._handles: list[Handle] = []
         self._parameters: Parameters | None = None
-        self._micro: dict[int, int] = {}
+        self._own = OwnGradients(
+            *(backend, readings, guard),
+            each=wanted.each_micro_step,
+            sums=wanted.own or not wanted.each_micro_step,
+            main_grad=wanted.main_grad,
+            micro_steps=wanted.micro_steps,
+        )
         self._left_out: Callable[[Any], bool] = _never
         self._copies: list[tuple[Any, Any]] = []
         self.active = False
+
+    @property
+    def active(self) -> bool:
+        """Whether the present step is measured."""
+        return self._own.active
+
+    @active.setter
+    def active(self, active: bool) -> None:
+        self._own.active = active
 
     def install(self, parameters: Parameters, left_out: Callable[[Any], bool]) -> None:
         """Hook the gradients; reduced gradients of parameters that are `left_out` are another rank's to write."""
         self._parameters, self._left_out = parameters, left_out
         if self._wanted.gradients or self._wanted.own:
-            for identity, parameter in parameters.of.items():
-                hook = self._hook(identity, parameters.names[identity])
-                self._handles.append(self._backend.parameter_hook(parameter, hook))
-
-    def _hook(self, identity: int, key: Key) -> Callable[[Any], None]:
-        readings, micro, backend, guard = self._readings, self._micro, self._backend, self._guard
-        each = self._wanted.each_micro_step
-
-        def measure(gradient: Any) -> None:
-            count = micro[identity] = micro.get(identity, -1) + 1
-            readings.add(UNREDUCED, Key(key.vpp_stage, key.name, count) if each else key, gradient)
-
-        def hook(gradient: Any) -> None:
-            if self.active and gradient is not None and not guard.is_busy:
-                backend.settle()
-                guard.run(f"the gradient of {key.name}", measure, gradient)
-
-        return hook
+            self._own.install((parameters.names[identity], each) for identity, each in parameters.of.items())
 
     @property
     def monitored(self) -> list[Any]:
@@ -109,11 +104,12 @@ class ParameterPoints:
     def before(self, update: Update) -> None:
         """The optimizer is about to change the parameters."""
         wanted = self._wanted
+        self.conclude(update.gradients)
         if wanted.own:
             self._guard.run("the norm of the own gradients", self._own_norm)
         if wanted.gradients:
             if update.wrong:
-                self._guard.run("the reduced gradients", _refuse, update.wrong)
+                self._guard.run("the reduced gradients", refuse, update.wrong)
             self._add(REDUCED, [(p, gradient) for p, gradient in update.gradients if not self._left_out(p)])
         if wanted.weights:
             self._add(BEFORE, self._weights())
@@ -124,6 +120,10 @@ class ParameterPoints:
             self._guard.run("the direction of gradients", self._directions, update)
         if wanted.change:
             self._guard.run("the weights before the update", self._copy_weights)
+
+    def conclude(self, received: Iterable[tuple[Any, Any]] = ()) -> None:
+        """No more gradients are computed for the update."""
+        self._guard.run("the unreduced gradients", self._own.conclude, received)
 
     def after(self) -> None:
         """The optimizer has changed them."""
@@ -165,27 +165,19 @@ class ParameterPoints:
         return [(each, each) for each in self.monitored]
 
     def _own_norm(self) -> None:
-        """The L2 norm over the rank's own gradients of the last micro step, from their norms."""
-        found, numbers = self._readings.numbers(UNREDUCED)
-        last = {(key.vpp_stage, key.name): at for at, (key, _) in enumerate(found)}
-        if last:
-            norms = numbers[list(last.values()), STATISTICS.index("norm")]
-            self._readings.values(LOCAL, Key(0, NORM, 0), [math.sqrt(float(np.square(norms).sum()))])
+        norm = self._own.norm()
+        if norm is not None:
+            self._readings.values(LOCAL, Key(0, NORM, 0), [norm])
 
     def end_step(self) -> None:
         """The optimizer has run."""
-        self._micro.clear()
+        self._own.end_step()
         self._copies.clear()
 
     def remove(self) -> None:
         """Take every hook off."""
-        self.end_step()
-        while self._handles:
-            self._handles.pop().remove()
-
-
-def _refuse(why: str) -> None:
-    raise UsageError(why)
+        self._own.remove()
+        self._copies.clear()
 
 
 def _never(_: Any) -> bool:

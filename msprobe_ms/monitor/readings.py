@@ -53,8 +53,8 @@ class Readings:
         self._several: dict[str, dict[Key, list[Measured]]] = {}
         self._values: dict[str, dict[Key, list[float]]] = {}
 
-    def add(self, kind: str, key: Key, tensor: Any, elements: Numbers | None = None) -> None:
-        """Measure one tensor now; with `elements` those, in its place."""
+    def add(self, kind: str, key: Key, tensor: Any, elements: Any = None) -> None:
+        """Measure one tensor now; with `elements`, an array or a tensor of the device, those in its place."""
         self._rows.setdefault(kind, {})[key] = self._measured(kind, [tensor], elements)[0]
 
     def join(self, kind: str, key: Key, tensor: Any) -> None:
@@ -67,13 +67,19 @@ class Readings:
         for (key, _), measured in zip(tensors, self._measured(kind, [tensor for _, tensor in tensors]), strict=True):
             rows[key] = measured
 
-    def _measured(self, kind: str, tensors: Sequence[Any], elements: Numbers | None = None) -> list[Measured]:
+    def _measured(self, kind: str, tensors: Sequence[Any], elements: Any = None) -> list[Measured]:
         backend, eps = self._backend, self._eps.get(kind, EPS)
-        if backend.on_device and elements is None:
-            return [Measured(*backend.text(each), None, 0, backend.statistics(each, eps)) for each in tensors]
+        if backend.on_device and not isinstance(elements, np.ndarray):
+            measured = tensors if elements is None else [elements]
+            pending = [backend.statistics(each, eps) for each in measured]
+            return [Measured(*backend.text(each), None, 0, one) for each, one in zip(tensors, pending, strict=True)]
         arrays = [backend.array(tensor) for tensor in tensors] if elements is None else [elements]
         numbers = measure_all(arrays, eps, THREADS)
         return [Measured(*backend.text(tensor), numbers, row) for row, tensor in enumerate(tensors)]
+
+    def discard(self, kind: str) -> None:
+        """Forget the rows of a kind that were measured in this step."""
+        self._rows.pop(kind, None)
 
     def values(self, kind: str, key: Key, numbers: list[float]) -> None:
         """Note numbers of a kind that has statistics of its own."""
@@ -84,6 +90,16 @@ class Readings:
         if self._backend.on_device:
             return self._backend.copied(tensor)
         return np.array(widen(self._backend.array(tensor)), np.float64)
+
+    def total(self, before: Any, tensor: Any) -> Any:
+        """The sum of tensors, of which `before` is that of the others, or None; at least in float32."""
+        if self._backend.on_device:
+            return self._backend.copied(tensor) if before is None else self._backend.total(before, tensor)
+        elements = widen(self._backend.array(tensor))
+        if before is None:
+            return elements.astype(np.result_type(elements.dtype, np.float32))
+        before += elements
+        return before
 
     def difference(self, tensor: Any, copy: Any) -> Any:
         """What a tensor has become since its `copy`, of the same type."""
@@ -125,6 +141,8 @@ class Readings:
         """What is to be written: by kind, the statistics `operations[kind]` of every row."""
         written: dict[str, list[Row]] = {}
         for kind in self._rows:
+            if kind not in operations:  # measured for another kind's numbers only
+                continue
             found, numbers = self.numbers(kind)
             columns = [STATISTICS.index(operation) for operation in operations[kind]]
             values = numbers[:, columns].tolist()

@@ -42,11 +42,11 @@ class Module(Monitor):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightGradient(Monitor):
-    """`weight_grad`: unreduced and reduced gradients."""
+    """`weight_grad`: unreduced and reduced gradients; `grad_acc_steps` as that of `TrainerMon.set_monitor`."""
 
     monitor_mbs_grad: bool = setting(flag, False)
     micro_batch_number: int = setting(whole(1), 1, inert="micro steps are counted by themselves")
-    grad_acc_steps: int = setting(whole(1), 1, inert="micro steps are counted by themselves")
+    grad_acc_steps: int | None = setting(whole(1), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,7 @@ class TrainerMonitorV2:
             points=Wanted(
                 gradients=gradients.enabled,
                 each_micro_step=gradients.monitor_mbs_grad,
+                micro_steps=gradients.grad_acc_steps,
                 moments=monitors.optimizer.enabled and monitors.optimizer.mv_distribution,
                 weights=monitors.param.enabled and monitors.param.param_distribution,
             ),

@@ -23,6 +23,7 @@ from .anomalies import AnomalyFile
 from .backend import Backend
 from .engine import Engine, Watched, Wishes
 from .frameworks import backend_of, collectives_of, models_of
+from .gradients import micro_steps_of
 from .names import Targets
 from .parameters import Wanted
 from .readings import Key
@@ -60,6 +61,7 @@ class TrainerMon:
         self._engine: Engine | None = None
         self._writer: RowWriter | EventWriter | None = None
         self._collected, self._first, self._rank = 0, 0, 0
+        self._micro_steps: int | None = None
         self._latest: dict[str, list[Row]] = {}
         self._dump: AlertDump | None = None
         self._stacks: Stacks | None = None
@@ -70,22 +72,24 @@ class TrainerMon:
         self,
         model: Any,
         optimizer: Any,
-        grad_acc_steps: int = 1,
+        grad_acc_steps: int | None = None,
         tp_group: Any = None,
         dp_group: Any = None,
         start_iteration: int = 0,
     ) -> None:
         """Hook a model, or a list of them (the chunks of a virtual pipeline), and the optimizer that updates it.
 
-        To be called once, before the first step. `grad_acc_steps` is accepted: micro steps are counted by themselves.
-        Of `dp_group` only the first rank writes reduced gradients, of `tp_group` only the first those of parameters
-        that are no part of a split one (`tensor_model_parallel`). Steps are counted from `start_iteration`. Raises
-        UsageError where that cannot be monitored.
+        To be called once, before the first step. `grad_acc_steps` is the number of micro steps of an update; it is
+        needed where updates are skipped and the training itself accumulates gradients (`gradients`). Of `dp_group` only
+        the first rank writes reduced gradients, of `tp_group` only the first those of parameters that are no part of a
+        split one (`tensor_model_parallel`). Steps are counted from `start_iteration`. Raises UsageError where that
+        cannot be monitored.
         """
         if self._engine is not None:
             raise UsageError("set_monitor(): this monitor already has a model; make another TrainerMon")
         if isinstance(start_iteration, bool) or not isinstance(start_iteration, int) or start_iteration < 0:
             raise UsageError(f"set_monitor(): start_iteration is {start_iteration!r}; write a whole number from 0 on")
+        self._micro_steps = micro_steps_of(grad_acc_steps)
         backend = backend_of(model)
         backend.check(list(model) if isinstance(model, tuple) else model, optimizer)
         self._backend, self._model, self._rank = backend, model, backend.rank()
@@ -163,6 +167,7 @@ class TrainerMon:
             direction=settings.mg_direction,
             change=settings.ur_distribution,
             main_grad=self._main_grad,
+            micro_steps=self._micro_steps,
         )
         all_modules = settings.all_xy or not settings.targets
         return Wishes(

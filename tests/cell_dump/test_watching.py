@@ -102,13 +102,18 @@ def findings(dump):
     return json.loads((dump.folder / "findings.json").read_text())
 
 
+PASSING = {"Cell.1.Layer.backward.0": {"Cell.1.fc.Dense.backward", "Cell.1.fc.Dense"}}
+
+
 @pytest.mark.pipeline
 @pytest.mark.parametrize(("fault", "level", "name"), FAULTS, ids=[f"{n}-{level}" for _, level, n in FAULTS])
-def test_the_first_call_that_overflows_is_all_that_is_written(fault, level, name, configured, dumped, caplog):
+def test_the_first_call_that_overflows_ends_the_collection(fault, level, name, configured, dumped, caplog):
     debugger = configured("overflow_check", level)
     train(debugger, layers(fault), steps=2)
     dump = dumped(debugger)
-    assert dump.names == [name]
+    assert dump.names[-1] == name
+    # A cell is charged with what is between its cells; those inside pass it on.
+    assert {each.rpartition(".")[0] for each in dump.names[:-1]} <= PASSING.get(name, set())
     assert dump.missing == []
     inputs = [n for n in dump.data[name] if n.startswith("input")]
     for record in dump.data[name][inputs[0]]:
@@ -148,7 +153,10 @@ def test_so_many_calls_are_written_as_are_asked_for_over_all_steps(configured, d
     debugger = configured("overflow_check", "L1", overflow_nums=3)
     train(debugger, layers(log), steps=4)
     # the backward of square has a finite gradient, and nothing else a finite one to take
-    assert dumped(debugger).names == ["Mint.log.0.forward", "Mint.square.0.backward"]
+    found = [[each["call"] for each in findings(dumped(debugger, step))["findings"]] for step in (0, 1)]
+    assert found == [["Mint.log.0.forward", "Mint.square.0.backward"], ["Mint.log.0.forward"]]
+    assert dumped(debugger).names[0] == "Mint.log.0.forward"
+    assert len(dumped(debugger).names) > 2, "those that pass it on are written too"
     assert dumped(debugger, 1).names == ["Mint.log.0.forward"]
     assert findings(dumped(debugger, 1))["is_over"]
     assert not (dumped(debugger).folder.parents[1] / "step2").exists()
@@ -161,6 +169,28 @@ def test_what_a_function_in_place_received_is_what_is_written(configured, dumped
     dump = dumped(debugger)
     saved = np.load(dump.folder / "dump_tensor_data" / "Tensor.div_.0.forward.input.0.npy")
     np.testing.assert_array_equal(saved, net[1].fc(net[0](Tensor(X))).tanh().asnumpy())
+
+
+@pytest.mark.parametrize("nums", [1, -1])
+def test_gradients_that_become_nan_outside_of_cells_are_found(nums, configured, dumped, caplog):
+    """Also in the first cell, whose input needs no gradient, so that its backward returns none."""
+    debugger = configured("overflow_check", "L0", overflow_nums=nums)
+    net = nn.SequentialCell(nn.Dense(4, 4))
+    gradient = ms.value_and_grad(lambda x: ops.sqrt(net(x) * 0).sum(), None, net.trainable_params())
+    debugger.start(net)
+    gradient(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    call = "Cell.0.Dense.backward.0"
+    (finding,) = findings(dump)["findings"]
+    assert (finding["kind"], finding["call"], finding["place"]) == ("entered", call, "input.0")
+    assert {call, "Cell.0.Dense.parameters_grad"} <= set(dump.names)
+    of_parameters = [record for records in dump.data["Cell.0.Dense.parameters_grad"].values() for record in records]
+    assert all(record["nan_count"] > 0 for record in of_parameters)
+    said = [record.getMessage() for record in caplog.records if call in record.getMessage()]
+    assert len(said) == 1
+    assert "non-finite values entered from outside the collected cells" in said[0]
 
 
 class Scale(nn.Cell):
@@ -177,9 +207,9 @@ def test_a_parameter_that_is_not_finite_is_charged_to_the_first_call_that_takes_
     train(debugger, nn.SequentialCell([Scale(1.0), Scale(np.nan), Scale(np.nan)]))
     dump = dumped(debugger)
     assert dump.names[0] == "Cell.1.Scale.forward.0"
-    assert not any("2.Scale.forward" in name for name in dump.names)
-    (first, *_) = findings(dump)["findings"]
+    (first, *others) = findings(dump)["findings"]
     assert (first["kind"], first["place"]) == ("received", "parameters.w")
+    assert not any("2.Scale.forward" in each["call"] for each in others)
 
 
 def test_cells_of_graphs_overflow_too(configured, dumped):

@@ -35,3 +35,19 @@ for step in range(2):
     all_reduce(Tensor(np.full(2, RANK, np.float32)), async_op=True).wait()
     optimizer(gradients)
 monitor.stop()
+
+os.environ["MONITOR_OUTPUT_DIR"] = str(FOLDER / "accumulated")
+net = nn.Dense(3, 1, weight_init="ones", bias_init="zeros")
+net.set_train()
+optimizer = nn.SGD(net.trainable_params(), 0.1)
+monitor = TrainerMon(FOLDER / f"{RANK}.json")
+monitor.set_monitor(net, optimizer)
+gradient = ms.value_and_grad(lambda x: net(x).sum(), None, optimizer.parameters)
+reducer = nn.DistributedGradReducer(optimizer.parameters, mean=True, degree=2)
+for step in range(2):
+    held = None
+    for micro in range(3):
+        _, gradients = gradient(Tensor(np.full((1, 3), 100 * step + 10 * micro + RANK + 1, np.float32)))
+        held = gradients if held is None else [a + b for a, b in zip(held, gradients, strict=True)]
+    optimizer(reducer(tuple(held)))
+monitor.stop()

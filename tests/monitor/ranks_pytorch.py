@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -71,7 +72,27 @@ def averaged():
     watching.stop()
 
 
+def accumulated(name, synchronizes, **options):
+    """Two updates of three micro steps each, of which DistributedDataParallel reduces the last alone, or all."""
+    os.environ["MONITOR_OUTPUT_DIR"] = str(FOLDER / name)
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1), **options)
+    update, watching = torch.optim.SGD(model.parameters(), 0.1), TrainerMon(FOLDER / f"{RANK}.json")
+    watching.set_monitor(model, update)
+    for step in range(2):
+        for micro in range(3):
+            value = 100.0 * step + 10 * micro + RANK + 1
+            with nullcontext() if synchronizes or micro == 2 else model.no_sync():
+                model(torch.full((1, 3), value)).sum().backward()
+        update.step()
+        update.zero_grad()
+    watching.stop()
+
+
 averaged()
+accumulated("unsynchronized", False)
+accumulated("views", False, gradient_as_bucket_view=True)
+accumulated("synchronized", True)
 every = {"rule_name": "AnomalyNan", "args": {"threshold": 0}}
 once("pipeline", {"alert": {"rules": [every], "dump": True}}, pipeline=dist.new_group([1, 0]))
 once("split", {}, tp_group=dist.group.WORLD)

@@ -209,20 +209,6 @@ def test_micro_steps_are_those_of_the_model(configured, written):
             assert holds(named(rows["grad_reduced"], parameter.name, step), array.asnumpy())
 
 
-def test_without_micro_steps_the_last_one_is_kept(configured, written):
-    training = Training(OPTIMIZERS["nn.Adam"])
-    monitor = TrainerMon(configured(wg_distribution=True))
-    monitor.set_monitor(training.net, training.optimizer)
-    training.gradient(batch(1))
-    gradients = training.gradient(batch(2))[1]
-    last = {p.name: g.asnumpy().copy() for p, g in zip(training.optimizer.parameters, gradients, strict=True)}
-    training.optimizer(gradients)
-    rows = written()
-    assert len(rows["grad_unreduced"]) == len(last)
-    for name, array in last.items():
-        assert holds(named(rows["grad_unreduced"], name, 0), array)
-
-
 def test_what_a_step_did_not_refresh_is_not_written_again(configured, written):
     training = Training(OPTIMIZERS["nn.Adam"])
     monitor = TrainerMon(configured(xy_distribution=True, wg_distribution=True))

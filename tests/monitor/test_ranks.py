@@ -107,6 +107,32 @@ def test_gradients_of_a_rank_are_its_own_before_they_are_averaged(two):
             assert (float(weight["min"]), float(weight["max"])) == (expected, expected)
 
 
+def check_accumulated(found):
+    """Three micro steps of 100 step + 10 micro + rank + 1: each rank's own sum, and the average of both."""
+    assert set(found) == {0, 1}
+    for step in range(2):
+        own = [3 * (100.0 * step + rank + 1) + 30 for rank in range(2)]
+        for rank in range(2):
+            for kind, expected in (("grad_unreduced", own[rank]), ("grad_reduced", sum(own) / 2)):
+                rows = [r for r in found[rank][kind] if int(r["step"]) == step]
+                (weight,) = [r for r in rows if r["name"].endswith("weight")]
+                assert (float(weight["min"]), float(weight["max"])) == (expected, expected)
+            (norm,) = [r for r in found[rank]["local"] if int(r["step"]) == step and r["name"] == "grad_norm"]
+            assert float(norm["value"]) == pytest.approx(np.sqrt(3 * own[rank] ** 2 + 3**2), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["unsynchronized", "views"])
+def test_gradients_of_a_rank_are_the_sum_of_its_micro_steps_before_they_are_averaged(name, two):
+    check_accumulated(by_rank(two[0] / name))
+
+
+def test_where_each_micro_step_is_averaged_what_goes_into_the_last_average_is_measured(two):
+    """DistributedDataParallel without `no_sync`: the last average receives the averages before, and the rank's own."""
+    for rank, rows in by_rank(two[0] / "synchronized").items():
+        (weight,) = [r for r in rows["grad_unreduced"] if r["name"] == "module.weight" and r["step"] == "0"]
+        assert float(weight["max"]) == (1.5 + 11.5 + 20.0 + rank + 1)
+
+
 def test_the_stage_of_an_anomaly_is_the_rank_in_the_pipelines_group(two):
     for rank in range(2):
         path = two[0] / "pipeline" / "anomaly_detected" / f"rank{rank}" / "anomaly.json"
@@ -137,3 +163,4 @@ def test_lines_of_code_choose_calls_and_can_be_logged_alone(two):
 def test_two_ranks_of_mindspore(tmp_path, msrun):
     msrun(HERE / "ranks_mindspore.py", tmp_path, folder=tmp_path, count=2)
     check(by_rank(tmp_path / "out"))
+    check_accumulated(by_rank(tmp_path / "accumulated"))

@@ -99,20 +99,6 @@ def test_micro_batches_have_each_their_own_gradient_and_the_update_their_sum(con
         assert all(holds(named(rows["grad_reduced"], n, step), a) for n, a in kept["grad_reduced"].items())
 
 
-def test_without_mbs_the_last_micro_batch_counts(configured, written):
-    training = Training(OPTIMIZERS["SGD"])
-    monitored(training, configured(wg_distribution=True))
-    training.backward(0)
-    before = training.gradients()
-    training.backward(1)
-    last = {name: array - before[name] for name, array in training.gradients().items()}
-    training.update()
-    rows = written()["grad_unreduced"]
-    assert len(rows) == 5
-    assert "micro_step" not in rows[0]
-    assert all(holds(named(rows, name, 0), array) for name, array in last.items())
-
-
 @pytest.mark.parametrize("wanted", [True, False])
 def test_main_grad_is_the_reduced_gradient_where_it_is_wanted(wanted, configured, written):
     training = Training(OPTIMIZERS["SGD"])

@@ -9,6 +9,7 @@ from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.compare.monitor.unjudged import Reason, Unjudged
 from msprobe.compare.monitor.wording import lines
 from msprobe.store.monitor.layout import Stage
 
@@ -94,7 +95,9 @@ def test_a_nan_of_one_side_leaves(golden):
     table.statistics["norm"][at] = np.nan
     found = compare_outputs(other, output(golden)).finding
     assert (found.step, found.target, found.ranks) == (50, "middle.weight", (1,))
-    assert not compare_outputs(other, other).finding, "of both sides it is equal"
+    of_both = compare_outputs(other, other)
+    assert not of_both.finding
+    assert (of_both.exit_code, of_both.unjudged) == (1, (Unjudged(Reason.NOT_FINITE, 1),))
 
 
 def test_a_row_that_one_side_lacks_is_no_difference(golden):
@@ -103,14 +106,17 @@ def test_a_row_that_one_side_lacks_is_no_difference(golden):
         for rank, kinds in golden.items()
     }
     result = compare_outputs(output(fewer), output(golden))
-    assert result.is_clean
+    assert result.finding is None
+    assert (result.exit_code, result.unjudged) == (1, (Unjudged(Reason.STEP, 40),))
     assert {(u.side, u.count) for u in result.uncommon} == {("B", 40)}
     said = [line for line in lines(result) if line.startswith("not compared: 40 steps of ")]
     assert len(said) == 1, "kinds with as many are one line"
     assert all(one.kind in said[0] for one in result.uncommon)
     assert len(result.steps) == 40
     del fewer[0]["actv"][5]
-    assert compare_outputs(output(fewer), output(golden)).is_clean
+    of_a_row = compare_outputs(output(fewer), output(golden))
+    assert of_a_row.finding is None
+    assert of_a_row.unjudged == (Unjudged(Reason.ROW, 1), Unjudged(Reason.STEP, 40))
 
 
 def test_nothing_in_common_is_a_mistake(golden):
@@ -139,7 +145,7 @@ def test_decimals_of_the_files_are_no_difference(golden):
     ("name", "steps", "ranks", "chosen"),
     [
         ("rate", ["30", "31"], [0, 1], []),
-        ("backward", ["30"], [0], ["Cell.middle."]),
+        ("backward", ["30"], [0], [".middle."]),
         ("batch", ["30"], [0], []),
     ],
 )

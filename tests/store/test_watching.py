@@ -120,10 +120,12 @@ def test_the_call_that_makes_nan_is_written_and_those_that_pass_it_on_are_not(ov
     run.call("Mint.mul.0.forward", [NAN, ONES], [NAN])
     run.call("Mint.exp.0.forward", [ONES], [ONES, INF])  # by itself
     run.end()
-    assert run.written == ["Mint.log.0.forward", "Mint.exp.0.forward"]
+    assert run.written == ["Mint.log.0.forward", "Mint.mul.0.forward", "Mint.exp.0.forward"]
     dump = json.loads((run.step / "dump.json").read_text())["data"]
     assert dump["Mint.log.0.forward"]["output"][0]["nan_count"] == 1
     assert dump["Mint.exp.0.forward"]["output"][1]["Max"] == float("inf")
+    assert dump["Mint.mul.0.forward"]["input_args"][0]["nan_count"] == 1
+    assert "data_name" not in dump["Mint.mul.0.forward"]["output"][0], "what passes it on has statistics only"
     assert np.load(run.step / "dump_tensor_data" / "Mint.exp.0.forward.output.0.npy").tolist() == [1, 1, 1, 1]
     names = [name for group, _ in json.loads((run.step / "stack.json").read_text()).values() for name in group]
     assert len(names) == len(json.loads((run.step / "construct.json").read_text())) == 4, "of every call that ran"
@@ -160,8 +162,10 @@ def test_the_batch_and_parameters_are_charged_once(overflow):
     run.call("Mint.matmul.0.forward", [NAN, ONES], [NAN])
     run.call("Mint.matmul.1.forward", [NAN, NAN], [NAN])
     run.end()
-    assert run.written == ["Mint.matmul.0.forward"]
-    assert [(f["kind"], f["place"]) for f in run.findings] == [("received", "input.0")]
+    assert run.written == ["Mint.matmul.0.forward", "Mint.matmul.1.forward"]
+    assert [(f["kind"], f["call"], f["place"]) for f in run.findings] == [
+        ("entered", "Mint.matmul.0.forward", "input.0")
+    ]
 
 
 def test_masks_are_left_alone(overflow):
@@ -187,19 +191,47 @@ def test_collectives_are_always_there_and_without_values_where_all_is_finite(ove
     assert read(run.step).calls
 
 
-@pytest.mark.parametrize(("level", "wanted"), [("mix", []), ("L0", ["Cell.b.B.parameters_grad"])])
+@pytest.mark.parametrize(("level", "wanted"), [("mix", []), ("L0", [("made", "Cell.b.B.parameters_grad", "w")])])
 def test_gradients_of_parameters_are_charged_to_the_cell_that_received_finite_ones(level, wanted, overflow):
     run = overflow(level)
     run.call("Cell.a.B.backward.0", [NAN], [NAN])
+    run.call("Cell.b.B.backward.0", [ONES], [ONES])
     for cell in "ab":
         name = f"Cell.{cell}.B.parameters_grad"
         record = run.describer.array(NAN, name, "w", "mindspore.Tensor", "Float32")
         run.front.call(name, None, None, f'{{"w":[{record}]}}')
     run.end()
-    assert [name for name in run.written if "parameters_grad" in name] in (
-        wanted,
-        ["Cell.a.B.parameters_grad", *wanted],
-    )
+    assert run.written == ["Cell.a.B.backward.0", "Cell.a.B.parameters_grad", "Cell.b.B.parameters_grad"]
+    assert [(f["kind"], f["call"], f["place"]) for f in run.findings] == [
+        ("entered", "Cell.a.B.backward.0", "input.0"),
+        *wanted,
+    ]
+
+
+def test_a_backward_without_results_is_charged_with_what_it_received(overflow):
+    """The first cell of a network: its input needs no gradient."""
+    run = overflow("L0")
+    run.call("Cell.a.B.backward.0", [NAN], [])
+    record = run.describer.array(NAN, "Cell.a.B.parameters_grad", "w", "mindspore.Tensor", "Float32")
+    run.front.call("Cell.a.B.parameters_grad", None, None, f'{{"w":[{record}]}}')
+    run.end()
+    assert run.written == ["Cell.a.B.backward.0", "Cell.a.B.parameters_grad"]
+    assert [(f["kind"], f["call"], f["place"]) for f in run.findings] == [("entered", "Cell.a.B.backward.0", "input.0")]
+
+
+def test_the_gradient_of_a_parameter_whose_cell_had_no_backward_entered_from_outside(overflow):
+    run = overflow("L0")
+    record = run.describer.array(NAN, "Cell.a.B.parameters_grad", "w", "mindspore.Tensor", "Float32")
+    run.front.call("Cell.a.B.parameters_grad", None, None, f'{{"w":[{record}]}}')
+    run.end()
+    assert [(f["kind"], f["place"]) for f in run.findings] == [("entered", "w")]
+
+
+def test_a_gradient_of_minus_infinity_is_no_mask(overflow):
+    run = overflow("L0")
+    run.call("Cell.a.B.backward.0", [MINUS], [])
+    run.end()
+    assert [(f["kind"], f["place"]) for f in run.findings] == [("entered", "input.0")]
 
 
 # ---- the last calls

@@ -79,11 +79,12 @@ def layers(fault):
         (root, "L0", "Module.1.Layer.backward.0"),
     ],
 )
-def test_the_first_call_that_overflows_is_all_that_is_written(fault, level, name, configured, dumped):
+def test_the_first_call_that_overflows_ends_the_collection(fault, level, name, configured, dumped):
     debugger = configured("overflow_check", level)
     train(debugger, layers(fault), steps=2)
     dump = dumped(debugger)
-    assert dump.names == [name]
+    assert dump.names[-1] == name
+    assert {passing.rpartition(".")[0] for passing in dump.names[:-1]} <= {"Module.1.fc.Linear.backward"}
     assert dump.missing == []
     for part, is_finite in (("input", True), ("output", False)):
         saved = np.load(dump.folder / "dump_tensor_data" / f"{name}.{part}.0.npy")
@@ -114,7 +115,7 @@ def test_a_value_that_other_code_overwrites_is_looked_at_again(configured, dumpe
     debugger.step()
     dump = dumped(debugger)
     assert dump.names == ["Torch.exp.1.forward"]
-    assert json.loads((dump.folder / "findings.json").read_text())["findings"][0]["kind"] == "received"
+    assert json.loads((dump.folder / "findings.json").read_text())["findings"][0]["kind"] == "entered"
 
 
 def test_a_result_that_was_written_into_an_argument_is_looked_at_again(configured, dumped):
@@ -169,3 +170,43 @@ def test_an_exception_that_the_training_catches_is_written_and_the_training_goes
     (finding,) = json.loads((dump.folder / "findings.json").read_text())["findings"]
     assert finding["running"] == ["Module.1.Layer.forward.0"]
     assert "in <lambda>" in finding["traceback"]
+
+
+GRADIENT = torch.full((3, 4), float("nan"))
+
+
+class Loss(torch.autograd.Function):
+    """A loss of the training's own, whose gradient no level records: it was there before."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return y.detach().sum()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return GRADIENT
+
+
+@pytest.mark.parametrize("nums", [1, -1])
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_gradients_that_become_nan_outside_are_found(level, nums, configured, dumped, caplog):
+    """Also in the first module, whose input needs no gradient, so that its backward returns none."""
+    debugger = configured("overflow_check", level, overflow_nums=nums)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    debugger.start(net)
+    Loss.apply(net(X)).backward()
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    call = "Functional.linear.0.backward" if level == "L1" else "Module.0.Linear.backward.0"
+    (finding,) = json.loads((dump.folder / "findings.json").read_text())["findings"]
+    assert finding["kind"] == "entered"
+    assert finding["place"] == "input.0"
+    assert finding["call"] in (call, "Functional.linear.0.backward")
+    assert finding["call"] in dump.names
+    said = [record.getMessage() for record in caplog.records if finding["call"] in record.getMessage()]
+    assert len(said) == 1
+    assert "non-finite values entered from outside the collected" in said[0]
+    if nums == -1 and level != "L1":
+        assert {call, "Module.0.Linear.parameters_grad"} <= set(dump.names), "every entry that is not finite"
+        assert dump.data["Module.0.Linear.parameters_grad"]["weight"][0]["nan_count"] == 16

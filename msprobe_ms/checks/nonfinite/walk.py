@@ -147,10 +147,10 @@ class _Walk:
     # One call.
 
     def _call(self, at: int, seen: _Seen) -> None:
-        if not seen.outputs:
+        if not seen.outputs and not self._is_backward_without_results(at):
             return
         inputs = seen.inputs
-        if self._columns.part[seen.outputs[0]] == PARAMETERS_GRAD:
+        if seen.outputs and self._columns.part[seen.outputs[0]] == PARAMETERS_GRAD:
             inputs = self._incoming(at)
         before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
         given, made = together(before), together(after)
@@ -164,6 +164,12 @@ class _Walk:
             self._add(at, Kind.OF_INFINITIES, before, after)
         elif not self._is_tainted and given & ~self._known:
             self._add_input(at, inputs, before, after)
+
+    def _is_backward_without_results(self, at: int) -> bool:
+        """Whether a call takes gradients and returns none, for its input needs none."""
+        results = (OUTPUT, PARAMETERS_GRAD)
+        is_without = not any(self._columns.part[row] in results for row in self._columns.rows(at))
+        return self._dump.names[at].direction == "backward" and is_without
 
     def _add_input(self, at: int, inputs: Sequence[int], before: tuple[Amount, ...], after: tuple[Amount, ...]) -> None:
         """What comes in is not finite, and nothing before was."""

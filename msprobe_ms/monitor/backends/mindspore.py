@@ -62,8 +62,16 @@ class MindSpore:
     def is_training(self, module: Any) -> bool:
         return bool(module.training) or not _knows_training(module)
 
-    def parameter_hook(self, parameter: Any, hook: Callable[[Any], None]) -> Handle:
-        return parameter.register_hook(hook)  # type: ignore[no-any-return]  # the framework has no types
+    def gradient_hooks(
+        self, parameter: Any, computed: Callable[[Any], None], accumulated: Callable[[], None]
+    ) -> Sequence[Handle]:
+        return [parameter.register_hook(computed)]  # gradients are results: the training accumulates them
+
+    def is_accumulating(self, parameter: Any) -> bool:
+        return False
+
+    def accumulated(self, parameter: Any, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
+        return None, False
 
     def module_hook(
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
@@ -123,6 +131,10 @@ class MindSpore:
     def copied(self, tensor: Any) -> Any:
         with api._no_grad():
             return tensor.astype(_WIDE).copy()
+
+    def total(self, copy: Any, tensor: Any) -> Any:
+        with api._no_grad():
+            return copy + tensor.astype(_WIDE)
 
     def difference(self, tensor: Any, copy: Any) -> Any:
         with api._no_grad():

@@ -43,8 +43,26 @@ class PyTorch:
     def is_training(self, module: Any) -> bool:
         return bool(module.training)
 
-    def parameter_hook(self, parameter: Any, hook: Callable[[Any], None]) -> Handle:
-        return parameter.register_hook(hook)  # type: ignore[no-any-return]  # a handle
+    def gradient_hooks(
+        self, parameter: Any, computed: Callable[[Any], None], accumulated: Callable[[], None]
+    ) -> Sequence[Handle]:
+        def after(_: Any) -> None:
+            accumulated()
+
+        return [parameter.register_hook(computed), parameter.register_post_accumulate_grad_hook(after)]
+
+    def is_accumulating(self, parameter: Any) -> bool:
+        return parameter.grad is not None and bool(apart(_is_nonzero, parameter.grad.detach()))
+
+    def accumulated(self, parameter: Any, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
+        main = getattr(parameter, "main_grad", None) if main_grad else None
+        gradient = parameter.grad
+        # Megatron's fused kernels add to main_grad themselves; what is in .grad is then a placeholder.
+        if gradient is None or (main is not None and getattr(parameter, "grad_added_to_main_grad", False)):
+            return main, True
+        if not is_moved:
+            return gradient, True
+        return (gradient, False) if main is None else (apart(_total, main.detach(), gradient.detach()), True)
 
     def module_hook(
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
@@ -70,6 +88,9 @@ class PyTorch:
     def copied(self, tensor: Any) -> Any:
         return apart(torch.clone, tensor.detach())
 
+    def total(self, copy: Any, tensor: Any) -> Any:
+        return apart(_total, copy, tensor.detach())
+
     def difference(self, tensor: Any, copy: Any) -> Any:
         return apart(_difference, tensor.detach(), copy)
 
@@ -90,6 +111,17 @@ class PyTorch:
 
 def _array(tensor: Any) -> Numbers:
     return array_of(tensor if tensor.layout is torch.strided else tensor.detach().to_dense())
+
+
+def _is_nonzero(tensor: torch.Tensor) -> bool:
+    with torch.no_grad():
+        return bool(tensor.count_nonzero()) if tensor.layout is torch.strided else tensor._nnz() > 0
+
+
+def _total(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The sum in the wider of both dtypes."""
+    with torch.no_grad():
+        return a + b
 
 
 def _difference(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:

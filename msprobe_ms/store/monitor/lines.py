@@ -35,6 +35,11 @@ class Cause(Enum):
     OTHER_RUN = "folders are of an older run, which was left out; give one of them to read it"
     OTHER_FORM = "folders of another form were left out; give one of them to read it"
     RESUMED = "steps were written again by a run that was resumed; what it wrote counts"
+    NOT_MEASURED = "measurements failed in the training; lost.csv has the reasons"
+
+
+_HARMLESS = (Cause.RESUMED, Cause.OTHER_RUN)
+"""What the reader leaves out by its own rules; everything else should have been read."""
 
 
 @dataclass
@@ -48,6 +53,11 @@ class Notes:
         before, first = self._found.get(cause, (0, str(where)))
         if count:
             self._found[cause] = (before + count, first)
+
+    @property
+    def faults(self) -> int:
+        """How much was left out that should have been read."""
+        return sum(count for cause, (count, _) in self._found.items() if cause not in _HARMLESS)
 
     def texts(self) -> tuple[Phrase, ...]:
         """One sentence for each cause."""
@@ -153,7 +163,7 @@ def _blocks(source: Source, needed: set[str], notes: Notes) -> Iterator[tuple[tu
         return
     if rest.strip():
         notes.add(Cause.TORN, source.path)
-    elif not header:
+    elif not header or line == 2:
         notes.add(Cause.EMPTY, source.path)
 
 

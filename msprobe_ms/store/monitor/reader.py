@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.memory import without_collector
 
 from .columns import Columns, Texts, first_rows, integer_of, number_of, numbered, parse
-from .layout import KINDS, OWN_STATISTICS, STATISTICS, TEXTS
+from .layout import KINDS, LOST, OWN_STATISTICS, STATISTICS, TEXTS
 from .lines import Cause, Notes, Piece, pieces
 from .runs import Folder, Form, find_runs
 from .table import Output, RankOutput, Table, Target
@@ -19,6 +20,9 @@ from .table import Output, RankOutput, Table, Target
 Array = np.ndarray[Any, Any]
 
 _INTEGERS = ("vpp_stage", "step", "micro_step")
+_GREATEST = {"vpp_stage": 1 << 20, "step": 1 << 40, "micro_step": 1 << 20}
+"""Larger numbers, and negative ones, are no position in a training."""
+
 _KNOWN = {*STATISTICS, *(name for names in OWN_STATISTICS.values() for name in names)}
 _KIND_OF = {(kind.monitor, kind.scope): kind.name for kind in KINDS.values()}
 _NAME_COLUMN = {"v1": "name", "v2": "module_name", "grad_probe": "param_name"}
@@ -36,7 +40,7 @@ def read_output(path: Path) -> Output:
     ranks = {rank: found for rank, folders in runs.items() if (found := read_rank(form, rank, folders, notes))}
     if not ranks:
         raise nothing_read(path, notes)
-    return Output(path, form.name, ranks, notes.texts())
+    return Output(path, form.name, ranks, notes.texts(), notes.faults)
 
 
 def nothing_read(path: Path, notes: Notes) -> DumpError:
@@ -49,10 +53,21 @@ def read_rank(form: Form, rank: int, folders: Sequence[Folder], notes: Notes) ->
     """What one rank wrote, in folders of one run; None, and a note, where there is no row."""
     with without_collector():
         tables = _tables(form, folders, notes)
+    for folder in folders:
+        notes.add(Cause.NOT_MEASURED, folder.path, _not_measured(folder.path / LOST))
     if tables:
         return RankOutput(rank, tables, tuple(folder.path for folder in folders))
     notes.add(Cause.EMPTY, folders[-1].path)
     return None
+
+
+def _not_measured(path: Path) -> int:
+    """How many lines a monitor's note of failed measurements has below its header; 0 where there is none."""
+    try:
+        with open_input(path) as file:
+            return max(0, sum(1 for line in file if line.strip()) - 1)
+    except OSError:
+        return int(path.exists())
 
 
 def _tables(form: Form, folders: Sequence[Folder], notes: Notes) -> dict[str, Table]:
@@ -61,6 +76,8 @@ def _tables(form: Form, folders: Sequence[Folder], notes: Notes) -> dict[str, Ta
         for series, files in folder.files.items():
             for piece in pieces(files, _required(form), notes):
                 for kind, rows in _rows_of(form, series, piece, notes):
+                    if not len(rows):
+                        continue
                     builders.setdefault(kind, _Builder(kind)).add(number, rows)
     tables = {kind: builders[kind].table(folders, notes) for kind in KINDS if kind in builders}
     return {kind: table for kind, table in tables.items() if len(table)}
@@ -147,7 +164,7 @@ def _split(
     rows = name.codes.size
     integers, valid = {}, np.ones(rows, bool)
     for column in _INTEGERS:
-        integers[column], fine = _integers(texts.get(column), rows)
+        integers[column], fine = _integers(texts.get(column), rows, _GREATEST[column])
         valid &= fine
     if not valid.all():
         notes.add(Cause.NO_STEP, piece.files[0][1], int(rows - valid.sum()))
@@ -177,11 +194,12 @@ def _split(
         )
 
 
-def _integers(column: Texts | None, rows: int) -> tuple[Array, Array]:
-    """A column as integers, and which rows have one; zeros for a column that is not there."""
+def _integers(column: Texts | None, rows: int, greatest: int) -> tuple[Array, Array]:
+    """A column as integers from -1 on, and which rows have one; zeros for a column that is not there."""
     if column is None:
         return np.zeros(rows, np.int64), np.ones(rows, bool)
-    values = [integer_of(text) for text in column.values]
+    read = (integer_of(text) for text in column.values)
+    values = [value if value is not None and -1 <= value <= greatest else None for value in read]
     numbers = np.array([value or 0 for value in values], np.int64)
     return numbers[column.codes], np.array([value is not None for value in values], bool)[column.codes]
 

@@ -82,6 +82,10 @@ def find_runs(
     found = {form.name: _folders(inner, form, notes) for form in FORMS}
     first = next((form for form in FORMS if found[form.name]), None)
     if first is None:
+        if event := next((each for each in (path, *inner) if _has_events(each)), None):
+            raise DumpError(
+                f"{event}: holds event files of TensorBoard, which are not read; monitor with the format csv to compare"
+            )
         there = f"; there are the folders {few([entry.name for entry in inner])}" if inner else ""
         raise DumpError(
             f"{path}: holds nothing that a monitor wrote{there}; give the folder that holds one folder per process, "
@@ -95,8 +99,16 @@ def find_runs(
     return first, _newest_runs(of_form, notes) if first.name == "v1" else _by_rank(of_form)
 
 
+def _has_events(path: Path) -> bool:
+    try:
+        return any("tfevents" in entry.name for entry in path.iterdir())
+    except OSError:
+        return False
+
+
 def _folders(inner: Sequence[Path], form: Form, notes: Notes) -> list[Folder]:
-    found = []
+    found: list[Folder] = []
+    empty = []
     for path in inner:
         if form.folder.match(path.name) is None:
             continue
@@ -107,7 +119,10 @@ def _folders(inner: Sequence[Path], form: Form, notes: Notes) -> list[Folder]:
             continue
         if folder is not None:
             found.append(folder)
-        elif form.name == "v1":
+        else:
+            empty.append(path)
+    if found or form.name == "v1":  # folders of the other forms are called as others are, too
+        for path in empty:
             notes.add(Cause.EMPTY, path)
     return found
 

@@ -53,9 +53,11 @@ class RankOutput:
 
 @dataclass(frozen=True)
 class Output:
-    """One run of a monitor: by rank; `form` is `v1`, `v2` or `grad_probe`; `notes` say what was left out, and why."""
+    """One run of a monitor: by rank; `form` is `v1`, `v2` or `grad_probe`; `notes` say what was left out, and why;
+    `faults` counts what of it should not have been."""
 
     path: Path
     form: str
     ranks: dict[int, RankOutput]
     notes: tuple[Words, ...] = field(default=())
+    faults: int = 0

@@ -21,7 +21,8 @@ class Kind(Enum):
     | `MADE` | all inputs are finite, a result is not |
     | `OF_INFINITIES` | the inputs have -inf only, as a mask has it, and a result has NaN or inf |
     | `ARGUMENT` | a number among the arguments is not finite: `x * float("nan")` |
-    | `RECEIVED` | an input is not finite, and no recorded call made it: the batch, a parameter, other code |
+    | `RECEIVED` | a parameter is not finite, and no recorded call made it so |
+    | `ENTERED` | an input or a gradient is not finite, and no recorded call made it: the batch, code outside |
     | `NAN`, `INFINITY` | a record holds one |
     | `JUMP` | a norm is many times that of the same call in the step before, or a fraction of it |
     | `DIGEST` | a digest is not that of the golden dump |
@@ -32,6 +33,7 @@ class Kind(Enum):
     OF_INFINITIES = "made of infinities"
     ARGUMENT = "argument"
     RECEIVED = "received"
+    ENTERED = "entered"
     NAN = "nan"
     INFINITY = "inf"
     JUMP = "jump"

@@ -1,4 +1,7 @@
-"""Task `overflow_check`: a call whose inputs are finite and one of whose results is not is written, nothing else.
+"""Task `overflow_check`: calls that have values which are not finite are written, nothing else.
+
+A call is a finding where such values begin: its inputs are finite and one of its results is not, or they come from
+outside of what is collected. Calls that pass them on have statistics only; masks of -inf are not written.
 
 What a call received and returned is held until it ends. Its results are tested; only where one is not finite its inputs
 are too, as they are then. So a step without overflow costs one look at each result. Inputs that the call may change are
@@ -13,6 +16,7 @@ from typing import Any
 from weakref import ref
 
 from msprobe.base.errors import reason
+from msprobe.base.finite import is_finite
 from msprobe.base.log import logger
 from msprobe.base.names import counterpart, parse
 from msprobe.store.stacks_and_construct import user_line
@@ -64,6 +68,8 @@ class OverflowFront(HoldingFront):
         self._is_tainted = self._is_seen = False
         self._cells_with_bad_gradient: set[str] = set()
         self._has_bad_gradient = False
+        self._cells_with_gradient: set[str] = set()
+        self._pending: dict[str, Finding] = {}
 
     # ---- what describers pass on -----------------------------------------------------------------------------------
 
@@ -77,10 +83,24 @@ class OverflowFront(HoldingFront):
                     one = self._copied(source, tensor, call, part)
                 elif manner.looks and (not part.startswith("parameters.") or not _is_trained(tensor)):
                     one = Held(source, tensor, part, was_finite=self._is_finite(one, call, self._trusts))
-                    if not one.was_finite and manner.is_backward:
-                        self._has_bad_gradient = True
-                        self._cells_with_bad_gradient.add(parse(call).stem)
+                    if manner.is_backward:
+                        self._receive_gradient(call, is_finite=one.was_finite is True)
             return self._keep(call, one)
+
+    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        manner = self._manner(call)
+        if manner.is_backward and manner.looks and part[:6] != "output":
+            with self._lock:
+                self._receive_gradient(call, is_finite=is_finite(array))
+        return super().hold_array(source, array, call, part, kind, dtype)
+
+    def _receive_gradient(self, call: str, *, is_finite: bool) -> None:
+        """Note that a gradient has come to a cell."""
+        stem = parse(call).stem
+        self._cells_with_gradient.add(stem)
+        if not is_finite:
+            self._has_bad_gradient = True
+            self._cells_with_bad_gradient.add(stem)
 
     def _copied(self, source: Source, tensor: Any, call: str, part: str) -> Held:
         try:
@@ -130,6 +150,8 @@ class OverflowFront(HoldingFront):
             else:
                 entry, finding = (entry if is_exchange(name) else None), None
             self._writer.call(name, parent, stack, entry)
+            pending = self._pending.pop(name, None)
+            finding = finding or pending
             if finding is not None:
                 self._count(finding, parent)
 
@@ -153,26 +175,47 @@ class OverflowFront(HoldingFront):
         trusts = self._trusts and not manner.copies
         received = {id(one.value) for one in inputs}  # which a function may have written into: relu(x, inplace=True)
         bad = [one for one in results if not self._is_finite(one, name, trusts and id(one.value) not in received)]
-        if not bad and not exchanges:
+        if not bad and not exchanges and not self._takes_nonfinite(inputs, results, name, manner):
             return None, None
         given = [one for one in inputs if not self._was_finite(one, name)]
-        kind = self._kind(name, entry, given, bad) if bad else None
+        # What takes such values and returns finite ones absorbs them, but for a backward, which may return nothing.
+        kind = self._kind(name, entry, given, bad) if bad or (given and manner.is_backward) else None
         self._has_bad_gradient |= bool(bad) and manner.is_backward
-        if kind is Kind.RECEIVED and given and not given[0].part.startswith("parameters.") and self._is_of(parent):
-            kind = None
+        if kind is Kind.OF_INFINITIES and not bad:
+            kind = Kind.RECEIVED  # a gradient is no mask
+        place = given[0].part if kind is Kind.RECEIVED and given else bad[0].part if bad else ""
+        if kind is Kind.RECEIVED and not place.startswith("parameters."):
+            kind = Kind.ENTERED
+            if parent is not None and self._is_of(parent):
+                self._pending.setdefault(parent, self._finding(kind, name, place))
+                kind = None
         if kind is None:
-            if not exchanges:
-                return None, None
-            return filled(entry, [one.measured() if bad or given else one.bare() for one in held]), None
+            return self._passed_on(name, entry, held, [*given, *bad], exchanges), None
         self._is_tainted = True
-        place = given[0].part if kind is Kind.RECEIVED and given else bad[0].part
         return filled(entry, [self._record(one, name) for one in held]), self._finding(kind, name, place)
 
-    def _is_of(self, parent: str | None) -> bool:
+    def _takes_nonfinite(self, inputs: Sequence[Held], results: Sequence[Held], name: str, manner: Manner) -> bool:
+        """Whether a call whose results are finite, or that has none, is known to take what is not. Inputs that were not
+        looked at are not read for it, except those of a backward without results: its input needs no gradient."""
+        if any(one.was_finite is False for one in inputs):
+            return True
+        return manner.is_backward and not results and any(not self._was_finite(one, name) for one in inputs)
+
+    def _passed_on(
+        self, name: str, entry: str, held: Sequence[Held], nonfinite: Sequence[Held], exchanges: bool
+    ) -> str | None:
+        """The entry of a call that begins nothing: with statistics where it has NaN or inf, without values where all is
+        finite, which is written of exchanges alone; None for a mask."""
+        if exchanges or self._together(nonfinite, name) & ~Content.MINUS:
+            is_plain = not nonfinite
+            return filled(entry, [one.bare() if is_plain or one.has_changed else one.measured() for one in held])
+        return None
+
+    def _is_of(self, parent: str) -> bool:
         """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0,
-        where nothing between cells is seen, and the cell around is written when it ends.
+        where nothing between cells is seen, and the cell around is the finding when it ends with such a result.
         """
-        held = [] if self._trusts or parent is None else self._held.get(parent, [])
+        held = [] if self._trusts else self._held.get(parent, [])
         return bool(held) and all(one.was_finite for one in held if not one.part.startswith("parameters."))
 
     def _moved(self, inputs: Sequence[Held], results: Sequence[Held]) -> bool:
@@ -198,7 +241,10 @@ class OverflowFront(HoldingFront):
         if self._step.settings.level != "L0":
             is_own = not self._has_bad_gradient
         self._has_bad_gradient = True
-        return Kind.MADE if is_own else None
+        if not is_own:
+            return None
+        # A parameter whose cell had no backward of its own is used by code outside of it.
+        return Kind.MADE if stem in self._cells_with_gradient else Kind.ENTERED
 
     def _together(self, held: Sequence[Held], name: str) -> Content:
         found = Content.NOTHING

@@ -1,6 +1,7 @@
 """Sentences made of findings, for the log. No decision reads them."""
 
 from msprobe.base.log import few
+from msprobe.base.names import parse
 
 from .findings import Finding, Kind
 
@@ -32,6 +33,11 @@ def _received(finding: Finding) -> str:
     return f"{finding.place} is not finite, and no recorded call made it"
 
 
+def _entered(finding: Finding) -> str:
+    what = "calls" if parse(finding.call).kind == "api" else "cells"
+    return f"non-finite values entered from outside the collected {what}: {_received(finding)}"
+
+
 def _nonfinite(finding: Finding) -> str:
     word = "NaN" if finding.kind is Kind.NAN else "infinities"
     return f"{finding.place} holds {word}{_predecessors(finding)}"
@@ -58,6 +64,7 @@ _REASONS = {
     Kind.OF_INFINITIES: _of_infinities,
     Kind.ARGUMENT: _argument,
     Kind.RECEIVED: _received,
+    Kind.ENTERED: _entered,
     Kind.NAN: _nonfinite,
     Kind.INFINITY: _nonfinite,
     Kind.JUMP: _jump,
