@@ -233,7 +233,8 @@ class Describer(ArrayDescriber):
                 self.lost(call, part, cause)
                 return "null"
             elements = self.elements(tensor)
-            return self._finished(head.text + statistics(elements) + self._digest(elements), elements, call, part)
+            begun = head.text + statistics(elements) + self._digest(elements)
+            return self._finished(begun, elements, str(dtype), call, part)
         layout = head.layout
         if layout is None or layout.of_array is None:
             elements = self.elements(tensor)
@@ -241,7 +242,7 @@ class Describer(ArrayDescriber):
             memory = kernel.memory(self.address_of(tensor), layout.bytes)
             elements = np.ndarray(layout.shape, layout.of_array, memory)
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
-        return self._finished(begun, elements, call, part)
+        return self._finished(begun, elements, str(dtype), call, part)
 
     def is_finite(self, tensor: Any) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""

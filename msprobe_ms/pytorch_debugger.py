@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.pytorch_limits import wrong_with_pytorch
+from msprobe.base.framework_limits import wrong_with_pytorch
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.collector import Collector

@@ -32,6 +32,7 @@ from .sections import (
     FreeBenchmarkSettings,
     GradProbeSettings,
     OverflowCheckSettings,
+    SavingSettings,
     Section,
     StatisticsSettings,
     StructureSettings,
@@ -202,6 +203,11 @@ class Settings:
         """The step after which nothing is left to collect; None where there is no last one."""
         return self.step[-1] if self.step else None
 
+    @property
+    def saves_pt(self) -> bool:
+        """Whether tensors are saved as PyTorch's files, in a dump that other versions of msprobe read."""
+        return isinstance(self.section, SavingSettings) and self.section.saves_pt
+
     def described(self) -> dict[str, object]:
         """The settings in the words of the configuration file, as JSON holds them; `load` reads them back.
 
@@ -299,6 +305,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task == "free_benchmark" and settings.level != "L1":
         what = 'task "free_benchmark" runs single functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+    if settings.saves_pt and settings.format != "json":
+        what = f'"pt" is a file for each tensor, and format {shown(settings.format)} puts all of them into one'
+        raise SettingsError(f'{origin.inside(settings.task)("file_format")}: {what}; use format "json"')
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings

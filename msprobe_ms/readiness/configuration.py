@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError
+from msprobe.base.framework_limits import wrong_with_mindspore, wrong_with_pytorch
 from msprobe.base.log import logger
-from msprobe.base.pytorch_limits import wrong_with_pytorch
 from msprobe.base.scope import compact
 from msprobe.base.sections import inert
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, parse_settings
@@ -119,6 +119,8 @@ def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> It
 
 
 def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    if wrong := wrong_with_mindspore(settings):
+        yield Finding(Kind.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
         yield Finding(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
