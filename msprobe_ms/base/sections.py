@@ -68,7 +68,8 @@ def checked(
     known = settings_of(cls)
     for key in contents:
         if key not in (*known, *also):
-            raise SettingsError(f"{where(key)}: {_unknown(key, (*known, *also), elsewhere)}")
+            names = tuple(dict.fromkeys((*known, *also)))
+            raise SettingsError(f"{where(key)}: {_unknown(key, names, elsewhere)}")
     values = {}
     for key, each in known.items():
         if contents.get(key) is not None:
