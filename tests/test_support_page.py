@@ -9,19 +9,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 SAID = {"en": "not run on Ascend", "zh": "未在 Ascend 上运行"}
 
+COMMON_MARKS = ("Ascend", "NPU", "HCCL", "TensorDump", "MSAdapter", "kernel dump")
 MARKS = {
-    "en": (
-        "Ascend",
-        "NPU",
-        "HCCL",
-        "TensorDump",
-        "MSAdapter",
-        "kernel dump",
-        "a device",
-        "graph mode",
-        "a CPU does not",
-    ),
-    "zh": ("Ascend", "NPU", "HCCL", "TensorDump", "MSAdapter", "kernel dump", "设备", "图模式", "CPU 没有的"),
+    "en": (*COMMON_MARKS, "a device", "graph mode", "a CPU does not"),
+    "zh": (*COMMON_MARKS, "设备", "图模式", "CPU 没有的"),
 }
 """Words of a row whose path exists on Ascend: kernels, graphs, collectives, PyTorch's API on MindSpore, devices."""
 

@@ -115,9 +115,8 @@ def test_anomaly_analyse_is_todays_anomaly_processor(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     old, new = run("msprobe.pytorch.monitor.anomaly_analyse"), run("msprobe.core.monitor.anomaly_processor")
-    assert old.returncode == new.returncode
-    assert old.stdout.replace("monitor.anomaly_analyse", "").replace("pytorch", "core") == new.stdout.replace(
-        "monitor.anomaly_processor", ""
-    )
+    for done in (old, new):
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("0 of 0 anomalies; ")
     (note,) = (line for line in old.stderr.splitlines() if "deprecated" in line)
     assert "use python -m msprobe.core.monitor.anomaly_processor" in note

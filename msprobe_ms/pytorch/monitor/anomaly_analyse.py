@@ -3,9 +3,9 @@
 import sys
 
 from msprobe.base.log import once
-from msprobe.core.monitor.anomaly_processor import main
+from msprobe.monitor import anomaly_verb
 
 if __name__ == "__main__":
     old, new = "msprobe.pytorch.monitor.anomaly_analyse", "msprobe.core.monitor.anomaly_processor"
     once(f"deprecated: {old}", f"python -m {old} is deprecated; use python -m {new}")
-    sys.exit(main())
+    sys.exit(anomaly_verb.main(f"python -m {old}"))
