@@ -514,7 +514,7 @@ class Debugger:
         path = self._settings.dump_path
         if self._settings.level == "L2":  # the framework got its path before the rank was known
             return RunFolder(path, "")
-        return stage_folder(path, self._run_root, rank)
+        return stage_folder(path, self._run_root, rank, self._settings.saves_pt)
 
     @property
     def _run_root(self) -> Path:

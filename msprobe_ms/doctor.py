@@ -297,7 +297,7 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     found.update(names_in(folder))
     for name in sorted(found - named):
         try:
-            examine(folder / name)
+            _shape_of(folder / name)
             whole.append(name)
         except DumpError:
             unfinished.append(name)

@@ -14,8 +14,9 @@ from typing import Any
 import mindspore
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import roots_of
+from msprobe.base.framework_limits import wrong_with_mindspore
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.jit import in_graph
@@ -61,6 +62,8 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients | SecondRuns":
+        if wrong := wrong_with_mindspore(settings):
+            raise SettingsError(wrong)
         if settings.task == "free_benchmark":
             return SecondRuns(settings)
         return Gradients(settings) if settings.task == "grad_probe" else Collectors(settings)

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
-from msprobe.base.errors import SettingsError
-from msprobe.base.pytorch_limits import wrong_with_pytorch
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.framework_limits import wrong_with_pytorch
+from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.collector import Collector
@@ -62,3 +63,26 @@ class PythonCalls(Collector):
 
     def expect(self, model: Any) -> None:
         """Nothing is compiled here that a later step would run."""
+
+
+def module_dump(module: torch.nn.Module, dump_name: str) -> None:
+    """Do nothing at levels L0 and mix, where a module is recorded as it is, as in msprobe 8.1; deprecated.
+
+    UsageError at any other level, where msprobe 8.1 records this module alone.
+    """
+    debugger = PrecisionDebugger._latest
+    instead = 'use level "L0" or "mix", and the name of the module in "list", as in "list": ["Module.layers.0."]'
+    if debugger is not None and debugger.level not in ("L0", "mix"):
+        raise UsageError(f"module_dump(): is not available at level {debugger.level!r}; {instead}")
+    once("deprecated: module_dump", f"module_dump() and module_dump_end() do nothing at this level; {instead}")
+
+
+def module_dump_end() -> None:
+    """Do nothing: see `module_dump`; deprecated."""
+
+
+class PtdbgDispatch:
+    """Refuse the comparison of each operator with a CPU while it runs, which msprobe 1.0 to 8.1 had."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UsageError('PtdbgDispatch: is not available; task "acc_check" checks each call while the training runs')

@@ -31,6 +31,9 @@ PLACES = [
         else []
     ),
     *([("msprobe.pytorch.common.utils", "seed_all", "msprobe.pytorch")] if find_spec("torch") else []),
+    *([("msprobe.pytorch.online_dispatch", "PtdbgDispatch", "msprobe.pytorch")] if find_spec("torch") else []),
+    *([("msprobe.pytorch.monitor.module_hook", "TrainerMon", "msprobe.pytorch")] if find_spec("torch") else []),
+    *([("msprobe.mindspore.monitor.module_hook", "TrainerMon", "msprobe.mindspore")] if find_spec("mindspore") else []),
 ]
 
 

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".venv-other"
 VERSIONS = ("26.2.0", "8.1.1")
 NEEDS = ("mindspore",)
-_INSTALLED = "from importlib.metadata import version; print(version('mindstudio-probe'), version('mindspore'))"
+_INSTALLED = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
 
 Row = dict[str, object]
 
@@ -78,7 +78,12 @@ def install(version: str, environments: Path = ENVIRONMENTS, needs: Sequence[str
     python = str(tool.folder / "bin" / "python")
     if not Path(python).exists():
         _run([sys.executable, "-m", "venv", str(tool.folder)])
-    found = subprocess.run([python, "-c", _INSTALLED], env=clean_environment(), capture_output=True, text=True)
+    found = subprocess.run(
+        [python, "-c", _INSTALLED, "mindstudio-probe", *(each.partition("=")[0] for each in needs)],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+    )
     if found.returncode or found.stdout.split()[0] != version:
         wanted = [f"mindstudio-probe=={version}", *needs, "-c", str(HERE / "constraints.txt")]
         _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])

@@ -207,7 +207,9 @@ def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[st
 
 def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
     """Note what else lies among steps or ranks, and is not compared."""
-    ours = {*known, layout.RUN, *further_runs(folder.folders)}
+    further = further_runs(folder.folders)
+    outside = [layout.registers(folder.path / name)[1].name for name in further]
+    ours = {*known, layout.RUN, *further, *outside}
     others = [name for name in (*folder.folders, *folder.files) if name not in ours]
     if others and not is_plain:
         compared_too = _compared_of_flow(folder.path)

@@ -262,6 +262,6 @@ def safe_name(name: str) -> str:
     if safe == whole and len(safe) <= NAME_LIMIT:
         return name
     digest = "." + blake2b(whole, digest_size=8).hexdigest()
-    suffix = ".npy" if name.endswith(".npy") else ""
+    suffix = next((each for each in (".npy", ".pt") if name.endswith(each)), "")
     longest = NAME_LIMIT - len(digest) - len(suffix)
     return safe[: len(safe) - len(suffix)][:longest].decode("utf-8", "ignore") + digest + suffix

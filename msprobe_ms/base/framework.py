@@ -65,16 +65,19 @@ def array_of(tensor: Any) -> Array:
     """The elements of a framework's tensor, perhaps in the tensor's own memory: read them at once, and change nothing.
 
     The dtype is the tensor's where numpy has it. bfloat16 of MindSpore has the dtype that the framework registers with
-    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32. Raises UsageError for a
-    tensor that has no data yet, since reading it would draw its numbers, and otherwise whatever the framework raises.
+    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32 or complex64. Raises
+    UsageError for a tensor that has no data yet, since reading it would draw its numbers, and otherwise whatever the
+    framework raises.
     """
     if maker(tensor) == "pytorch":
         torch = sys.modules["torch"]
         tensor = tensor.detach()
         if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
+        elif tensor.dtype is torch.complex32:
+            tensor = tensor.to(torch.complex64)
         is_readable = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
-        if is_readable and type(tensor) is torch.Tensor and tensor.dtype is not torch.complex32:
+        if is_readable and type(tensor) is torch.Tensor:
             # Not by `tensor.numpy()`, which forbids the training to resize this storage from then on.
             to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # numpy 1.24 lacks bools here
             tensor = tensor.view(torch.uint8) if is_bool else tensor.resolve_conj().resolve_neg()

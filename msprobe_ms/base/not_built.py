@@ -2,6 +2,8 @@
 comes. `reference/not-available.md` lists them all.
 """
 
+from typing import NamedTuple
+
 COMMANDS = {
     "run_overflow_check": "`msprobe acc_check` checks the calls of a dump, and says where NaN or infinities are wrong",
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
@@ -25,3 +27,46 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }
 """Settings that are accepted and do nothing with either framework, and why: what this version does instead."""
+
+
+class IgnoredKey(NamedTuple):
+    """A key that a release of mindstudio-probe reads at the top level (`""`) or in sections, and this version ignores.
+
+    The sources were found by running each release, which looks up the key in a configuration.
+    """
+
+    key: str
+    sections: tuple[str, ...]
+    source: str
+    instead: str
+
+
+_TOP = ("",)
+_DUMPS = ("statistics", "tensor", "structure", "acc_check")
+_COMPARED = "`msprobe compare` compares dumps"
+_NOT_SENT = "nothing is sent to another machine"
+_NOTHING_LIKE_IT = "this version has no such function"
+
+IGNORED_KEYS = (
+    IgnoredKey("seed", _TOP, "1.0.4", "seed_all(seed) seeds a training"),
+    IgnoredKey("is_deterministic", _TOP, "1.0.4", "seed_all(mode=True) selects deterministic operators"),
+    IgnoredKey("acl_config", _TOP, "1.0.4", 'level "L2" needs no configuration file of ACL'),
+    IgnoredKey("load", _TOP, "26.2.0", _NOTHING_LIKE_IT),
+    IgnoredKey("request_id", _DUMPS, "26.2.0", _NOTHING_LIKE_IT),
+    IgnoredKey("slice", _DUMPS, "26.2.0", "tensors are recorded whole"),
+    IgnoredKey("diff_nums", ("statistics", "structure", "acc_check"), "26.2.0", _COMPARED),
+    IgnoredKey(
+        "backward_input",
+        ("statistics", "overflow_check", "free_benchmark", "grad_probe"),
+        "1.0.4",
+        "no backward is run again",
+    ),
+    IgnoredKey("online_run_ut_recompute", ("tensor",), "8.1.1", 'task "acc_check" checks calls while they run'),
+    IgnoredKey("tls_path", ("tensor", "acc_check"), "8.1.1", _NOT_SENT),
+    IgnoredKey("error_data_path", ("acc_check",), "26.2.0", "results are written to dump_path"),
+    IgnoredKey("is_online", ("acc_check",), "8.1.1", _NOT_SENT),
+    IgnoredKey("nfs_path", ("acc_check",), "8.1.1", _NOT_SENT),
+    IgnoredKey("host", ("acc_check",), "8.1.1", _NOT_SENT),
+    IgnoredKey("port", ("acc_check",), "8.1.1", _NOT_SENT),
+    IgnoredKey("rank_list", ("acc_check",), "8.1.1", '"rank" at the top level selects ranks'),
+)

@@ -68,7 +68,8 @@ def checked(
     known = settings_of(cls)
     for key in contents:
         if key not in (*known, *also):
-            raise SettingsError(f"{where(key)}: {_unknown(key, (*known, *also), elsewhere)}")
+            names = tuple(dict.fromkeys((*known, *also)))
+            raise SettingsError(f"{where(key)}: {_unknown(key, names, elsewhere)}")
     values = {}
     for key, each in known.items():
         if contents.get(key) is not None:
@@ -123,8 +124,29 @@ class Section:
         yield from ()
 
 
+_PT = "pt"
+
+
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(Section):
+class SavingSettings(Section):
+    """The settings of a task that can save tensors. `file_format` "pt" also makes the dump one that `msprobe` reads."""
+
+    file_format: str = setting(
+        one_of("npy", "bin", _PT), "npy", inert=_KERNELS_ONLY, when=lambda value: value == "bin", read_at=_KERNELS
+    )
+
+    @property
+    def saves_pt(self) -> bool:
+        """Whether tensors are saved as PyTorch's files."""
+        return self.file_format == _PT
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if level == "L2" and self.saves_pt:
+            yield "file_format", '"pt" cannot be had at level "L2", where the framework writes; use "npy"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectSettings(SavingSettings):
     """The settings that the tasks `statistics` and `tensor` share. `patterns` is `list` in the file.
 
     `tensor_list` has the patterns of calls whose tensors are saved too; only task `statistics` can set it.
@@ -137,6 +159,7 @@ class CollectSettings(Section):
     tensor_list: tuple[str, ...] = ()
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions(level, async_dump)
         if wrong := wrong_bounds(level, self.scope):
             yield "scope", wrong
         if level == "L2":
@@ -229,7 +252,6 @@ class StatisticsSettings(CollectSettings):
 class TensorSettings(CollectSettings):
     """Task `tensor`: the tensors themselves, with their statistics."""
 
-    file_format: str = setting(one_of("npy", "bin"), "npy", inert=_KERNELS_ONLY, read_at=_KERNELS)
     backward_input: object = setting(unread, None, inert=WITHOUT_EFFECT["backward_input"])
     online_run_ut: object = setting(unread, None, inert=WITHOUT_EFFECT["online_run_ut"])
     nfs_path: object = setting(unread, None, inert=WITHOUT_EFFECT["nfs_path"])
@@ -253,7 +275,7 @@ class StructureSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExceptionDumpSettings(Section):
+class ExceptionDumpSettings(SavingSettings):
     """Task `exception_dump`: what there is when a call raises; at level L2, kernels that end in an exception."""
 
     calls: int = setting(whole(0), 8)
@@ -261,7 +283,7 @@ class ExceptionDumpSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverflowCheckSettings(Section):
+class OverflowCheckSettings(SavingSettings):
     """Task `overflow_check`: the first calls whose tensors are not finite; at level L2, kernels that overflow."""
 
     overflow_nums: int = setting(whole(1, also=(-1,)), 1)

@@ -19,9 +19,9 @@ from .seed import check, planned
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
     """Seed Python, numpy and PyTorch, on every device; choose deterministic operators; have dropout drop nothing.
 
-    `mode` True or False switches PyTorch's deterministic operators on or off, and with them those of cuDNN,
-    `CUBLAS_WORKSPACE_CONFIG` and `HCCL_DETERMINISTIC`; None leaves them alone. With `True` an operator that has no
-    deterministic version raises.
+    `mode` True or False switches PyTorch's deterministic operators on or off, and `HCCL_DETERMINISTIC` with them; True
+    sets `CUBLAS_WORKSPACE_CONFIG` too, and an operator that has no deterministic version then raises. Either way cuDNN
+    uses deterministic operators and does not benchmark, as in msprobe 8.1. None leaves all of these alone.
     `rm_dropout` acts on every dropout layer, also on one that exists; on functions that are called through their
     module, `F.dropout` and `F.scaled_dot_product_attention`; and on recurrent layers that are created afterwards.
     Raises `SettingsError` for a value that does not fit.
@@ -35,10 +35,10 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
     if mode is not None:
         if mode:  # read when the first matrix product of a GPU is prepared
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-            # Benchmarking chooses the fastest operator, which may be another one each time.
-            torch.backends.cudnn.benchmark = False
         os.environ["HCCL_DETERMINISTIC"] = str(mode)  # collectives between NPUs
-        torch.backends.cudnn.deterministic = mode
+        torch.backends.cudnn.deterministic = True
+        # Benchmarking chooses the fastest operator, which may be another one each time.
+        torch.backends.cudnn.benchmark = False
         torch.use_deterministic_algorithms(mode)
     if rm_dropout:
         _dropout().install()

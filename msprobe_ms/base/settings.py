@@ -8,7 +8,8 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from os import PathLike, fspath
@@ -21,7 +22,7 @@ from .errors import SettingsError, UsageError
 from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
 from .memo import remembered
-from .not_built import WITHOUT_EFFECT
+from .not_built import IGNORED_KEYS, WITHOUT_EFFECT
 from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
     PRECHECK,
@@ -32,6 +33,7 @@ from .sections import (
     FreeBenchmarkSettings,
     GradProbeSettings,
     OverflowCheckSettings,
+    SavingSettings,
     Section,
     StatisticsSettings,
     StructureSettings,
@@ -202,6 +204,11 @@ class Settings:
         """The step after which nothing is left to collect; None where there is no last one."""
         return self.step[-1] if self.step else None
 
+    @property
+    def saves_pt(self) -> bool:
+        """Whether tensors are saved as PyTorch's files, in a dump that other versions of msprobe read."""
+        return isinstance(self.section, SavingSettings) and self.section.saves_pt
+
     def described(self) -> dict[str, object]:
         """The settings in the words of the configuration file, as JSON holds them; `load` reads them back.
 
@@ -260,9 +267,56 @@ class Origin:
         return lambda key: f"{place}, {section}.{key}"
 
 
+def ignored_settings(contents: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Keys that this version does not have and ignores: the section, empty at the top level; the key; and why.
+
+    Releases of mindstudio-probe read them there. In a section that includes the keys of all other sections, which have
+    no effect where they have their defaults.
+    """
+    task = contents.get("task", Settings.task)
+    inner = contents.get(task) if isinstance(task, str) and task in SECTIONS else None
+    yield from (("", key, why) for key in contents if (why := _why_ignored("", key)))
+    for key, value in inner.items() if isinstance(inner, Mapping) else ():
+        if key in settings_of(SECTIONS[str(task)]):
+            continue
+        if why := _why_ignored(str(task), key):
+            yield str(task), key, why
+        elif value is not None and _is_default_elsewhere(key, value):
+            yield str(task), key, f"{shown(value)} is its default in the sections that have it"
+
+
+def _why_ignored(section: str, key: str) -> str:
+    row = next((row for row in IGNORED_KEYS if row.key == key and section in row.sections), None)
+    return f"mindstudio-probe {row.source} reads it; {row.instead}" if row else ""
+
+
+def _is_default_elsewhere(key: str, value: object) -> bool:
+    """Whether another section has such a setting, and this value is its default."""
+    for section in SECTIONS.values():
+        if each := settings_of(section).get(key):
+            with suppress(SettingsError):
+                if each.metadata["check"](value) == each.default:
+                    return True
+    return False
+
+
+def _without_ignored(contents: Mapping[str, object], origin: Origin) -> dict[str, object]:
+    """The configuration without the keys that are ignored, each of which is logged once."""
+    left = dict(contents)
+    for section, key, why in list(ignored_settings(contents)):
+        where = origin.inside(section)(key) if section else origin.common(key)
+        once(f"ignored setting {where}", f"{where}: the setting is ignored; {why}")
+        of_section = left[section] if section else left
+        assert isinstance(of_section, Mapping)
+        kept = {name: value for name, value in of_section.items() if name != key}
+        left = {**left, section: kept} if section else kept
+    return left
+
+
 def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     """The settings of a configuration; other tasks' sections are not read."""
-    sections = (*SECTIONS, *PRECHECK)
+    contents = _without_ignored(contents, origin)
+    sections = tuple(dict.fromkeys((*SECTIONS, *PRECHECK)))
     unknown = [key for key in contents if key not in (*settings_of(Settings), *sections)]
     for marks, what, taker in OTHER_FILES:
         if found := tuple(key for key in marks if key in unknown):
@@ -299,6 +353,9 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task == "free_benchmark" and settings.level != "L1":
         what = 'task "free_benchmark" runs single functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+    if settings.saves_pt and settings.format != "json":
+        what = f'"pt" is a file for each tensor, and format {shown(settings.format)} puts all of them into one'
+        raise SettingsError(f'{origin.inside(settings.task)("file_format")}: {what}; use format "json"')
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings

@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
 
@@ -44,6 +44,18 @@ def run(args: argparse.Namespace) -> int:
         print(visible(each.message or each.key))
     print(f"{len(found)} of {len(every)} anomalies; {visible(str(out / ANALYSIS))}")
     return 1 if found else 0
+
+
+def main(prog: str) -> int:
+    """Run the command line of a module that `prog` names, as in `python -m MODULE`; gives the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add(parser)
+    try:
+        return run(parser.parse_args())
+    except MsprobeError as err:
+        parser.exit(2, f"{prog}: {err}\n")
 
 
 def _steps(text: str) -> frozenset[int]:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from msprobe.base.checks import absolute
+from msprobe.base.checks import absolute, flag
 from msprobe.base.errors import UsageError
-from msprobe.base.log import logger
+from msprobe.base.log import logger, once
 from msprobe.store.monitor.events import EventWriter
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, find_folder, new_folder, tag
 from msprobe.store.monitor.writer import Row, RowWriter
@@ -39,20 +39,29 @@ _GRADIENTS = ("grad_reduced", "grad_unreduced")
 _ACTIVATIONS = ("actv", "actv_grad")
 
 
+def _note_deprecated(name: str, instead: str) -> None:
+    once(f"deprecated: {name}", f"monitor: {name} is deprecated; {instead}")
+
+
 class TrainerMon:
     """Writes statistics of activations, gradients, weights and moments at every update of an optimizer.
 
     `config_file_path` is a JSON file; `process_group` is accepted as in msprobe, where it orders anomalies of a
-    pipeline. With `params_have_main_grad` the reduced gradient is a parameter's `main_grad` where it has one. Raises
-    SettingsError where a setting cannot be meant.
+    pipeline. With `params_have_main_grad` the reduced gradient is a parameter's `main_grad` where it has one. `opt_ty`
+    of older versions has no effect. Raises SettingsError where a setting cannot be meant.
     """
+
+    _wrapped_optimizer: ClassVar[Any] = None
 
     def __init__(
         self,
         config_file_path: "str | os.PathLike[str]",
         process_group: Any = None,
         params_have_main_grad: bool = True,
+        opt_ty: Any = None,
     ) -> None:
+        if opt_ty is not None:
+            _note_deprecated("opt_ty of TrainerMon", "leave it out: the kind of optimizer is detected")
         self._path = absolute(os.fspath(config_file_path))
         self._settings = load(self._path)
         self._group, self._main_grad = process_group, params_have_main_grad
@@ -144,6 +153,49 @@ class TrainerMon:
         """(activations, their gradients), as `generate_wgrad_metrics`."""
         forward, backward = (self._metrics(kind) for kind in _ACTIVATIONS)
         return forward, backward
+
+    # ---- the interface of msprobe 1.1 to 1.3 -----------------------------------------------------------------------
+
+    def monitor_gnorm_with_ad(
+        self,
+        model: Any,
+        optimizer: Any = None,
+        grad_acc_steps: Any = 1,
+        tp_group: Any = None,
+        dp_group: Any = None,
+        start_iteration: int = 0,
+    ) -> None:
+        """Call `set_monitor`, as which this is known today; deprecated.
+
+        Without an optimizer the one of `set_wrapped_optimizer` is monitored. Version 1.1 had `grad_acc_steps` before
+        `optimizer`: the order is told by which of the two is a number.
+        """
+        _note_deprecated("monitor_gnorm_with_ad()", "use set_monitor(model, optimizer)")
+        if isinstance(optimizer, int):
+            optimizer, grad_acc_steps = (None if isinstance(grad_acc_steps, int) else grad_acc_steps), optimizer
+        optimizer = self._wrapped_optimizer if optimizer is None else optimizer
+        if optimizer is None:
+            raise UsageError("monitor_gnorm_with_ad(): no optimizer is given; use set_monitor(model, optimizer)")
+        self.set_monitor(model, optimizer, grad_acc_steps, tp_group, dp_group, start_iteration)
+
+    @staticmethod
+    def set_wrapped_optimizer(optimizer: Any) -> None:
+        """Set the optimizer that `monitor_gnorm_with_ad` monitors where it is given none; deprecated."""
+        _note_deprecated("set_wrapped_optimizer()", "use set_monitor(model, optimizer)")
+        TrainerMon._wrapped_optimizer = optimizer
+
+    def reload_xy(self, xy_distribution: bool = False) -> None:
+        """Turn the statistics of activations and their gradients on or off from the present step on; deprecated."""
+        _note_deprecated("reload_xy()", "set DYNAMIC_MONITOR=True and change xy_distribution in the configuration")
+        before, self._settings = self._settings, replace(self._settings, xy_distribution=flag(xy_distribution))
+        if self._engine is None or not self._engine.is_installed:
+            return
+        try:
+            self._engine.install(self._wishes())
+        except UsageError as err:  # nothing of the kind can be monitored in this model
+            logger.error("monitor: reload_xy(): %s; the settings stay as they were", err)
+            self._settings = before
+            self._engine.install(self._wishes())
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 

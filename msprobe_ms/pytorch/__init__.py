@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
     from msprobe.compare.entry import compare, compare_distributed
     from msprobe.monitor.trainer import TrainerMon
-    from msprobe.pytorch_debugger import PrecisionDebugger
+    from msprobe.pytorch_debugger import PrecisionDebugger, PtdbgDispatch, module_dump, module_dump_end
     from msprobe.rl.probe import MsProbe
 
 __getattr__ = later(
@@ -19,12 +19,25 @@ __getattr__ = later(
     {
         "MsProbe": "msprobe.rl.probe",
         "PrecisionDebugger": "msprobe.pytorch_debugger",
+        "PtdbgDispatch": "msprobe.pytorch_debugger",
         "TrainerMon": "msprobe.monitor.trainer",
         "compare": "msprobe.compare.entry",
         "compare_distributed": "msprobe.compare.entry",
+        "module_dump": "msprobe.pytorch_debugger",
+        "module_dump_end": "msprobe.pytorch_debugger",
         "seed_all": "msprobe.base.seed_pytorch",
     },
     needs="torch",
 )
 
-__all__ = ["MsProbe", "PrecisionDebugger", "TrainerMon", "compare", "compare_distributed", "seed_all"]
+__all__ = [
+    "MsProbe",
+    "PrecisionDebugger",
+    "PtdbgDispatch",
+    "TrainerMon",
+    "compare",
+    "compare_distributed",
+    "module_dump",
+    "module_dump_end",
+    "seed_all",
+]

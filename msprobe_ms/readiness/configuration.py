@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError
+from msprobe.base.framework_limits import wrong_with_mindspore, wrong_with_pytorch
 from msprobe.base.log import logger
-from msprobe.base.pytorch_limits import wrong_with_pytorch
 from msprobe.base.scope import compact
 from msprobe.base.sections import inert
-from msprobe.base.settings import OTHER_FILES, Origin, Settings, parse_settings
+from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
 from msprobe.graph_save.limits import wrong_in_graphs
@@ -38,6 +38,7 @@ def examine(contents: Mapping[str, object], origin: Origin, target: Target) -> t
     found += _taken_otherwise(contents, settings, origin)
     found += _without_effect(settings, origin)
     limits = _limits_of_pytorch if target.framework == "pytorch" else _limits_of_mindspore
+    found += _ignored(contents, origin)
     found += limits(settings, origin, target)
     found += _places(settings, target, origin)
     found += unmatched_patterns(settings, target, origin)
@@ -113,12 +114,19 @@ def _without_effect(settings: Settings, origin: Origin) -> Iterator[Finding]:
             yield Finding(Kind.WITHOUT_EFFECT, where(key), reason=reason)
 
 
+def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Finding]:
+    for section, key, why in ignored_settings(contents):
+        yield Finding(Kind.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
+
+
 def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
     if wrong := wrong_with_pytorch(settings):
         yield Finding(Kind.REFUSED, origin.file, reason=wrong)
 
 
 def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+    if wrong := wrong_with_mindspore(settings):
+        yield Finding(Kind.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
         yield Finding(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")

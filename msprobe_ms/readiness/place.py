@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.store import layout
 from msprobe.store.lock import locks
-from msprobe.store.run_folder import holds_dumps
+from msprobe.store.run_folder import holds_dumps, register_of
 
 from .finding import Finding, Kind
 
@@ -52,7 +51,7 @@ def examine(place: Place, budget: int = 0) -> Iterator[Finding]:
         yield Finding(Kind.FEW_FILES, str(place.there), str(place.files), str(LEAST_FILES))
     if budget > place.free:
         yield Finding(Kind.BUDGET, str(place.there), str(place.free), str(budget))
-    if os.path.lexists(place.path / layout.RUN) or holds_dumps(place.path):
+    if register_of(place.path).exists() or holds_dumps(place.path):
         yield Finding(Kind.OTHER_RUN, str(place.path))
 
 

@@ -36,6 +36,7 @@ from msprobe.base.log import once
 from msprobe.base.memory import available
 
 from .journal import Journal, encode
+from .layout import NPY, PT
 from .npy import write_npy
 from .tensor_file import is_storable, note_failure
 
@@ -59,7 +60,7 @@ def leave_out(journal: Journal, why: Callable[[str], str]) -> None:
                 lost.update(dict.fromkeys(left_out))
         for file in lost:
             # `output.0` of `{call}.output.0.npy`; the whole name where it was cut to fit.
-            name = file.removesuffix(".npy")
+            name = file.removesuffix(NPY).removesuffix(PT)
             part = "" if name == call else name.removeprefix(f"{call}.")
             journal.missing.append(encode({"name": call, "part": part, "cause": causes[file]}))
 

@@ -14,6 +14,8 @@ from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
 from msprobe.base.statistic import statistic
 
+from . import layout
+from .torch_files import marked
 from .writer import Writer
 
 LONGEST = 10_000
@@ -24,7 +26,7 @@ WIDEST = 2048
 
 
 class ArrayDescriber:
-    """Makes the records of arrays, and writes the npy files where tensors are saved.
+    """Makes the records of arrays, and writes the files of tensors where tensors are saved.
 
     `saves`: each tensor goes to an npy file too. `digests`: records have the digest of this kind of the tensor's bytes.
     """
@@ -51,17 +53,20 @@ class ArrayDescriber:
     def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array that is read now; the array is neither kept nor changed."""
         text = beginning(kind, dtype, array.shape) + statistics(array) + self._digest(array)
-        return self._finished(text, array, call, part)
+        return self._finished(text, array, dtype, call, part)
 
     def _digest(self, array: np.ndarray[Any, Any]) -> str:
         """The member of a record that says the digest; empty where records have none."""
         return f',"md5":"{digest(array, self.digests)}"' if self.digests else ""
 
-    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str) -> str:
+    def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: str, call: str, part: str) -> str:
         """The record that has said its statistics and digest, once the tensor is saved, where tensors are."""
         if self.saves:
+            suffix = self._writer.suffix
+            if suffix == layout.PT:
+                array = marked(array, dtype)
             try:
-                name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)
+                name = self._writer.tensor(f"{call}.{part}{suffix}" if part else f"{call}{suffix}", array)
                 text += f',"data_name":{quote(name)}' if name else ""
             except OSError as cause:
                 self.lost(call, part, not_written(cause))

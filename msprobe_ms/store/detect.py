@@ -103,13 +103,13 @@ def is_checkpoint(path: Path) -> bool:
 def _log_further_runs(path: Path) -> None:
     """Log that there are later runs in folders of their own, one of which may be meant."""
     below = path.absolute()
-    root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
+    root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if _has_register(above)), None)
     if root is None:
         return
     from .run_folder import newest
 
     with suppress(DumpError, OSError):
-        further = [name for name in further_runs(look(root).folders) if is_file(root / name / layout.RUN)]
+        further = [name for name in further_runs(look(root).folders) if _has_register(root / name)]
         last, later = newest(root, further)
         if not later:
             return
@@ -118,6 +118,10 @@ def _log_further_runs(path: Path) -> None:
         hint = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
         message = f"{path}: is of an earlier run; later ones are in {runs} inside {root}; {hint}"
         once(f"runs in {root}", message, logging.WARNING)
+
+
+def _has_register(folder: Path) -> bool:
+    return any(map(is_file, layout.registers(folder)))
 
 
 def _of_file(file: Path) -> Kind:

@@ -15,6 +15,8 @@ JOURNAL = "dump.journal"
 DAMAGED_JOURNAL = "dump.journal.damaged"
 DIGEST = "digest.json"
 TENSORS = "dump_tensor_data"
+NPY = ".npy"
+PT = ".pt"
 PACK = "tensors.pack"
 PACK_INDEX = "tensors.index"
 SAVES = "saves.jsonl"
@@ -54,6 +56,11 @@ def step_number(name: str) -> int | None:
 def rank_number(name: str) -> int | None:
     """The rank in a folder's name, 0 for a single process (`rank`, `proc123`); None for any other name."""
     return 0 if _SINGLE.match(name) else _number(name, "rank")
+
+
+def registers(folder: Path) -> tuple[Path, Path]:
+    """Where the file can be that says which runs wrote to a folder: inside, and next to it."""
+    return folder / RUN, folder.parent / f"{folder.name}.{RUN}"
 
 
 def run_folder(number: int) -> str:

@@ -5,6 +5,7 @@ import io
 import math
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,18 +63,23 @@ def write_npy(path: str, array: Array) -> None:
     OSError when the disk refuses, and no part of the file stays; DumpError for an array of objects or records. A file
     that is there already is replaced in one stroke, because a finished record may name it.
     """
+    write_file(path, array, _fill)
+
+
+def write_file(path: str, array: Array, fill: Callable[[int, Array], None]) -> None:
+    """Write an array whole, by `fill`, which writes its elements in C order to an open file; as `write_npy`."""
     if not is_storable(array):
         raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass numbers")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
     flags = os.O_WRONLY | os.O_CREAT | NO_LINK
     try:
-        _fill(path, os.open(path, flags | os.O_EXCL, FILE_MODE), array)
+        _filled(path, os.open(path, flags | os.O_EXCL, FILE_MODE), array, fill)
     except FileExistsError:
         folder, name = os.path.split(path)
         # Of the longest names the end, where they differ; two such files are not replaced at the same moment.
         part = os.path.join(folder, f"{os.fsencode(name)[5 - NAME_LIMIT :].decode('utf-8', 'ignore')}.part")
-        _fill(part, os.open(part, flags | os.O_TRUNC, FILE_MODE), array)
+        _filled(part, os.open(part, flags | os.O_TRUNC, FILE_MODE), array, fill)
         os.replace(part, path)
 
 
@@ -85,15 +91,19 @@ def _header(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
     return made.getvalue()
 
 
-def _fill(path: str, number: int, array: Array) -> None:
+def _fill(number: int, array: Array) -> None:
+    if is_bfloat16(array):
+        _write(number, _header(np.dtype(np.float32), array.shape))
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _BLOCK):
+            _write(number, _bytes(widen(flat[start : start + _BLOCK])))
+    else:
+        _write(number, _header(array.dtype, array.shape), _bytes(array))
+
+
+def _filled(path: str, number: int, array: Array, fill: Callable[[int, Array], None]) -> None:
     try:
-        if is_bfloat16(array):
-            _write(number, _header(np.dtype(np.float32), array.shape))
-            flat = array.reshape(-1)
-            for start in range(0, flat.size, _BLOCK):
-                _write(number, _bytes(widen(flat[start : start + _BLOCK])))
-        else:
-            _write(number, _header(array.dtype, array.shape), _bytes(array))
+        fill(number, array)
     except BaseException:
         with suppress(OSError):
             os.unlink(path)

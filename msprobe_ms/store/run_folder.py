@@ -1,8 +1,9 @@
 """One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
 
 `run.jsonl` in the folder has a line for each process of the run (`format.md`, page 1). Nothing of another run is
-ever removed, replaced or mixed with. Which processes are of one run is decided by the variables of their launchers and
-by when they began. A folder is free again when its user has removed what was in it.
+ever removed, replaced or mixed with. For a dump that may hold nothing but steps, as msprobe 8.1 requires, the
+file is next to the folder: `{folder}.run.jsonl`. Which processes are of one run is decided by the variables of their
+launchers and by when they began. A folder is free again when its user has removed what was in it.
 """
 
 import json
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from msprobe.base import redaction
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, open_text
+from msprobe.base.files import NAME_LIMIT, make_folder, open_text
 from msprobe.base.log import logger
 
 from . import layout
@@ -80,16 +81,16 @@ class _Entry:
 
     own: RunFolder
     line: str
+    file: Path
     seen: tuple[int, ...] = ()
 
     def is_current(self) -> bool:
         """Whether the line is still there: a user may remove a folder at any time, and another run may take it then."""
-        file = self.own.folder / layout.RUN
         try:
-            found = os.stat(file)
+            found = os.stat(self.file)
             state = found.st_ino, found.st_size, found.st_mtime_ns
             if state != self.seen:
-                if self.line not in _lines(file):
+                if self.line not in _lines(self.file):
                     return False
                 self.seen = state
         except (FileNotFoundError, NotADirectoryError):
@@ -99,10 +100,23 @@ class _Entry:
         return True
 
 
-def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = False) -> RunFolder:
+def register_of(folder: Path, is_outside: bool = False) -> Path:
+    """The file that says which processes write to a folder: the one that is there, or where it is to be made."""
+    inside, outside = layout.registers(folder)
+    if len(os.fsencode(outside.name)) > NAME_LIMIT or inside.exists():
+        return inside
+    if is_outside and (not folder.parent.exists() or os.access(folder.parent, os.W_OK)):
+        return outside
+    return outside if outside.exists() else inside
+
+
+def run_folder(
+    root: Path, rank: int | None, place: str = "", strict: bool = False, is_outside: bool = False
+) -> RunFolder:
     """The folder of this process's run: `root`, or `run2`, `run3`... in it where others have been there.
 
-    With `strict`, UsageError where a process of the same launch writes the same place at this time, which is the user's
+    With `is_outside` its `run.jsonl` is made next to the folder instead of inside, where that can be written. With
+    `strict`, UsageError where a process of the same launch writes the same place at this time, which is the user's
     mistake. OSError where nothing can be written.
     """
     global _pid
@@ -114,15 +128,17 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
         key = root, place, rank
         entry = _taken.get(key)
         if entry is None or not entry.is_current():
-            entry = _taken[key] = _find(root, _this_process(place, rank, entry.own.run if entry else ""), strict, entry)
+            entry = _taken[key] = _find(
+                root, _this_process(place, rank, entry.own.run if entry else ""), strict, is_outside, entry
+            )
         return entry.own
 
 
-def stage_folder(path: Path, root: Path, rank: int | None) -> RunFolder:
+def stage_folder(path: Path, root: Path, rank: int | None, is_outside: bool = False) -> RunFolder:
     """The folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else. Strict."""
     root = root if path.is_relative_to(root) else path
     inside = path.relative_to(root)
-    own = run_folder(root, rank, "" if path == root else inside.as_posix(), strict=True)
+    own = run_folder(root, rank, "" if path == root else inside.as_posix(), True, is_outside)
     return RunFolder(own.folder / inside, own.run)
 
 
@@ -142,18 +158,18 @@ def newest(root: Path, further: Iterable[str]) -> tuple[Path, list[str]]:
     began = dict.fromkeys(("", *further), 0.0)
     for name in began:
         with suppress(OSError):
-            began[name] = min((each.time for each in _processes(root / name / layout.RUN)), default=0.0)
+            began[name] = min((each.time for each in _processes(register_of(root / name))), default=0.0)
     later = [name for name in began if name and began[name] >= began[""]]
     return root / max(later, key=lambda name: began[name], default=""), later
 
 
-def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entry:
+def _find(root: Path, me: Process, strict: bool, is_outside: bool, before: _Entry | None) -> _Entry:
     first: Process | None = None
-    number = _reached.get(root, 1) if (root / layout.RUN).exists() else 1
+    number = _reached.get(root, 1) if register_of(root).exists() else 1
     while True:
         folder = root if number == 1 else root / layout.run_folder(number)
         is_back = before is not None and before.own.folder == folder
-        found = _enter(folder, me, strict, is_back)
+        found = _enter(folder, register_of(folder, is_outside), me, strict, is_back)
         if isinstance(found, _Entry):
             break
         first = first or found
@@ -165,9 +181,8 @@ def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entr
     return found
 
 
-def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | Process | None:
-    """This process's line in a folder, which is its run's; else the first process of another run, if one is known."""
-    file = folder / layout.RUN
+def _enter(folder: Path, file: Path, me: Process, strict: bool, is_back: bool) -> _Entry | Process | None:
+    """This process's line in the `file` of a folder of its run; else the first process of another run, where known."""
     if layout.run_number(folder.name) is not None and folder.exists() and not folder.is_dir():
         return None
     # of a version without such files, or of another tool; but what was there when the file was removed may be ours
@@ -196,7 +211,7 @@ def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | P
         run = others[0].run if others else me.run or secrets.token_hex(6)
         line = json.dumps({**asdict(me), "run": run}, separators=(",", ":"))
         os.write(number, f"{line}\n".encode("ascii"))
-        return _Entry(RunFolder(folder, run), line)
+        return _Entry(RunFolder(folder, run), line, file)
 
 
 def _is_of_one_run(others: list[Process], me: Process) -> bool:

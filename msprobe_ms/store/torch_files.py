@@ -1,4 +1,4 @@
-"""A file of `torch.save`, read without trusting it: one tensor, or a tree of dictionaries that holds tensors.
+"""A file of `torch.save`: one tensor, written; and, read without trusting it, one, or a tree of dictionaries of them.
 
 Such a file is a zip archive with a pickle in it, and a pickle can name any function to be called. So torch opens it,
 with `weights_only=True`, which lets it call what makes tensors and nothing else, and only what then turns out to be one
@@ -15,9 +15,87 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from msprobe.base.errors import DumpError
 
-from .npy import AGAIN, Array, open_tensor
+from .npy import AGAIN, Array, open_tensor, write_file
+
+_MARK = "torch"
+"""The key of a dtype's metadata that says which dtype of torch an array's elements have."""
+
+
+def marked(array: Array, dtype: str) -> Array:
+    """The same elements, which `write_pt` writes as a tensor of the dtype `torch.bfloat16`, where numpy lacks that.
+
+    `dtype` is spelled as torch does; an array of a dtype that numpy has stays as it is. A copy of a marked array is
+    marked too.
+    """
+    name = dtype.removeprefix("torch.")
+    if name == dtype or name == array.dtype.name:
+        return array
+    return array.view(np.dtype(array.dtype.str, metadata={_MARK: name}))
+
+
+def stored_size(array: Array) -> int:
+    """Bytes of an array's file at most: beside its elements it has an archive's tables, and a pickle of the shape."""
+    is_half = (array.dtype.metadata or {}).get(_MARK) == "bfloat16"
+    return _TABLES + 16 * array.ndim + array.nbytes // (2 if is_half else 1)
+
+
+_TABLES = 2048  # bytes
+
+
+def write_pt(path: str, array: Array) -> None:
+    """Write an array as `torch.save` does: one plain dense tensor on the CPU, with a storage of exactly its size.
+
+    Its dtype is the array's, or the one by which it is marked, whose values the array holds exactly. OSError when the
+    disk refuses, and no part of the file stays; DumpError for an array of objects or records.
+    """
+    write_file(path, array, _fill)
+
+
+def _fill(number: int, array: Array) -> None:
+    import torch
+
+    name = (array.dtype.metadata or {}).get(_MARK)
+    if name == "bfloat16":  # its bits: a cast makes all NaN one
+        upper = np.asarray(array.view(np.uint32) >> 16, np.uint16)
+        tensor = torch.from_numpy(upper).view(torch.bfloat16)
+    elif name == "complex32":  # by its halves: torch warns where it casts to this dtype
+        halves = array.reshape(-1).view(np.float32).astype(np.float16)
+        tensor = torch.from_numpy(halves).view(torch.complex32).reshape(array.shape)
+    else:
+        # torch warns of memory that cannot be written to, which a copy can.
+        tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+        if name:
+            tensor = tensor.to(getattr(torch, name))
+    sink = _Sink(number)
+    torch.save(tensor, sink)
+    if sink.failure is not None:
+        raise sink.failure
+
+
+class _Sink:
+    """What torch writes to: an error of the disk is kept until torch has ended, which would make another one of it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.failure: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write all of `data`."""
+        rest = memoryview(data)
+        try:
+            while self.failure is None and rest:
+                rest = rest[os.write(self._number, rest) :]
+        except OSError as failure:
+            self.failure = failure
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
 
 _ADVICE = "weights_only"
 """In a message of torch: its advice to trust the file."""

@@ -21,7 +21,7 @@ from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings
 from msprobe.base.tally import Tally
 
-from . import layout
+from . import layout, torch_files
 from .assembly import write_files
 from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import (
@@ -96,6 +96,11 @@ class StepFolder:
         """
         return self.writer() if self.watch is None else self.watch.front(self)
 
+    @property
+    def suffix(self) -> str:
+        """The suffix of the files of tensors."""
+        return layout.PT if self.settings.saves_pt else layout.NPY
+
     def writer(self) -> "Writer":
         """The writer of the dump."""
         return Writer(
@@ -103,6 +108,7 @@ class StepFolder:
             self.header,
             extra_info=self.settings.extra_info and self.settings.level != "debug",
             form=self.settings.format,
+            suffix=self.suffix,
             limit=None if self.settings.async_dump else LIMIT,
             budget=self.budget,
             tally=self.tally,
@@ -122,7 +128,8 @@ class Writer:
 
     `header` has the members of dump.json above its data (`task`, `level`, `framework`, `run`...). Without `extra_info`
     there will be no stack.json and no construct.json. `form` is the setting `format`: "packed" puts the tensors into
-    one file, "columnar" compresses them too and makes a table instead of JSON files; pyarrow is there. `limit` is the
+    one file, "columnar" compresses them too and makes a table instead of JSON files; pyarrow is there. `suffix` is that
+    of a tensor's file, ".npy", or ".pt" for PyTorch's, with the form "json" and torch installed. `limit` is the
     number of bytes of tensors that may wait to be written; None: half of the memory that is free now. `budget` is
     shared with the other dumps of the run; None: none. `tally` records whether anything was collected.
 
@@ -140,12 +147,14 @@ class Writer:
         *,
         extra_info: bool = True,
         form: str = "json",
+        suffix: str = layout.NPY,
         limit: int | None = LIMIT,
         budget: Budget | None = None,
         tally: Tally | None = None,
     ) -> None:
         # The training may change its working directory.
         self._folder = folder = folder.absolute()
+        self.suffix = suffix
         make_folder(folder)
         # False in forked children. Asking for the process id each time would cost more than all the rest here.
         self._is_own_process = True
@@ -194,7 +203,7 @@ class Writer:
             if limit is None:  # async_dump: the training does not wait for the disk
                 return AsyncWriter(limit, plain.write_now, self._failed)
             self._plain = plain
-        return AsyncWriter(limit, None, self._failed)
+        return AsyncWriter(limit, torch_files.write_pt if self.suffix == layout.PT else None, self._failed)
 
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
@@ -206,7 +215,8 @@ class Writer:
         for name in (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.DIGEST, layout.DAMAGED_JOURNAL):
             (self._folder / name).unlink(missing_ok=True)
         tensors = self._folder / layout.TENSORS
-        for file in (*tensors.glob("*.npy*"), tensors / layout.PACK_INDEX, tensors / layout.PACK):
+        files = (file for suffix in (layout.NPY, layout.PT) for file in tensors.glob(f"*{suffix}*"))
+        for file in (*files, tensors / layout.PACK_INDEX, tensors / layout.PACK):
             file.unlink(missing_ok=True)
 
     def stack(self, frames: Sequence[str]) -> int:
@@ -261,9 +271,10 @@ class Writer:
     def tensor(self, data_name: str, array: np.ndarray[Any, Any]) -> str:
         """Have a copy of a tensor written; returns the name of its file for the record, or "" if it is not saved.
 
-        Any dtype of numbers; bfloat16 becomes float32. A tensor is not saved where the budget is used up or its path
-        would be too long, and the dump says so. One that the disk refuses later is left out of the records and noted
-        when the dump is assembled. OSError where it refuses at once; DumpError for arrays that hold no numbers.
+        Any dtype of numbers; bfloat16 becomes float32, in a `.pt` only where the array is not marked
+        (`torch_files.marked`). A tensor is not saved where the budget is used up or its path would be too long, and the
+        dump says so. One that the disk refuses later is left out of the records and noted when the dump is assembled.
+        OSError where it refuses at once; DumpError for arrays that hold no numbers.
         """
         name = safe_name(data_name)
         if not self._is_own_process:
@@ -325,7 +336,9 @@ class Writer:
 
     def _size(self, array: np.ndarray[Any, Any]) -> int:
         """The bytes that a tensor takes at most."""
-        return array.nbytes + LINE_BYTES if self._pack is not None else stored_size(array)
+        if self._pack is not None:
+            return array.nbytes + LINE_BYTES
+        return torch_files.stored_size(array) if self.suffix == layout.PT else stored_size(array)
 
     def _leave_out(self, cause: str, name: str) -> None:
         """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""

@@ -172,6 +172,7 @@ def test_a_description_speaks_the_users_words(config, tmp_path, monkeypatch):
         "dispatch": False,
         "jit_cells": "joined",
         "statistics": {
+            "file_format": "npy",
             "scope": [],
             "list": ["relu"],
             "data_mode": ["all"],

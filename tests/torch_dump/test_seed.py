@@ -19,11 +19,12 @@ def _as_before(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     monkeypatch.setenv("HCCL_DETERMINISTIC", "")
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+    cudnn = torch.backends.cudnn
+    before = torch.are_deterministic_algorithms_enabled(), cudnn.deterministic, cudnn.benchmark, cudnn.enabled
     yield
     restore_dropout()
     torch.use_deterministic_algorithms(before[0])
-    torch.backends.cudnn.deterministic = before[1]
+    _, cudnn.deterministic, cudnn.benchmark, cudnn.enabled = before
 
 
 def drawn():
@@ -45,11 +46,26 @@ def test_mode_switches_deterministic_operators(mode):
     seed_all(mode=not mode)
     seed_all(mode=mode)
     assert torch.are_deterministic_algorithms_enabled() is mode
-    assert torch.backends.cudnn.deterministic is mode
     assert os.environ["HCCL_DETERMINISTIC"] == str(mode), "collectives of NPUs, as in msprobe"
     seed_all(mode=None)
     assert torch.are_deterministic_algorithms_enabled() is mode
     assert os.environ["HCCL_DETERMINISTIC"] == str(mode)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_cudnn_is_deterministic_in_both_modes_as_the_reference_documents(mode):
+    cudnn = torch.backends.cudnn
+    cudnn.deterministic, cudnn.benchmark = False, True
+    seed_all(mode=mode)
+    assert (cudnn.deterministic, cudnn.benchmark, cudnn.enabled) == (True, False, True)
+
+
+def test_mode_none_leaves_every_flag_of_determinism_alone():
+    cudnn = torch.backends.cudnn
+    for flags in [(False, True), (True, False)]:
+        cudnn.deterministic, cudnn.benchmark = flags
+        seed_all(mode=None)
+        assert (cudnn.deterministic, cudnn.benchmark) == flags
 
 
 class Dropping(nn.Module):

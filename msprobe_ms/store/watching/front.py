@@ -41,6 +41,7 @@ class Front(ABC):
 
     def __init__(self, step: StepFolder) -> None:
         self._step = step
+        self.suffix = step.suffix
         self.when_over: Callable[[], None] = lambda: None
         """Called when nothing more is to be collected in this run."""
 

@@ -119,7 +119,7 @@ class LastCalls(Front):
                 continue
             entry = entry.replace(f',"data_name":{quote(file)}', "")
             if array is None:
-                writer.missing(kept.name, file.removeprefix(f"{kept.name}.").removesuffix(".npy"), _OVERWRITTEN)
+                writer.missing(kept.name, file.removeprefix(f"{kept.name}.").removesuffix(self.suffix), _OVERWRITTEN)
         for name, part, cause in self._notes:
             if name == kept.name:
                 writer.missing(name, part, cause)

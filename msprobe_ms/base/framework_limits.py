@@ -1,4 +1,4 @@
-"""Settings that are of MindSpore alone. No framework is imported here: `msprobe doctor` asks too."""
+"""Settings that one framework alone has. No framework is imported here: `msprobe doctor` asks too."""
 
 from .settings import Settings
 
@@ -9,4 +9,14 @@ def wrong_with_pytorch(settings: Settings) -> str:
         return 'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'
     if settings.jit_cells != "joined" and settings.task != "grad_probe":
         return f'jit_cells: "{settings.jit_cells}" is about graphs of MindSpore, and this is PyTorch; leave it out'
+    return ""
+
+
+def wrong_with_mindspore(settings: Settings) -> str:
+    """Why MindSpore, or PyTorch's API on it, cannot be collected by these settings; empty where it can."""
+    if settings.saves_pt:
+        return (
+            f'{settings.task}.file_format: "pt" writes tensors of PyTorch, and this is MindSpore, whose tensors are '
+            'written as "npy"; leave it out'
+        )
     return ""
