@@ -4,6 +4,8 @@ import linecache
 import sys
 from types import CodeType, FrameType
 
+from msprobe.base.in_place import is_trampoline
+
 from .finding import Place
 
 _FRAMEWORKS = ("msprobe", "mindspore", "torch", "msadapter", "mindtorch")
@@ -22,9 +24,9 @@ class Places:
         inner: FrameType | None = None
         while frame is not None:
             package = _package(frame)
-            if package not in _FRAMEWORKS:
+            if package not in _FRAMEWORKS and not is_trampoline(frame.f_code):
                 return self._place(frame)
-            if inner is None and package != "msprobe":
+            if inner is None and package != "msprobe" and not is_trampoline(frame.f_code):
                 inner = frame
             frame = frame.f_back
         return Place() if inner is None else self._place(inner)
