@@ -1,10 +1,10 @@
 """By which name a function is called: read from the code of its caller, once for each place in it.
 
 A function may have several public names: `torch.conv2d` and `torch.nn.functional.conv2d` are one object, as are
-`ops.relu` and `mint.nn.functional.relu`. The call is recorded under the name that the training wrote, also where the same
-code assigns it to a variable first. Where that is a reference of another kind (`self.act(x)`, a dict, a `partial`), the
-name itself decides if it is one of the public names, then whether the caller belongs to the same namespace, then the
-order of the namespaces.
+`ops.relu` and `mint.nn.functional.relu`. The call is recorded under the name that the training wrote, also where the
+same code assigns it to a variable first. Where that is a reference of another kind (`self.act(x)`, a dict, a
+`partial`), the name itself decides if it is one of the public names, then whether the caller belongs to the same
+namespace, then the order of the namespaces.
 
 Modules of a framework call the functions that their own functions are made of by private references. These are no calls
 of the training, and not recorded, except in the modules that count as users, the layers. What a framework calls for
@@ -13,8 +13,10 @@ somebody else, by a local variable, an attribute or a closure, is the user's.
 
 import dis
 import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
@@ -176,8 +178,9 @@ def reference_at(code: CodeType, at: int) -> Reference:
     be to a module's function.
     """
     instructions = _instructions(code)
-    here = next((i for i, each in enumerate(instructions) if each.offset == at), None)
-    if here is None:
+    # a frame that waits for another one of Python stands at the end of the call's cache entries
+    here = bisect_right(instructions, at, key=attrgetter("offset")) - 1
+    if here < 0:
         return _UNKNOWN
     last = _by_column(instructions, here) if sys.version_info >= (3, 11) else _before(instructions, here)
     return _reference(instructions, last)
