@@ -38,7 +38,7 @@ _ROOTS = frozenset(
 _GLOBALS = frozenset(["LOAD_GLOBAL", "LOAD_NAME"])
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 
-_SILENT = frozenset(["CACHE", "EXTENDED_ARG", "NOP"])
+_SILENT = frozenset(["CACHE", "EXTENDED_ARG", "KW_NAMES", "NOP"])
 
 _MOST = 100_000
 """Places in code that are remembered; a training that makes code as it goes would fill the memory."""
@@ -174,15 +174,14 @@ def reference_at(code: CodeType, at: int) -> Reference:
     """Return how the code refers to what it calls by the instruction at this offset.
 
     The call and the reference to its function begin at the same column; of what begins there and ends before the call,
-    the reference ends last. Python 3.10 does not know columns: there it is the last reference before the call that may
-    be to a module's function.
+    the reference ends last. Python 3.10 does not know columns: there it is found by the height of the stack.
     """
     instructions = _instructions(code)
     # a frame that waits for another one of Python stands at the end of the call's cache entries
     here = bisect_right(instructions, at, key=attrgetter("offset")) - 1
     if here < 0:
         return _UNKNOWN
-    last = _by_column(instructions, here) if sys.version_info >= (3, 11) else _before(instructions, here)
+    last = _by_column(instructions, here) if sys.version_info >= (3, 11) else _by_height(instructions, here)
     return _reference(instructions, last)
 
 
@@ -220,12 +219,20 @@ def _by_column(instructions: list[dis.Instruction], call: int) -> int | None:
     return found
 
 
-def _before(instructions: list[dis.Instruction], call: int) -> int | None:
+def _by_height(instructions: list[dis.Instruction], call: int) -> int | None:
+    """Return the index of what puts the function on the stack, where no jump is between it and its call."""
+    name, count = instructions[call].opname, instructions[call].arg or 0
+    if name == "CALL_FUNCTION_EX":
+        count = 1 + (count & 1)
+    elif name == "CALL_FUNCTION_KW":
+        count += 1
+    elif name not in ("CALL_FUNCTION", "CALL_METHOD"):
+        return None
+    above = 0  # what is on the stack above the function
     for i in range(call - 1, -1, -1):
-        if instructions[i].opname == "LOAD_METHOD" or (
-            instructions[i].opname in ("LOAD_GLOBAL", "LOAD_ATTR") and instructions[i + 1].opname not in _ATTRIBUTES
-        ):
+        if above == count:
             return i
+        above += dis.stack_effect(instructions[i].opcode, instructions[i].arg, jump=False)
     return None
 
 
