@@ -50,6 +50,8 @@ setup(
         Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
         # Optional: without it `_swap` of base/patches.py serves.
         Extension("msprobe.base._patching", ["msprobe_ms/base/_patching.c"], optional=True),
+        # Optional: without it functions of C are replaced at their names; see base/in_place.py.
+        Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
         Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
         # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
         Extension(

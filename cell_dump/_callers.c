@@ -8,6 +8,17 @@
 
 enum { MOST = 1024 }; /* numbers of a key; a deeper stack is Python's to walk */
 
+/* Whether the last constant of a frame's code says that it is a trampoline; see base/in_place.py. */
+static int is_trampoline(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame); /* new */
+    Py_ssize_t count = PyTuple_GET_SIZE(code->co_consts);
+    PyObject *last = count ? PyTuple_GET_ITEM(code->co_consts, count - 1) : NULL; /* borrowed */
+    int found = last && PyUnicode_CheckExact(last) && PyUnicode_CompareWithASCIIString(last, "msprobe: in place") == 0;
+    Py_DECREF(code);
+    return found;
+}
+
 static int is_ours(PyFrameObject *frame)
 {
     PyObject *globals = PyObject_GetAttrString((PyObject *)frame, "f_globals");
@@ -16,7 +27,7 @@ static int is_ours(PyFrameObject *frame)
     int found = text && strncmp(text, "msprobe.", 8) == 0;
     Py_XDECREF(globals);
     PyErr_Clear();
-    return found;
+    return found || is_trampoline(frame);
 }
 
 static intptr_t instruction(PyFrameObject *frame)

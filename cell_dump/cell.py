@@ -16,9 +16,9 @@ from weakref import finalize, ref
 from msprobe.base.framework import named_cells, roots_of
 from msprobe.base.patches import Patches
 
-from .alias_patching import within
 from .framework import Framework
 from .session import Session
+from .wrappers import within
 
 NOT_RECORDED = "calls of other threads than the one that called start() are not recorded"
 

@@ -45,8 +45,6 @@ class Collectives:
     """What asynchronous calls return."""
     messages: tuple[type, ...]
     """The classes of messages, `P2POp`."""
-    peers: tuple[Callable[..., Any], ...]
-    """The functions `isend` and `irecv`: messages accept no others."""
 
     def handles_in(self, result: Any) -> list[Any]:
         """The handles among what a call returned."""
@@ -70,28 +68,9 @@ class Collectives:
         return Message(class_type, message.tensor, op, peer, tag, group)
 
     def plan(self, current: Callable[[], Any], patches: Patches) -> None:
-        """Plan to notify the session of every `wait` for a handle, and to pass messages the framework's own `peers`."""
+        """Plan to notify the session of every `wait` for a handle."""
         for handle in self.handles:
             patches.add(handle, "wait", partial(_notifying, current))
-        for message in self.messages:
-            patches.add(message, "__new__", lambda original: staticmethod(self._unwrapping(original)))
-            patches.add(message, "__init__", self._unwrapping)
-
-    def _unwrapping(self, original: Any) -> Callable[..., Any]:
-        original = getattr(original, "__func__", original)
-
-        @wraps(original)
-        def made(message: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-            return original(message, self._plain(op), *args, **kwargs)
-
-        return made
-
-    def _plain(self, op: Any) -> Any:
-        """The framework's own function below whatever collects its calls, be it a debugger, a monitor, or both."""
-        plain = op
-        while plain is not None and plain not in self.peers:
-            plain = getattr(plain, "__wrapped__", None)
-        return op if plain is None else plain
 
 
 def group_id(name: object) -> str | None:

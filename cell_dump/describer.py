@@ -26,6 +26,8 @@ from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import Writer
 
+from .call_sites import is_inserted
+
 try:
     from . import _callers  # type: ignore[attr-defined]  # the optional extension, which has no Python source
 
@@ -344,7 +346,7 @@ class Stacks:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
             except Exception:  # a loader of the user's own, which may raise anything
                 source = ""
-            if source and not _is_ours(frame):
+            if source and not is_inserted(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
         return without_secrets(tuple(lines)) or UNAVAILABLE
@@ -352,12 +354,6 @@ class Stacks:
 
 def _outside(frame: FrameType | None) -> FrameType | None:
     """The innermost frame that is not of msprobe."""
-    while frame is not None and _is_ours(frame):
+    while frame is not None and is_inserted(frame):
         frame = frame.f_back
     return frame
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of msprobe; code that is run by `exec` may have globals without a name."""
-    name = frame.f_globals.get("__name__")
-    return type(name) is str and name.startswith("msprobe.")

@@ -13,12 +13,12 @@ from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches
 from msprobe.store.writer import Writer
 
-from .alias_patching import Current
 from .backward import Backward
 from .collective import Collectives
 from .describer import Describer, Sources
 from .functions import Dispatch, FunctionCalls
 from .gradient import ModuleHooks
+from .wrappers import Current
 
 Hook = Callable[..., Callable[..., None]]
 """Makes of a piece of collecting, and its first arguments, a function that a framework may call."""

@@ -8,20 +8,22 @@ The registry of the user's functions is of the whole process; what it holds at a
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import wraps
 from inspect import getattr_static
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 from msprobe.base.errors import DumpError, SettingsError, UsageError
+from msprobe.base.in_place import InPlace, Place
 from msprobe.base.names import parse
-from msprobe.base.patches import Patch, Patches
+from msprobe.base.patches import Patches
 from msprobe.store import layout
 from msprobe.store.reader import read
 
-from .alias_patching import Current, References, Stems, Users, recorded, standing_at
+from .call_sites import CallSites, Name, Users
 from .collective import Collectives
+from .wrappers import Current, Stems, recorded
 
 
 def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
@@ -103,47 +105,46 @@ def restore_custom_api(module: Any, api: str) -> None:
         raise UsageError(f"restore_custom_api(): {where}.{api} was not registered; registered is {known}")
 
 
-class CustomCalls:
-    """The registered functions as one collector has them patched."""
-
-    def __init__(self, current: Current, patches: Patches, references: References) -> None:
-        self._current, self._patches, self._references = current, patches, references
-        self._planned: dict[Custom, Patch] = {}
-
-    def update(self, wanted: Stems = None) -> None:
-        """Follow the registry, as far as stems are `wanted`; while nothing is installed."""
-        now = {custom for custom in _registered.values() if wanted is None or custom.stem in wanted}
-        for custom in [c for c in self._planned if c not in now]:
-            patch = self._planned.pop(custom)
-            self._references.forget(patch)
-            self._patches.discard(patch)
-        for custom in now.difference(self._planned):
-            patch = self._patches.add(custom.owner, custom.name, partial(_recorded, custom.stem, self._current))
-            self._planned[custom] = patch
-            self._references.follow(patch)
-
-
-def _recorded(stem: str, current: Current, original: Any) -> Any:
-    """As for any function; what a class holds stays the kind of method that it was."""
-    if isinstance(original, (staticmethod, classmethod)):
-        return type(original)(recorded(stem, current, original.__func__))
-    return recorded(stem, current, original)
-
-
 COLLECTIVE = ("Distributed", "MintDistributed")
 """Prefixes of functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
 
 
+def _method_for(stem: str) -> str:
+    """Return the method of a session that records calls of this stem."""
+    return "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
+
+
+def recorded_by_name(
+    names: tuple[Name, ...], sites: CallSites, frames: int, current: Current, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return `original`, whose outermost calls a session records under the name by which it is called."""
+    stem_of = sites.stem_of
+    methods = {each.stem: _method_for(each.stem) for each in names if each.stem is not None}
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        # what a recorded function calls comes here most often
+        if session is None or session.busy or not session.listens():
+            return original(*args, **kwargs)
+        stem = stem_of(names, frames)
+        if stem is None:
+            return original(*args, **kwargs)
+        return getattr(session, methods[stem])(stem, original, args, kwargs)
+
+    return call
+
+
 class FunctionCalls:
-    """The functions of one collector. They are replaced and restored with its patches.
+    """The functions of one collector. They are changed in place and restored with its patches.
 
     A framework's subclass knows which functions there are, and what else is collected with them.
     """
 
     users: ClassVar[Users]
-    """Whose modules refer to the framework's functions."""
+    """Which modules of the framework call its functions as users do."""
     tensor: ClassVar[type]
-    """The class of tensors; references to its methods are not followed."""
+    """The class of tensors; its methods are seen whoever calls them."""
     collectives: ClassVar[Collectives]
     other_stems: ClassVar[tuple[str, ...]] = ()
     """How stems begin that stand in no list of functions, and are collected all the same."""
@@ -152,51 +153,73 @@ class FunctionCalls:
 
     def __init__(self, current: Current, patches: Patches) -> None:
         self._current, self._patches = current, patches
-        self._references = References(self.users)
-        self._customs = CustomCalls(current, patches, self._references)
+        self._in_place = InPlace(self._recorded)
+        self._sites = CallSites(self.users)
+        self._customs: dict[Custom, Place] = {}
         self._wanted: Stems = None
         self._planned = False
 
     def plan(self, roots: list[Any], names_from: str = "", rank: str = "") -> None:
         """Plan patches for what is there now, before each `start`, while nothing is installed.
 
-        `roots` are cells or modules whose references are taken in, besides those known already. With `names_from`, the
-        path of a golden dump, only what that one names is collected, its rank `rank` if it has several.
+        `roots` are the models. With `names_from`, the path of a golden dump, only what that one names is collected, its
+        rank `rank` if it has several.
         """
         if not self._planned:
             self._wanted = self._named(names_from, rank) if names_from else None
             self._planned = True
             self.collectives.plan(self._current, self._patches)
             self._plan_functions()
-            self._patches.join(self._references)
+            self._patches.join(self._in_place)
         if roots:
             self._take_in(roots)
-        self._customs.update(self._wanted)
+        self._follow_registry()
 
     @staticmethod
     def functions() -> Iterator[tuple[Any, str, str]]:
         """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
         raise NotImplementedError
 
+    @property
+    def replaced(self) -> list[tuple[Any, str]]:
+        """Owners and names of what is another object while it is collected, as of the last time."""
+        return [(place.owner, place.name) for place in self._in_place.replaced]
+
     def _plan_functions(self) -> None:
-        """Plan a patch for every function whose stem is wanted."""
-        for owner, name, stem in self.functions():
-            if self._wanted is None or stem in self._wanted:
-                self._plan_function(owner, name, stem)
+        """Plan to record every function whose stem is wanted; of one with several names the others are known, too."""
+        every = list(self.functions())
+        wanted = [self._wants(*each) for each in every]
+        others = [(owner, name) for (owner, name, _), is_wanted in zip(every, wanted, strict=True) if is_wanted]
+        known = {id(_shown(owner, name)) for owner, name in others}
+        for (owner, name, stem), is_wanted in zip(every, wanted, strict=True):
+            if is_wanted or (owner is not self.tensor and id(_shown(owner, name)) in known):
+                self._in_place.add(owner, name, stem if is_wanted else None, inherits=owner is self.tensor)
 
-    def _plan_function(self, owner: Any, name: str, stem: str) -> None:
-        patch = self._replace(owner, name, stem)
-        if owner is not self.tensor:
-            self._references.follow(patch)
+    def _wants(self, owner: Any, name: str, stem: str) -> bool:
+        """Return whether the calls of a function by this name are recorded."""
+        return self._wanted is None or stem in self._wanted
 
-    def _replace(self, owner: Any, name: str, stem: str) -> Patch:
-        method = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
-        make = partial(recorded, stem, self._current, method=method)
-        return self._patches.add(owner, name, partial(standing_at, owner, name, make))
+    def _follow_registry(self) -> None:
+        """Plan what the user has registered by now, as far as it is wanted, and nothing else of the user's."""
+        now = {custom for custom in _registered.values() if self._wanted is None or custom.stem in self._wanted}
+        for custom in [each for each in self._customs if each not in now]:
+            self._in_place.discard(self._customs.pop(custom))
+        for custom in sorted(now.difference(self._customs), key=lambda each: each.stem):
+            self._customs[custom] = self._in_place.add(custom.owner, custom.name, custom.stem)
+
+    def _recorded(self, original: Callable[..., Any], places: list[Place], frames: int | None) -> Callable[..., Any]:
+        """Return what is called instead of a function that has these public names."""
+        # what the user has registered stands last, and goes before what the framework's list says of the same name
+        by_name = {(id(each.owner), each.name): Name(each.owner, each.name, each.data) for each in places}
+        names = tuple(by_name.values())
+        if frames is None or any(each.owner is self.tensor for each in names):
+            stem = names[-1].stem
+            assert stem is not None
+            return recorded(stem, self._current, original, method=_method_for(stem))
+        return recorded_by_name(names, self._sites, frames, self._current, original)
 
     def _take_in(self, roots: list[Any]) -> None:
-        """Follow what these cells or modules hold."""
-        self._references.add(roots)
+        """Take in what these cells or modules hold."""
 
     def _named(self, path: str, rank: str) -> frozenset[str]:
         stems = stems_of(path, rank)
@@ -206,6 +229,10 @@ class FunctionCalls:
                 f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of {self.golden}"
             )
         return stems
+
+
+def _shown(owner: Any, name: str) -> Any:
+    return getattr_static(owner, name, None) if isinstance(owner, type) else getattr(owner, name, None)
 
 
 class Dispatch:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msprobe.base.patches import Patches
 
-from .alias_patching import Current, within
+from .wrappers import Current, within
 
 Again = Callable[[Any, Any], AbstractContextManager[None]]
 

@@ -227,10 +227,7 @@ def unpickled_alike(collecting):
         debugger.start(model)
         inside = [_pickled(getattr(*place), protocol) for place in places]
         known = [each for each in zip(places, outside, inside, strict=True) if each[1] is not None]
-        meanwhile = [
-            data is not None and hasattr(found := pickle.loads(data), "__wrapped__") and found is getattr(*place)
-            for place, _, data in known
-        ]
+        meanwhile = [data is not None and pickle.loads(data) is getattr(*place) for place, _, data in known]
         debugger.stop()
         for (place, before, data), is_found in zip(known, meanwhile, strict=True):
             assert is_found, place

@@ -92,7 +92,16 @@ static PyObject *swap(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return is_same < 0 ? NULL : PyBool_FromLong(is_same);
 }
 
+static PyObject *matches(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !(PyModule_Check(args[0]) || PyType_Check(args[0])) || !PyDict_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "matches() takes a module or class, a dict and a mark");
+    int is_same = is_as_found(args[0], args[1], args[2]);
+    return is_same < 0 ? NULL : PyBool_FromLong(is_same);
+}
+
 static PyMethodDef METHODS[] = {
+    {"matches", (PyCFunction)(void (*)(void))matches, METH_FASTCALL, "matches(owner, found, inherited)\n--\n\nAs `_matches` of patches.py."},
     {"swap", (PyCFunction)(void (*)(void))swap, METH_FASTCALL, "swap(owner, found, wanted, inherited)\n--\n\nAs `_swap` of patches.py."},
     {NULL, NULL, 0, NULL},
 };

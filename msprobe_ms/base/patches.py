@@ -15,7 +15,8 @@ from weakref import ref
 Make = Callable[[Any], Any]
 """Makes a replacement of an original."""
 
-_INHERITED = object()
+INHERITED = object()
+"""Found where an owner has no attribute of its own."""
 
 
 class Installable(Protocol):
@@ -75,11 +76,17 @@ class Place(Installable, Protocol):
     def replacement(self) -> Any: ...
 
 
+def _matches(owner: Any, found: dict[str, Any], inherited: Any) -> bool:
+    """Return whether each attribute of a module or class has the value that `found` says; what is `inherited` stands in
+    none of its own."""
+    return all(map(is_, map(vars(owner).get, found, repeat(inherited)), found.values()))
+
+
 def _swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: Any) -> bool:
     """Give the attributes of a module or class the values `wanted`, if each of them has the one that `found` says, and
     say whether; what is `inherited` stands in none of its own."""
     namespace = vars(owner)
-    if not all(map(is_, map(namespace.get, found, repeat(inherited)), found.values())):
+    if not _matches(owner, found, inherited):
         return False
     if isinstance(namespace, dict):
         namespace.update(wanted)
@@ -96,8 +103,9 @@ try:
     from . import _patching  # type: ignore[attr-defined]  # the optional extension, which has no Python source
 
     swap: Callable[[Any, dict[str, Any], dict[str, Any], Any], bool] = _patching.swap
+    matches: Callable[[Any, dict[str, Any], Any], bool] = _patching.matches
 except ImportError:
-    swap = _swap
+    swap, matches = _swap, _matches
 
 
 class PatchGroup:
@@ -128,7 +136,7 @@ class PatchGroup:
             self._outside = {place.name: place.original for place in self._places}
             self._inside = {place.name: place.replacement for place in self._places}
             is_module = isinstance(self._owner(), ModuleType)
-            if len(self._inside) < len(self._places) or (is_module and _INHERITED in self._outside.values()):
+            if len(self._inside) < len(self._places) or (is_module and INHERITED in self._outside.values()):
                 self._inside = {}
 
     def remove(self) -> None:
@@ -138,7 +146,7 @@ class PatchGroup:
 
     def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
         owner = self._owner() if self._owner is not None and self._inside else None
-        return owner is not None and swap(owner, found, wanted, _INHERITED)
+        return owner is not None and swap(owner, found, wanted, INHERITED)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._places)
@@ -159,13 +167,13 @@ class Patch:
 
     def install(self) -> None:
         """Put the replacement in place; it is made anew only of another original than last time."""
-        found = vars(self.owner).get(self.name, _INHERITED)
+        found = vars(self.owner).get(self.name, INHERITED)
         if found is self.replacement is not None:
             return
         if found is not self.original:
             Patch.made += 1
             self.original = found
-            self.replacement = self._make(_inherited(self.owner, self.name) if found is _INHERITED else found)
+            self.replacement = self._make(inherited(self.owner, self.name) if found is INHERITED else found)
         setattr(self.owner, self.name, self.replacement)
 
     def remove(self) -> None:
@@ -173,13 +181,14 @@ class Patch:
         passes through while nothing is collected."""
         if self.replacement is None or vars(self.owner).get(self.name) is not self.replacement:
             return
-        if self.original is _INHERITED:
+        if self.original is INHERITED:
             delattr(self.owner, self.name)
         else:
             setattr(self.owner, self.name, self.original)
 
 
-def _inherited(owner: Any, name: str) -> Any:
+def inherited(owner: Any, name: str) -> Any:
+    """Return the attribute that an owner shows and does not have of its own."""
     if isinstance(owner, ModuleType):  # it makes its variables when they are asked for
         return getattr(owner, name)
     return next(vars(base)[name] for base in owner.__mro__[1:] if name in vars(base))

@@ -7,10 +7,11 @@ norms and of NaN, the means of the others. An asynchronous call's output is meas
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
+from msprobe.base.in_place import InPlace, Place, is_trampoline
 from msprobe.base.log import logger
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
@@ -27,39 +28,32 @@ _FRAMEWORKS = ("mindspore", "torch", "msprobe", "msadapter", "mindtorch")
 
 
 class CollectiveCalls:
-    """Sees the calls of functions while installed, also by the names under which user's modules have imported them."""
+    """Sees the calls of functions while installed, by whatever reference they are made."""
 
     def __init__(self, backend: Backend, readings: Readings, guard: Guard, wanted: Wanted) -> None:
         self._backend, self._readings, self._guard, self._wanted = backend, readings, guard, wanted
         self._lines = tuple(map(re.compile, wanted.codeline))
         self._functions: Functions = backend.framework.collectives
-        self._patches = Patches()
+        self._patches, self._in_place = Patches(), InPlace(self._wrap)
         self._waiting: dict[int, tuple[Any, str, Any]] = {}
         self._logged: set[str] = set()
         self._depth = 0
         self.active = False
 
     def install(self, modules: tuple[ModuleType, ...], names: frozenset[str]) -> None:
-        """Replace the functions `names` of the modules, and every reference to them in modules of others."""
-        originals = {
-            id(vars(module)[name]): name for module in modules for name in names if callable(vars(module).get(name))
-        }
-        places = [(module, name) for module in modules for name in names if name in vars(module)]
-        for module, name, value in _references():
-            if id(value) in originals:
-                places.append((module, name))
-        made: dict[int, Any] = {}
-        for module, name in places:
-            original = vars(module)[name]
-            if id(original) in originals:
-                wrapped = made.setdefault(id(original), self._wrap(originals[id(original)], original))
-                self._patches.add(module, name, partial(_second, wrapped))
-        self._functions.plan(_no_session, self._patches)
+        """Change the functions `names` of the modules in place."""
+        for module in modules:
+            for name in sorted(names):
+                if callable(vars(module).get(name)):
+                    self._in_place.add(module, name, name)
+        self._patches.join(self._in_place)
         for handle in self._functions.handles:
             self._patches.add(handle, "wait", self._notified)
         self._patches.install()
 
-    def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, original: Callable[..., Any], places: list[Place], _: int | None) -> Callable[..., Any]:
+        name = places[-1].data
+
         @wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
             if not self.active or self._depth or self._guard.is_busy or not self._is_wanted(name):
@@ -125,28 +119,13 @@ class CollectiveCalls:
         self._patches.remove()
 
 
-def _no_session() -> None:
-    """A debugger has its own patches: of the collector's only that messages accept the replaced functions is wanted."""
-
-
-def _second(wrapped: Any, _: Any) -> Any:
-    return wrapped
-
-
 def _frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
-        yield frame
+        if not is_trampoline(frame.f_code):
+            yield frame
         frame = frame.f_back
 
 
 def _is_of_framework(line: str) -> bool:
     return any(f"/{name}/" in line for name in _FRAMEWORKS)
-
-
-def _references() -> Iterator[tuple[ModuleType, str, Any]]:
-    """The global functions that modules of users refer to."""
-    for name, module in list(sys.modules.items()):
-        is_users = name == "__main__" or name.partition(".")[0] not in (*_FRAMEWORKS, *sys.stdlib_module_names)
-        if is_users and isinstance(module, ModuleType):
-            yield from ((module, key, value) for key, value in list(vars(module).items()) if callable(value))

@@ -6,8 +6,8 @@ from typing import Any
 from msprobe.base.checks import nearest, shown
 from msprobe.base.errors import SettingsError
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.functions import COLLECTIVE, FunctionCalls
+from msprobe.cell_dump.wrappers import Current
 
 from .backend import Backend
 
@@ -58,11 +58,13 @@ def _nearest(word: str, known: dict[str, list[Api]]) -> str:
 def calls_of(backend: type[Backend], apis: Sequence[Api], current: Current, patches: Patches) -> FunctionCalls:
     """The calls of these functions, and nothing else that the framework's collector would see."""
     stems = frozenset(stem for _, _, stem in apis)
+    places = {(id(owner), name) for owner, name, _ in apis}
 
     class Chosen(backend.framework.calls):  # type: ignore[name-defined,misc]  # a class that is known at run time
         """The chosen functions of a framework."""
 
-        functions = staticmethod(lambda: iter(apis))
+        def _wants(self, owner: Any, name: str, stem: str) -> bool:
+            return (id(owner), name) in places
 
         def _named(self, path: str, rank: str) -> frozenset[str]:
             return stems

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.functions import COLLECTIVE
+from msprobe.cell_dump.wrappers import Current
 
 from .finding import Stage
 from .formats import Format, format_of

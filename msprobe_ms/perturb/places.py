@@ -5,6 +5,7 @@ import sys
 from types import CodeType, FrameType
 
 from msprobe.base import redaction
+from msprobe.base.in_place import is_trampoline
 
 from .finding import Place
 
@@ -24,9 +25,9 @@ class Places:
         inner: FrameType | None = None
         while frame is not None:
             package = _package(frame)
-            if package not in _FRAMEWORKS:
+            if package not in _FRAMEWORKS and not is_trampoline(frame.f_code):
                 return self._place(frame)
-            if inner is None and package != "msprobe":
+            if inner is None and package != "msprobe" and not is_trampoline(frame.f_code):
                 inner = frame
             frame = frame.f_back
         return Place() if inner is None else self._place(inner)

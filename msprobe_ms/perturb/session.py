@@ -50,7 +50,7 @@ class _Call:
 
 
 class Session:
-    """What `alias_patching.recorded` asks of whoever records; one for a debugger, over all steps."""
+    """What `wrappers.recorded` asks of whoever records; one for a debugger, over all steps."""
 
     def __init__(self, backend: Backend, mode: Mode, stage: Stage, fixes: bool) -> None:
         self.backend, self.mode, self.stage, self._fixes = backend, mode, stage, fixes

@@ -53,13 +53,12 @@ def test_a_process_without_us_has_the_functions_of_the_framework(collecting):
 def test_the_compiler_takes_a_function_that_was_taken_meanwhile(collecting):
     debugger = collecting()
     debugger.start(nn.ReLU())
-    relu, total = ops.relu, Tensor.sum  # ours: no reference in here is put back
+    relu, total = ops.relu, Tensor.sum
 
     @ms.jit
     def meanwhile(x):
         return relu(x) + 1
 
-    assert hasattr(relu, "__wrapped__")
     assert total(X).asnumpy() == 1
     assert meanwhile(X).asnumpy().tolist() == [1, 3]
     debugger.stop()

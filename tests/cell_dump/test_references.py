@@ -1,4 +1,4 @@
-"""Functions that users took before the tool came: recorded while a collection is open, and the originals afterwards."""
+"""Functions that users took before the tool came are recorded, by whatever reference they are called."""
 
 import contextlib
 import functools
@@ -90,68 +90,6 @@ def test_the_frameworks_own_layers_are_users(collecting, dumped):
     assert names == ["Functional.ones.0.forward", "MintFunctional.conv_transpose2d.0.forward"]
 
 
-def test_every_original_is_back_after_stop(collecting):
-    net, here, pair, leaky = Net(), sys.modules[__name__], PAIR, LEAKY
-    silu = net.silu
-    debugger = collecting(level="L1")
-    for _ in range(2):
-        debugger.start(net)
-        during = [here.relu, F.exp, STAGES[1], ACT2FN["gelu"], net.act, net.table["cos"], net.listed[0]]
-        assert here.PAIR is not pair
-        debugger.stop()
-        after = [here.relu, F.exp, STAGES[1], ACT2FN["gelu"], net.act, net.table["cos"], net.listed[0]]
-        originals = [ops.relu, ops.exp, ops.relu, ops.gelu, ops.gelu, ops.cos, ops.sin]
-        assert all(a is o for a, o in zip(after, originals, strict=True))
-        assert not any(d is o for d, o in zip(during, originals, strict=True))
-        assert (here.PAIR, here.LEAKY, net.silu) == (pair, leaky, silu)
-        assert here.PAIR is pair
-        debugger.step()
-
-
-def test_a_list_that_changes_meanwhile_gets_its_originals_back(collecting):
-    stages = [ops.exp, ops.tanh]
-    here = sys.modules[__name__]
-    here.changing = stages
-    debugger = collecting(level="L1")
-    try:
-        debugger.start()
-        stages.insert(0, "new")
-        stages.pop()
-        debugger.stop()
-        assert stages == ["new", ops.exp]
-    finally:
-        del here.changing
-
-
-def test_what_the_user_puts_in_the_place_meanwhile_stays(collecting):
-    net, debugger = Net(), collecting(level="L1")
-    table = net.table
-    debugger.start(net)
-    net.act = abs
-    net.table = {"cos": abs}
-    debugger.stop()
-    assert net.act is net.table["cos"] is abs
-    assert table["cos"] is ops.cos
-    debugger.step()
-
-
-def test_a_module_imported_while_a_collection_is_open_keeps_no_replacement(collecting, monkeypatch):
-    late = ModuleType("late_module_of_the_user")
-    debugger = collecting(level="L1")
-    original = ops.relu
-    debugger.start()
-    late.relu = ops.relu
-    monkeypatch.setitem(sys.modules, late.__name__, late)
-    assert late.relu is not original
-    debugger.stop()
-    assert late.relu is original
-    debugger.start()
-    assert late.relu is ops.relu is not original
-    debugger.stop()
-    debugger.step()
-    assert late.relu is original
-
-
 def test_a_reference_made_between_two_collections_is_seen_by_the_next(collecting, dumped, monkeypatch):
     debugger = collecting(level="L1")
     debugger.start()
@@ -171,7 +109,7 @@ def test_an_object_that_does_not_like_to_be_asked_for_its_class_is_left_in_peace
     assert collected(collecting(level="L1"), dumped, lambda: relu(X)) == ["Functional.relu.0.forward"]
 
 
-def test_references_keep_no_model_alive(collecting):
+def test_no_model_is_kept_alive(collecting):
     net, debugger = Net(), collecting(level="L1")
     debugger.start(net)
     net(X)
@@ -181,21 +119,6 @@ def test_references_keep_no_model_alive(collecting):
     del net
     gc.collect()
     assert watched() is None
-
-
-def test_modules_of_the_framework_that_the_functions_are_made_of_stay_untouched(collecting):
-    homes = [m for n, m in sys.modules.items() if n.startswith(("mindspore.ops.function.", "mindspore.common.tensor"))]
-    before = [dict(vars(module)) for module in homes]
-    debugger = collecting(level="L1")
-    debugger.start()
-    changed = [
-        name
-        for module, known in zip(homes, before, strict=True)
-        for name, value in vars(module).items()
-        if known.get(name) is not value
-    ]
-    debugger.stop()
-    assert changed == []
 
 
 ENDING = """

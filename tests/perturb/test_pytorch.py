@@ -536,7 +536,8 @@ def test_what_cannot_be_meant_is_refused_at_start(perturb):
 
 
 def test_nothing_of_ours_is_left_after_stop(perturb):
-    before = {name: vars(torch)[name] for name in ("exp", "mul", "matmul")}, torch.Tensor.add, F.relu
+    before = {name: vars(torch)[name] for name in ("exp", "mul", "matmul")}, torch.Tensor.add, F.relu.__code__
     with perturb("bit_noise"):
-        assert torch.exp is not before[0]["exp"]
-    assert ({name: vars(torch)[name] for name in before[0]}, torch.Tensor.add, F.relu) == before
+        assert torch.exp is before[0]["exp"]
+        assert F.relu.__code__ is not before[2]
+    assert ({name: vars(torch)[name] for name in before[0]}, torch.Tensor.add, F.relu.__code__) == before

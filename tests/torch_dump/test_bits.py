@@ -6,7 +6,8 @@ parameters, buffers and random state are digested. The nets are small, and each 
 
 import dataclasses
 import hashlib
-from typing import NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -230,6 +231,40 @@ class Bad(nn.Module):
         return x.exp()
 
 
+class Config:
+    """Holds a function, as the configurations of many models do."""
+
+    def __init__(self):
+        self.act = F.gelu
+
+
+class Looking(nn.Module):
+    """Its code looks at functions before it calls one: attributes, keys, members, defaults, in closures, partials."""
+
+    ACT = staticmethod(F.gelu)
+    FUSED: ClassVar = {F.gelu: 2.0, torch.tanh: 3.0}
+    SUPPORTED = (F.relu, F.gelu, torch.tanh)
+    ADD = torch.Tensor.add
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.config = nn.Linear(8, 8), nn.Linear(8, 8), Config()
+        held = F.gelu
+        self.closed = lambda: held is F.gelu
+        self.shifted = partial(F.leaky_relu, negative_slope=0.2)
+
+    def forward(self, x, default=F.gelu):
+        found = (
+            *(self.config.act is F.gelu, self.ACT is F.gelu, default is F.gelu, self.closed(), F.gelu in self.FUSED),
+            *(F.relu in self.SUPPORTED, torch.tanh in self.SUPPORTED, self.shifted.func is F.leaky_relu),
+            *(torch.conv2d is F.conv2d, type(self).ADD is torch.Tensor.add),
+        )
+        y = self.config.act(self.first(x)) * (1.0 + 0.1 * sum(found))
+        if self.config.act in (F.relu, F.gelu):
+            y = self.shifted(y) * self.FUSED.get(F.gelu, 1.0)
+        return self.second(y).square().mean()
+
+
 NETS = {
     "gpt": Gpt,
     "gpt checkpointed, reentrant": lambda: Gpt(True),
@@ -243,6 +278,7 @@ NETS = {
     "mixed": Mixed,
     "penalised": Penalised,
     "failing": Failing,
+    "looking": Looking,
 }
 
 OPTIMIZERS = {

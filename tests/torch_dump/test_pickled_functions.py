@@ -38,7 +38,7 @@ def test_a_whole_model_is_saved_and_loaded(collecting):
     torch.save(model, file)
     file.seek(0)
     meanwhile = torch.load(file, weights_only=False)
-    assert hasattr(meanwhile.act, "__wrapped__")
+    assert meanwhile.act is torch.nn.functional.gelu
     debugger.stop()
     file.seek(0)
     loaded = torch.load(file, weights_only=False)

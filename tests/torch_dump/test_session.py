@@ -117,14 +117,17 @@ def test_functions_that_a_model_or_a_user_holds_are_seen(collecting, dumped):
 
 
 def test_nothing_of_ours_is_left_when_a_collection_is_shut(collecting):
-    places = [(torch, "relu"), (F, "linear"), (torch.Tensor, "__add__"), (nn.Module, "__call__"), (torch._VF, "lstm")]
-    places += [(torch.autograd, "_make_grads"), (torch.distributed, "all_reduce"), (torch.distributed.Work, "wait")]
+    places = [(torch.Tensor, "__getitem__"), (torch.Tensor, "__neg__"), (nn.Module, "__call__")]
+    places += [(torch.autograd, "_make_grads"), (torch.distributed.Work, "wait")]
     before = [vars(owner).get(name) for owner, name in places]
+    codes = [F.relu.__code__, torch.distributed.all_reduce.__code__, torch.Tensor.norm.__code__]
     debugger, net = collecting(level="mix"), Mlp()
     debugger.start(net)
     assert all(vars(o).get(n) is not b for (o, n), b in zip(places, before, strict=True))
+    assert F.relu.__code__ is not codes[0]
     debugger.stop()
     assert [vars(o).get(n) for o, n in places] == before
+    assert [F.relu.__code__, torch.distributed.all_reduce.__code__, torch.Tensor.norm.__code__] == codes
     debugger.step()
     assert not net.fc1._forward_hooks
     assert not net.fc1.weight._backward_hooks

@@ -40,6 +40,8 @@ CALLS: Mapping[str, Calls] = {
     "branching": Calls(cells=(7, 7), apis=(25, 25), saves=(5, 3)),
     # three linears 6, two tanh, one sum, loss
     "shared": Calls(cells=(3, 3), apis=(12, 12), saves=(3, 1)),
+    # linears 4, gelu, mul, leaky_relu, mul, loss
+    "looking": Calls(cells=(2, 2), apis=(11, 11), saves=(3, 1)),
     # linears 4, tanh, imul, iadd, setitem, loss; z is saved before and after it is rewritten
     "in_place": Calls(cells=(2, 2), apis=(11, 11), saves=(5, 3)),
     # linears 4, mul, tanh, mul, exp, sum, loss; tanh of "aux" is used by nobody

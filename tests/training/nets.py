@@ -57,6 +57,7 @@ class Case:
 NETS = {
     "branching": Case(structures.Branching),
     "shared": Case(structures.Shared),
+    "looking": Case(structures.Looking),
     "in_place": Case(structures.InPlace),
     "dict_outputs": Case(structures.DictOutputs, optimizer="Momentum"),
     "recomputed": Case(structures.Recomputed),

@@ -1,8 +1,10 @@
 """Networks whose structure troubles a debugger: what is used twice, rewritten, repeated, nested, or fails."""
 
 from collections import namedtuple
+from functools import partial
+from typing import ClassVar
 
-from mindspore import Parameter, nn, ops
+from mindspore import Parameter, Tensor, mint, nn, ops
 from parts import WIDTH, Block, Linear, save, squared_error, weight
 
 
@@ -19,6 +21,42 @@ class Branching(nn.Cell):
         for block in self.blocks:
             y = block(y)
         return squared_error(y, target)
+
+
+class Config:
+    """Holds a function, as the configurations of many models do."""
+
+    def __init__(self):
+        self.act = ops.gelu
+
+
+class Looking(nn.Cell):
+    """Its code looks at functions before it calls one: attributes, keys, members, defaults, in closures, partials."""
+
+    ACT = staticmethod(ops.gelu)
+    FUSED: ClassVar = {ops.gelu: 2.0, ops.tanh: 3.0}
+    SUPPORTED = (ops.relu, ops.gelu)
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.config = Linear(16), Linear(17), Config()
+        held = ops.gelu
+        self.closed = lambda: held is ops.gelu
+        self.shifted = partial(ops.leaky_relu, alpha=0.2)
+
+    def construct(self, x, target, default=ops.gelu):
+        found = (
+            *(self.config.act is ops.gelu, self.ACT is ops.gelu, default is ops.gelu, self.closed()),
+            *(ops.gelu in self.FUSED, mint.nn.functional.relu in self.SUPPORTED, ops.gelu in self.SUPPORTED),
+            *(self.shifted.func is ops.leaky_relu, mint.exp is ops.exp, Tensor.sum is TOTAL),
+        )
+        y = self.config.act(self.first(x)) * (1.0 + 0.1 * sum(found))
+        if self.config.act in (ops.relu, ops.gelu):
+            y = self.shifted(y) * self.FUSED.get(ops.gelu, 1.0)
+        return squared_error(self.second(y), target)
+
+
+TOTAL = Tensor.sum
 
 
 class Shared(nn.Cell):

@@ -15,14 +15,15 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 from typing import Any
 from weakref import finalize, ref
 
-from mindspore import Tensor, mint, nn, ops
+from mindspore import Tensor, mint, ops
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current, Stems, Users
+from msprobe.cell_dump.call_sites import Users
 from msprobe.cell_dump.collective import Collectives
 from msprobe.cell_dump.functions import FunctionCalls
+from msprobe.cell_dump.wrappers import Current, Stems
 
 from . import jit
 
@@ -35,7 +36,6 @@ COLLECTIVES = Collectives(
     message_type="mindspore.mint.distributed.P2POp",
     handles=tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle))),
     messages=tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp))),
-    peers=(distributed.isend, distributed.irecv, functional.isend, functional.irecv),
 )
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
@@ -180,17 +180,10 @@ class PrimitiveCalls:
         return __call__
 
 
-def _cells(root: Any) -> Iterator[Any]:
-    if isinstance(root, nn.Cell):
-        for _, cell in root.cells_and_names():
-            yield cell
-
-
 class Calls(FunctionCalls):
     """MindSpore's functions, primitives and `@jit` code."""
 
     users = Users(
-        modules_of=_cells,
         layers=("mindspore.nn.", "mindspore.mint.nn.layer."),
         aliases=("mindspore.ops.functional", "mindspore.mint.nn"),  # the first is another name of `mindspore.ops`
         second="mindspore.mint",
@@ -211,4 +204,3 @@ class Calls(FunctionCalls):
 
     def _take_in(self, roots: list[Any]) -> None:
         self._primitives.add(roots, self._patches, self._wanted)
-        super()._take_in(roots)

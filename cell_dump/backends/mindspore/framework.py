@@ -23,11 +23,11 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import CELLS, own_parameters
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
+from msprobe.cell_dump.wrappers import Current
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
 

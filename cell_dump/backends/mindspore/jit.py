@@ -20,7 +20,7 @@ from mindspore import Parameter, Tensor, nn
 from msprobe.at_compile import AtCompile
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current, Stems
+from msprobe.cell_dump.wrappers import Current, Stems
 from msprobe.executors import COMPILERS, GRAPHS, api, tracer
 
 from .gradient import HAS_NODES

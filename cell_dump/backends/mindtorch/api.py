@@ -1,4 +1,4 @@
-"""Functions of PyTorch's API on MindSpore: which are collected, under which names, and where they are replaced.
+"""Functions of PyTorch's API on MindSpore: which are collected, and under which names.
 
 The list is made from the layer itself: every public function of the namespaces below, and the methods and operators of
 Tensor that take or return tensors, less what manages and what the layer only uses itself. The names are those of
@@ -6,8 +6,7 @@ PyTorch. Only the outermost call is recorded.
 
 Such a layer is a package of another name, which an import hook shows as `torch`. A function then stands in two modules:
 that of the layer, which the layer's own code reads, and the one that users import, which makes its attributes when they
-are asked for, and may keep what it made. So both are replaced, and each attribute is asked for once before, that no
-replacement of ours is what is kept.
+are asked for. Both show the same object, which is changed in place.
 """
 
 import sys
@@ -16,14 +15,13 @@ from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-import torch
 import torch.distributed as distributed
 from mindspore import Tensor
 
-from msprobe.cell_dump.alias_patching import Users
 from msprobe.cell_dump.backends.mindspore import api as mindspore_api
 from msprobe.cell_dump.backends.mindspore import jit
 from msprobe.cell_dump.backends.torch_api import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
+from msprobe.cell_dump.call_sites import Users
 from msprobe.cell_dump.collective import Collectives, group_id
 from msprobe.cell_dump.functions import FunctionCalls
 
@@ -101,37 +99,30 @@ def _modules() -> Iterator[tuple[str, str, ModuleType]]:
             yield prefix, name, module
 
 
-def _torch_modules(root: Any) -> Iterator[Any]:
-    if isinstance(root, torch.nn.Module):
-        yield from root.modules()
-
-
 class Calls(FunctionCalls):
     """The layer's functions, and MindSpore's `@jit` code."""
 
-    users = Users(
-        modules_of=_torch_modules, layers=("msadapter.nn.modules.", "mindtorch.nn.modules.", "torch.nn.modules.")
-    )
+    users = Users(layers=("msadapter.nn.modules.", "mindtorch.nn.modules.", "torch.nn.modules."))
     tensor = Tensor
     collectives = Collectives(
         message_type="torch.distributed.P2POp",
         handles=(*_classes("Work"), *mindspore_api.COLLECTIVES.handles),
         messages=_classes("P2POp"),
-        peers=tuple(getattr(distributed, name) for name in ("isend", "irecv") if hasattr(distributed, name)),
     )
     other_stems = ("Jit.",)
     golden = "PyTorch, or of its API on MindSpore"
     functions = staticmethod(functions)
 
     def _plan_functions(self) -> None:
-        shown = ((module, sys.modules.get(name)) for _, name, module in _modules())
-        self._shown = {id(module): other for module, other in shown if other is not module}
         super()._plan_functions()
         jit.plan_calls(self._current, self._patches, self._wanted)
+        self._name_as_shown()
 
-    def _plan_function(self, owner: Any, name: str, stem: str) -> None:
-        """As the base, wherever users see the function; references are followed to the module that holds it."""
-        shown = self._shown.get(id(owner))
-        if shown is not None and hasattr(shown, name):
-            self._replace(shown, name, stem)
-        super()._plan_function(owner, name, stem)
+    def _name_as_shown(self) -> None:
+        """Let a call by the module that users import have the name that the function has in the layer's."""
+        shown = ((module, sys.modules.get(name)) for _, name, module in _modules())
+        other_of = {id(module): other for module, other in shown if other is not None and other is not module}
+        for owner, name, stem in functions():
+            other = other_of.get(id(owner))
+            if other is not None and getattr(other, name, None) is vars(owner)[name]:
+                self._in_place.add(other, name, stem if self._wants(owner, name, stem) else None)

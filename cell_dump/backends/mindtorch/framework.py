@@ -17,7 +17,6 @@ from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options
 from msprobe.cell_dump import describer
-from msprobe.cell_dump.alias_patching import Current, quietly
 from msprobe.cell_dump.backends.mindspore import tensor
 from msprobe.cell_dump.backends.mindspore.framework import MindSpore
 from msprobe.cell_dump.backends.mindspore.gradient import GRAPH, HAS_NODES, TensorGradients
@@ -26,6 +25,7 @@ from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_reentrant
 from msprobe.cell_dump.session import Session
+from msprobe.cell_dump.wrappers import Current, quietly
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
 

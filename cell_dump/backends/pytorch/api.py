@@ -3,9 +3,9 @@
 The list is made from the framework itself: every public function of the namespaces below, and the methods and operators
 of Tensor that take or return tensors. Only the outermost call is recorded.
 
-The functions are replaced in their namespaces while a collection is open, and not seen by a `TorchFunctionMode`: that
-one receives `torch.Tensor.add` for `x + y`, one and the same object for `torch.conv2d` and `F.conv2d`, nothing of
-collectives, and it is asked at every look at an attribute (`x.shape`) as well.
+The functions are changed in place while a collection is open (`base/in_place.py`), and not seen by a
+`TorchFunctionMode`: under a mode the fast paths of `MultiheadAttention` and `TransformerEncoderLayer` are not taken, so
+that other bits come out; a mode receives nothing of collectives, and every look at an attribute (`x.shape`) as well.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from msprobe.cell_dump.alias_patching import Users
 from msprobe.cell_dump.backends.torch_api import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
+from msprobe.cell_dump.call_sites import Users
 from msprobe.cell_dump.collective import Collectives
 from msprobe.cell_dump.functions import FunctionCalls
 
@@ -58,21 +58,15 @@ def functions() -> Iterator[tuple[Any, str, str]]:
             yield Tensor, name, f"Tensor.{name}"
 
 
-def _modules(root: Any) -> Iterator[Any]:
-    if isinstance(root, torch.nn.Module):
-        yield from root.modules()
-
-
 class Calls(FunctionCalls):
     """PyTorch's functions."""
 
-    users = Users(modules_of=_modules, layers=("torch.nn.modules.", "torch.nn.attention.", "torch.ao.nn."))
+    users = Users(layers=("torch.nn.modules.", "torch.nn.attention.", "torch.ao.nn."))
     tensor = Tensor
     collectives = Collectives(
         message_type="torch.distributed.P2POp",
         handles=(distributed.Work,) if _HAS_COLLECTIVES else (),
         messages=(distributed.P2POp,) if _HAS_COLLECTIVES else (),
-        peers=(distributed.isend, distributed.irecv) if _HAS_COLLECTIVES else (),
     )
     golden = "PyTorch"
     functions = staticmethod(functions)

@@ -18,8 +18,8 @@ from torch.utils import hooks
 from torch.utils.hooks import BackwardHook
 
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current, quietly
 from msprobe.cell_dump.session import Session
+from msprobe.cell_dump.wrappers import Current, quietly
 
 _SWITCH = "torch._dynamo.eval_frame"
 _TRACERS = "torch.fx.experimental.proxy_tensor"

@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mod
 
 from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
+from msprobe.cell_dump.wrappers import Current
 from msprobe.store.writer import Writer
 
 from . import api, compiled, gradient

@@ -14,9 +14,9 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current, within
 from msprobe.cell_dump.framework import Names
 from msprobe.cell_dump.gradient import Graph
+from msprobe.cell_dump.wrappers import Current, within
 
 next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The sequence number that the next node of this thread will have."""

@@ -16,10 +16,10 @@ from mindspore import Parameter, Tensor
 from msprobe.base.errors import UsageError
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array, widen
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.backends.mindspore import jit
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
+from msprobe.cell_dump.wrappers import Current
 from msprobe.executors import api, executor
 from msprobe.perturb.backend import Backend
 from msprobe.perturb.finding import Cause, Skipped, Stage

@@ -16,9 +16,9 @@ from torch.utils._python_dispatch import _pop_mode, _push_mode
 from msprobe.base.framework import array_of
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array
-from msprobe.cell_dump.alias_patching import Current
 from msprobe.cell_dump.backends.pytorch import compiled
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
+from msprobe.cell_dump.wrappers import Current
 from msprobe.perturb.backend import Backend
 from msprobe.perturb.finding import Cause, Skipped
 from msprobe.perturb.formats import Format, format_of
