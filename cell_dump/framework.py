@@ -114,6 +114,16 @@ class Framework:
     # ---- modules ---------------------------------------------------------------------------------------------------
 
     @staticmethod
+    def compiled_class(module: Any) -> str:
+        """The class of a module that is compiled as a whole, with nothing inside to be seen; "" of any other."""
+        return ""
+
+    @staticmethod
+    def runs_hooks(module: Any) -> bool:
+        """Whether the hooks on a module fire when it is called; False where it is compiled with its hooks."""
+        return True
+
+    @staticmethod
     def own_parameters(module: Any) -> list[tuple[str, Any]]:
         """A module's own parameters, not those of the modules inside, with their names in the module."""
         raise NotImplementedError

@@ -101,6 +101,7 @@ class Session:
         (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._early_stop = framework.own_parameters, framework.early_stop
+        self._runs_hooks = framework.runs_hooks
         self._exchanges = Exchanges(framework.collectives, self.call_api, self._end, writer)
         hook = self.hook
         if extension is not None and framework.takes_any_hook:
@@ -403,7 +404,7 @@ class Session:
 
     def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
         """Those of a cell."""
-        if self.cell_hooks is not None:
+        if self.cell_hooks is not None and self.cell_hooks.are_on(call.cell) and self._runs_hooks(call.cell):
             self.cell_hooks.expect(call, backward)
             self._gradients.notice(tensors)
             return

@@ -68,9 +68,11 @@ def _dispatch_mode(current: Current) -> Any:
     class Mode(utils.MsDispatchMode):  # type: ignore[misc]  # the framework has no types
         """Passes each operation to the session that records."""
 
+        is_active = False
+
         def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
             session = current()
-            if session is None:
+            if session is None or not self.is_active:
                 return func(*args)
             operands = tuple(args)
             if len(args) == 3 and isinstance(args[0], Primitive) and isinstance(args[2], (tuple, list)):

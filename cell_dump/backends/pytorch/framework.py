@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint as checkpoint
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.base.framework import MODULES
@@ -52,17 +53,27 @@ def _innermost() -> Any:
 
 
 class _Mode(TorchDispatchMode):
-    """Passes each operation to the session that records."""
+    """Passes each operation to the session that records.
+
+    Not the operations on tensors that stand for others while code is traced: they have no values.
+    """
+
+    is_active = False
 
     def __init__(self, current: Current) -> None:
         super().__init__()
         self._current = current
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Whether the compiler may compile inside of it, as without it: it is passive where it could not be left."""
+        return True
+
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         session = self._current()
-        if session is None:
+        if session is None or not self.is_active or any(issubclass(each, FakeTensor) for each in types):
             return func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]  # type: ignore[attr-defined]  # an operation's overload
         operands = (*args, *(kwargs or {}).values())
@@ -83,6 +94,16 @@ class PyTorch(Framework):
     own_parameters = staticmethod(own_parameters)
     hook_of = staticmethod(gradient.hook_of)
     when_backward_ends = staticmethod(gradient.when_backward_ends)
+
+    @staticmethod
+    def compiled_class(module: Any) -> str:
+        if type(module).__name__ == "OptimizedModule":  # of `torch.compile(module)`
+            return type(module._orig_mod).__name__
+        return "" if PyTorch.runs_hooks(module) else type(module).__name__
+
+    @staticmethod
+    def runs_hooks(module: Any) -> bool:
+        return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
 
     def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
         return Describer(writer, saves=saves, digests=digests)
