@@ -38,6 +38,9 @@ _SWITCH = "torch._dynamo.eval_frame"
 _OTHER_NAME = "_maybe_set_eval_frame"
 """Another name of `set_eval_frame`, or a function that may call it: what a call of compiled code ends with."""
 
+_SKIPPED = "torch._dynamo.trace_rules"
+"""Has a function `add`, by which the compiler learns of a package whose code it leaves to Python."""
+
 _TRACERS: tuple[tuple[str, str, str], ...] = (
     ("torch.jit", "", "script"),
     ("torch.jit", "", "trace"),
@@ -72,6 +75,7 @@ class CompiledCode:
         self._thread = 0  # the thread of that call
         self._followed: set[tuple[int, str]] = set()
         self._patches = Patches()
+        self._is_skipped = False  # whether the compiler knows that it is not to compile what collects
 
     def open(self, collecting: Removable) -> None:
         """Take `collecting` away around compiled code from here on, until `close`; at once where such code runs now."""
@@ -92,6 +96,9 @@ class CompiledCode:
 
     def follow(self) -> None:
         """Replace the functions by which the framework compiles and traces, those of modules that are loaded by now."""
+        if not self._is_skipped and (skip := getattr(sys.modules.get(_SKIPPED), "add", None)) is not None:
+            self._is_skipped = True
+            skip("msprobe")  # hooks of gradients run inside of a training step that is compiled with its backward
         places = [(torch, "compile", _loading), *((BackwardCFunction, name, _of_node) for name in RUN_BACKWARD)]
         for module_name, owner_name, name in _TRACERS:
             module = sys.modules.get(module_name)
