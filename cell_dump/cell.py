@@ -23,7 +23,7 @@ from .session import Session
 NOT_RECORDED = "calls of other threads than the one that called start() are not recorded"
 
 COMPILED = "_orig_mod"
-"""The path of a compiled root in the name of its call: the attribute by which `torch.compile` holds what it compiles."""
+"""The path of a compiled root in the name of its call: the attribute that `torch.compile` keeps the module in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .collective import Collectives
 from .describer import Describer, Sources
 from .functions import Dispatch, FunctionCalls
 from .gradient import ModuleHooks
+from .unwritten import Memory
 
 Hook = Callable[..., Callable[..., None]]
 """Makes of a piece of collecting, and its first arguments, a function that a framework may call."""
@@ -102,6 +103,19 @@ class Framework:
     @staticmethod
     def before_hook(gradients: tuple[Any, ...]) -> None:
         """The same, at the beginning of a hook that received gradients."""
+
+    empty: frozenset[str] = frozenset()
+    """The stems of recorded functions whose results hold what nothing has written."""
+
+    @staticmethod
+    def memory_of(tensor: Any) -> Memory | None:
+        """The memory that a tensor looks into; None where it is not this process's, or nothing is known of it."""
+        return None
+
+    @staticmethod
+    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+        """A function that tells whether the memory that a tensor looks into is still held; it holds none itself."""
+        raise NotImplementedError
 
     def writer(self, writer: Writer) -> Writer:
         """`writer`, or one in front of it that holds back what is still on the device."""

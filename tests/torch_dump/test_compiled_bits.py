@@ -47,7 +47,7 @@ def collected(folder):
 
 
 def expected(way, tool):
-    """All of them, except where nothing is asked for but the modules inside of a network that is compiled as a whole."""
+    """All of them, except where only the modules inside of a network are asked for that is compiled as a whole."""
     parts = {"monitor" if key == "monitor" else "debugger" for key in TOOLS[tool]}
     return parts - {"monitor"} if tool == "monitor, xy" and way.startswith("whole") else parts
 

@@ -8,18 +8,21 @@ one receives `torch.Tensor.add` for `x + y`, one and the same object for `torch.
 collectives, and it is asked at every look at an attribute (`x.shape`) as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from inspect import getattr_static
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from msprobe.cell_dump.alias_patching import Users
-from msprobe.cell_dump.backends.torch_api import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
+from msprobe.cell_dump.alias_patching import Current, Users, standing_at
+from msprobe.cell_dump.backends.torch_api import ARBITRARY, COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
 from msprobe.cell_dump.collective import Collectives
 from msprobe.cell_dump.functions import FunctionCalls
+from msprobe.cell_dump.unwritten import Memory
 
 _HAS_COLLECTIVES = distributed.is_available()
 
@@ -58,6 +61,30 @@ def functions() -> Iterator[tuple[Any, str, str]]:
             yield Tensor, name, f"Tensor.{name}"
 
 
+def _resizing(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, after which a storage that had no bytes holds what nothing has written: sharded training frees and
+    allocates its buffers so.
+    """
+
+    @wraps(original)
+    def resize_(storage: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        is_freed = session is not None and session.listens() and storage.device.type == "cpu" and not storage.nbytes()
+        result = original(storage, *args, **kwargs)
+        if is_freed and storage.nbytes():
+            memory, held = Memory(storage.data_ptr(), storage.nbytes(), None), StorageWeakRef(storage)
+            session.guard(session.unwritten_memory, memory, lambda: not held.expired())
+        return result
+
+    return resize_
+
+
+def empty() -> Iterator[tuple[Any, str]]:
+    """The functions whose results hold what nothing has written: (owner of the attribute, its name)."""
+    for owner in (torch, Tensor):
+        yield from ((owner, name) for name in sorted(ARBITRARY) if callable(getattr_static(owner, name, None)))
+
+
 def _modules(root: Any) -> Iterator[Any]:
     if isinstance(root, torch.nn.Module):
         yield from root.modules()
@@ -76,3 +103,26 @@ class Calls(FunctionCalls):
     )
     golden = "PyTorch"
     functions = staticmethod(functions)
+
+    def _plan_functions(self) -> None:
+        super()._plan_functions()
+        for owner, name in empty():
+            make = partial(_noting, self._current)
+            patch = self._patches.add(owner, name, partial(standing_at, owner, name, make))
+            if owner is not Tensor:
+                self._references.follow(patch)
+        self._patches.add(torch.UntypedStorage, "resize_", partial(_resizing, self._current))
+
+
+def _noting(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, whose results hold what nothing has written; its calls are not recorded."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        session = current()
+        if session is not None and session.listens():
+            session.guard(session.unwritten, result)
+        return result
+
+    return call

@@ -12,16 +12,19 @@ from typing import Any
 import torch
 import torch.utils.checkpoint as checkpoint
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current
+from msprobe.cell_dump.backends.torch_api import ARBITRARY
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
+from msprobe.cell_dump.unwritten import Memory
 from msprobe.store.writer import Writer
 
 from . import api, compiled, gradient
@@ -86,6 +89,7 @@ class PyTorch(Framework):
     kind = MODULES
     module = torch.nn.Module
     calls = api.Calls
+    empty = frozenset(f"Aten.{name}" for name in ARBITRARY)
     next_node = staticmethod(gradient.next_number)
     early_stop = getattr(checkpoint, "_StopRecomputationError", ())
 
@@ -94,6 +98,22 @@ class PyTorch(Framework):
     own_parameters = staticmethod(own_parameters)
     hook_of = staticmethod(gradient.hook_of)
     when_backward_ends = staticmethod(gradient.when_backward_ends)
+
+    @staticmethod
+    def memory_of(tensor: Any) -> Memory | None:
+        if not isinstance(tensor, torch.Tensor) or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        version = 0 if tensor.is_inference() else tensor._version
+        return Memory(address, storage.nbytes(), version) if address and storage.nbytes() else None
+
+    @staticmethod
+    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+        held = StorageWeakRef(tensor.untyped_storage())
+        return lambda: not held.expired()
 
     @staticmethod
     def compiled_class(module: Any) -> str:
