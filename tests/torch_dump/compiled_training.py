@@ -108,6 +108,9 @@ WAYS = {
 }
 """The class of a network, and how it is compiled."""
 
+AROUND = {"compiled optimizer": (Net, lambda net: net), "compiled step with its backward": (Net, lambda net: net)}
+"""The network is not compiled by itself."""
+
 LATE = ("whole", "inner, in place")
 """Ways that are tried with what is compiled while a step is collected, too."""
 
@@ -158,7 +161,7 @@ def train(way, tool, folder, late=False):
 
     torch._dynamo.reset()
     torch.manual_seed(0)
-    make, compiled = WAYS[way]
+    make, compiled = {**WAYS, **AROUND}[way]
     net = model = make()
     settings = dict(TOOLS[tool])
     monitor, config = settings.pop("monitor", None), folder / "config.json"
@@ -177,6 +180,17 @@ def train(way, tool, folder, late=False):
         (folder / "monitor.json").write_text(json.dumps({"targets": {}, "format": "csv", "ops": ["norm"], **monitor}))
         trainer = TrainerMon(str(folder / "monitor.json"))
         trainer.set_monitor(model, optimizer=optimizer, grad_acc_steps=1)
+
+    def forward_and_backward(x, label):
+        loss = F.cross_entropy(model(x), label)
+        loss.backward()
+        return loss
+
+    update = optimizer.step
+    if way == "compiled optimizer":
+        update = torch.compile(optimizer.step)
+    elif way == "compiled step with its backward":
+        forward_and_backward = torch.compile(forward_and_backward)
     generator = torch.Generator().manual_seed(1)
     lines = []
     try:
@@ -188,12 +202,11 @@ def train(way, tool, folder, late=False):
                     debugger.start(model)
                 if late and step == 0:
                     model = compiled(net)
-                loss = F.cross_entropy(model(x), label)
-                loss.backward()
+                loss = forward_and_backward(x, label)
                 if debugger is not None:
                     debugger.stop()
                 gradients = [each.grad.clone() for each in net.parameters()]
-                optimizer.step()
+                update()
                 optimizer.zero_grad()
                 if debugger is not None:
                     debugger.step()

@@ -1,5 +1,9 @@
 """Whatever collects, the code that inductor made runs as without it, and the trained bits are the same."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch._dynamo
@@ -61,6 +65,49 @@ def test_training_that_is_compiled_while_it_is_collected_is_bit_identical(way, t
     assert (lines, runs) == bare(way)
     assert train(way, tool, tmp_path, late=True) == (lines, runs)
     assert collected(tmp_path) == expected(way, tool)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tool", ["mix, dispatch", "grad_probe", "monitor, all"])
+@pytest.mark.parametrize("way", ["optimizer", "step with its backward"])
+def test_what_is_compiled_around_the_network_is_bit_identical(way, tool, tmp_path):
+    """The optimizer's step, and a step of the training as a whole: hooks of the tool would be compiled with them."""
+    (tmp_path / "bare").mkdir()
+    lines, runs = train(f"compiled {way}", "nothing", tmp_path / "bare")
+    assert runs >= compiled_training.STEPS
+    assert train(f"compiled {way}", tool, tmp_path) == (lines, runs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_start_inside_of_compiled_code_is_refused(tmp_path):
+    """In a process of its own: the compiler is loaded there behind the debugger."""
+    program = """
+import torch
+from torch import nn
+from msprobe.pytorch import PrecisionDebugger
+net, debugger = nn.Linear(2, 2), PrecisionDebugger(dump_path="dump", level="mix")
+
+@torch.compile(backend="eager")
+def step(x):
+    debugger.start(net)
+    return net(x).sum()
+
+try:
+    step(torch.ones(1, 2))
+except Exception as cause:
+    print(type(cause).__name__, cause)
+debugger.start(net)
+net(torch.ones(1, 2))
+debugger.stop()
+debugger.step()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("UsageError start(): it is called inside of what torch.compile has compiled")
+    names = json.loads((tmp_path / "dump/step0/rank/dump.json").read_text())["data"]
+    assert "Functional.linear.0.forward" in names
 
 
 @pytest.mark.filterwarnings("ignore")

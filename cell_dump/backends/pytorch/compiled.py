@@ -1,5 +1,5 @@
-"""Compiled code (`torch.compile`, `torch.jit`, `torch.export`, `make_fx`) is not touched: whatever collects is taken away
-while code is compiled, traced, or runs compiled.
+"""Compiled code (`torch.compile`, `torch.jit`, `torch.export`, `make_fx`) is not touched: whatever collects is taken
+away while code is compiled, traced, or runs compiled.
 
 `torch.compile` reads the code that it is about to run, and would compile a recording function in the place of
 `torch.relu`, or compile again what it has compiled without one. It traces hooks of modules, and breaks its graph at
@@ -96,9 +96,7 @@ class CompiledCode:
 
     def follow(self) -> None:
         """Replace the functions by which the framework compiles and traces, those of modules that are loaded by now."""
-        if not self._is_skipped and (skip := getattr(sys.modules.get(_SKIPPED), "add", None)) is not None:
-            self._is_skipped = True
-            skip("msprobe")  # hooks of gradients run inside of a training step that is compiled with its backward
+        self.skip_ours()
         places = [(torch, "compile", _loading), *((BackwardCFunction, name, _of_node) for name in RUN_BACKWARD)]
         for module_name, owner_name, name in _TRACERS:
             module = sys.modules.get(module_name)
@@ -116,6 +114,14 @@ class CompiledCode:
                 if self._patches.installed:
                     patch.install()
         self._patches.install()
+
+    def skip_ours(self) -> None:
+        """Have the compiler leave this package's code to Python: hooks of gradients run inside of a training step that
+        is compiled with its backward, and a user may call `start` there.
+        """
+        if not self._is_skipped and (skip := getattr(sys.modules.get(_SKIPPED), "add", None)) is not None:
+            self._is_skipped = True
+            skip("msprobe")
 
     def enter(self) -> bool:
         """Take everything away; returns False where that was done before."""
@@ -178,6 +184,31 @@ def _runs(frame: FrameType) -> bool:
 COMPILED_CODE = CompiledCode()
 
 
+def is_running() -> bool:
+    """Whether the caller runs inside of a call of compiled code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _SWITCH and callable(frame.f_locals.get("callback")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def uncompiled(method: Callable[..., Any]) -> Callable[..., Any]:
+    """`method`, which the compiler neither traces nor compiles with what calls it."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        COMPILED_CODE.skip_ours()
+        return method(*args, **kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]  # as `torch.compiler.disable` marks a function
+    skip_code = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "skip_code", None)
+    for code in (call.__code__, CompiledCode.skip_ours.__code__) if skip_code is not None else ():
+        skip_code(code)
+    return call
+
+
 def _followed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def set_eval_frame(callback: Any) -> Any:
@@ -218,6 +249,50 @@ def _of_node(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(node, *args)
 
     return apply
+
+
+class UpdateHooks:
+    """Hooks of an optimizer's steps, taken off around compiled code, which may hold a whole step.
+
+    `register` puts the hooks in place and returns their handles. After compiled code that changed one of `parameters`,
+    the hooks have missed an update: `missed` is called.
+    """
+
+    def __init__(
+        self, register: Callable[[], list[Any]], parameters: Callable[[], list[Any]], missed: Callable[[], None]
+    ) -> None:
+        self._register, self._parameters, self._missed = register, parameters, missed
+        self._handles = register()
+        self._versions: list[int] | None = None
+        COMPILED_CODE.open(self)
+
+    @property
+    def installed(self) -> bool:
+        return bool(self._handles)
+
+    def install(self) -> None:
+        if self._handles:
+            return
+        self._handles = self._register()
+        before, self._versions = self._versions, None
+        if before is not None and before != self._now():
+            self._missed()
+
+    def remove(self) -> None:
+        self._versions = self._now()
+        self._take_off()
+
+    def end(self) -> None:
+        """Take the hooks off for good."""
+        COMPILED_CODE.close(self)
+        self._take_off()
+
+    def _take_off(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _now(self) -> list[int]:
+        return [parameter._version for parameter in self._parameters()]
 
 
 class Around:

@@ -11,7 +11,7 @@ from msprobe.base.framework import array_of, check_model
 from msprobe.base.framework import rank as known_rank
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.backends.pytorch.compiled import COMPILED_CODE
+from msprobe.cell_dump.backends.pytorch.compiled import COMPILED_CODE, UpdateHooks
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.framework import Framework
 from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Removal, Update, hook_module
@@ -188,7 +188,22 @@ class PyTorch:
 
     def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
         has_hooks = all(hasattr(optimizer, f"register_step_{when}_hook") for when in ("pre", "post"))
-        return (hook_update if has_hooks else wrap_update)(optimizer, before, after)
+        if not has_hooks:
+            return wrap_update(optimizer, before, after)
+
+        def missed() -> None:
+            once(
+                "monitor of a compiled update",
+                "monitor: the optimizer's step runs inside of what torch.compile has compiled, so its gradients and "
+                "moments are not measured; call optimizer.step() outside of compiled code, or monitor without it",
+            )
+            after()
+
+        def parameters() -> list[Any]:
+            return [each for group in optimizer.param_groups for each in group["params"]]
+
+        hooks = UpdateHooks(lambda: list(hook_update(optimizer, before, after)), parameters, missed)
+        return [Removal(hooks.end)]
 
     def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
         return updated(optimizer, main_grad, monitored)
