@@ -22,19 +22,24 @@ from .wrappers import within
 
 NOT_RECORDED = "calls of other threads than the one that called start() are not recorded"
 
+COMPILED = "_orig_mod"
+"""The path of a compiled root in the name of its call: the attribute that `torch.compile` keeps the module in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called.
 
-    A root has no stem: it is not collected, but its runs are counted. `model` is the number of its root, in the order
-    of their first `start`.
+    A root has no stem: it is not collected, but its runs are counted. One that is compiled is collected, for nothing
+    inside it is; `prefix` is that of its name, "" where cells are not collected. `model` is the number of its root, in
+    the order of their first `start`.
     """
 
     cell: "ref[Any]"
     stem: str
     owner: type
     model: int = 0
+    prefix: str = ""
 
 
 def _backward_of(session: Session, cell: Any) -> AbstractContextManager[None]:
@@ -63,7 +68,7 @@ class CellCalls:
         """Take a model in, or with `roots_only` its roots only; what is known already stays as it is."""
         for prefix, root in roots_of(model, self._framework.kind):
             if id(root) not in self._stems:
-                self._take(root, "", self._models, patches)
+                self._take(root, "", self._models, patches, "" if roots_only else prefix)
                 self._models += 1
             known = self._stems[id(root)]
             for stem, cell in [] if roots_only else named_cells(prefix, root, self._framework.kind):
@@ -81,10 +86,10 @@ class CellCalls:
         """In which order a known root was met."""
         return self._stems[id(root)].model
 
-    def _take(self, cell: Any, stem: str, model: int, patches: Patches) -> None:
+    def _take(self, cell: Any, stem: str, model: int, patches: Patches, prefix: str = "") -> None:
         owner = next(c for c in type(cell).__mro__ if "__call__" in vars(c))
         key = id(cell)
-        self._stems[key] = Named(ref(cell), stem, owner, model)
+        self._stems[key] = Named(ref(cell), stem, owner, model, prefix)
         finalize(cell, self._stems.pop, key, None).atexit = False
         if owner not in self._owners:
             self._owners.add(owner)
@@ -128,7 +133,7 @@ class CellCalls:
             self._handles = [(parameter, hook, parameter.register_hook(hook)) for parameter, hook, _ in self._handles]
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
-        stems, current = self._stems, self._current
+        stems, current, compiled_class = self._stems, self._current, self._framework.compiled_class
 
         @wraps(original)
         def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
@@ -138,6 +143,9 @@ class CellCalls:
                 return original(cell, *args, **kwargs)
             if not named.stem:
                 with session.run_of(named.model):
+                    kind = compiled_class(cell) if named.prefix and session.listens() else ""
+                    if kind:
+                        return session.call_cell(f"{named.prefix}.{COMPILED}.{kind}", original, cell, args, kwargs)
                     return original(cell, *args, **kwargs)
             if not session.listens():
                 if session.is_elsewhere() and self._passed_by is not session:

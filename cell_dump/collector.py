@@ -74,8 +74,11 @@ class Collector:
         if not self._planned:
             self._planned = True
             self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
+            # What is joined to the patches is out of place with them, while code is compiled.
             if self._dispatch is not None:
-                self._guards.join(self._dispatch)
+                self._patches.join(self._dispatch)
+            if self._settings.gradients == "hooks" and self._settings.level != "L1":
+                self._patches.join(_ModuleHooks(self._current, self._cells))
         level = self._settings.level
         if level in ("L1", "mix"):
             roots = [] if model is None else [root for _, root in roots_of(model, self._framework.kind)]
@@ -98,8 +101,6 @@ class Collector:
             )
         if self._wishes.data_mode.parameters_grad:
             self.session.guard(self._cells.hook_parameters, self.session)
-        if self.session.cell_hooks is not None and level != "L1":
-            self.session.cell_hooks.attach(self._cells.cells())
         self._patches.install()
         self._guards.install()
         self.session.resume(None if token_range is None else self._tokens(model, token_range))
@@ -134,8 +135,25 @@ class Collector:
     def _give_back(self) -> None:
         self._guards.remove()
         self._patches.remove()
-        if self.session is not None and self.session.cell_hooks is not None:
-            self.session.cell_hooks.detach()
+
+
+class _ModuleHooks:
+    """The backward hooks on the modules, in place while calls are recorded; to be joined to patches."""
+
+    def __init__(self, current: Callable[[], Session | None], cells: CellCalls) -> None:
+        self._current, self._cells = current, cells
+
+    def install(self) -> None:
+        """Hook the modules for the step that is being collected."""
+        session = self._current()
+        if session is not None and session.cell_hooks is not None:
+            session.cell_hooks.attach(self._cells.cells())
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        session = self._current()
+        if session is not None and session.cell_hooks is not None:
+            session.cell_hooks.detach()
 
 
 def check_tokens(token_range: Any) -> None:

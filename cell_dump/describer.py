@@ -21,12 +21,13 @@ from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
-from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
+from msprobe.store.describe import UNWRITTEN, WIDEST, ArrayDescriber, beginning, not_written, statistics
 from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import Writer
 
 from .call_sites import is_inserted
+from .unwritten import Unwritten
 
 try:
     from . import _callers  # type: ignore[attr-defined]  # the optional extension, which has no Python source
@@ -192,6 +193,9 @@ class Describer(ArrayDescriber):
                 self.lost(call, part, f"a whole number of more than {WIDEST} bits")
                 return "null"
             return json.dumps({"type": "slice", "value": ends})
+        if kind is Unwritten:
+            tensor = value.tensor
+            return json.dumps({"type": UNWRITTEN, "value": [self.kind, self.dtype(tensor), list(tensor.shape)]})
         if kind is Bare:
             return json.dumps(value.value)
         if value is Ellipsis:

@@ -64,13 +64,15 @@ class Forward:
         self.arguments = self.tensors = ()
         self.wanted = None
 
-    def describe_inputs(self, lost: Sequence[Lost], keywords: Sequence[str], sources: Sources) -> None:
+    def describe_inputs(
+        self, lost: Sequence[Lost], keywords: Sequence[str], sources: Sources, shown: Sequence[Any] | None = None
+    ) -> None:
         """Record the inputs as they are now, the last of them arguments of these `keywords`, and a cell's own
         parameters.
 
-        `lost` is what was left out of them when they were read.
+        `lost` is what was left out of them when they were read; `shown` are the inputs where some are no values.
         """
-        name, values = self.name, self.arguments
+        name, values = self.name, self.arguments if shown is None else shown
         first = len(values) - len(keywords)
         for each in lost:
             number, dot, rest = each.place.partition(".")
@@ -81,7 +83,7 @@ class Forward:
             return
         if self.mode.input:
             listed = self.describer.values(values[:first] if keywords else values, name, "input", sources)
-            named = self._named_inputs(key_names(keywords, values[first:]), sources) if keywords else ""
+            named = self._named_inputs(values[first:], key_names(keywords, values[first:]), sources) if keywords else ""
             self.parts.append(f'"input_args":{listed},"input_kwargs":{{{named}}}')
         if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
             own = [
@@ -90,8 +92,7 @@ class Forward:
             ]
             self.parts.append(f'"parameters":{{{",".join(own)}}}')
 
-    def _named_inputs(self, keywords: Sequence[str], sources: Sources) -> str:
-        values = self.arguments[len(self.arguments) - len(keywords) :]
+    def _named_inputs(self, values: Sequence[Any], keywords: Sequence[str], sources: Sources) -> str:
         return ",".join(
             f"{quote(k)}:{self.describer.value(v, self.name, f'kwargs.{k}', sources)}"
             for k, v in zip(keywords, values, strict=True)

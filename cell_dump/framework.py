@@ -18,6 +18,7 @@ from .collective import Collectives
 from .describer import Describer, Sources
 from .functions import Dispatch, FunctionCalls
 from .gradient import ModuleHooks
+from .unwritten import Memory
 from .wrappers import Current
 
 Hook = Callable[..., Callable[..., None]]
@@ -103,6 +104,19 @@ class Framework:
     def before_hook(gradients: tuple[Any, ...]) -> None:
         """The same, at the beginning of a hook that received gradients."""
 
+    empty: frozenset[str] = frozenset()
+    """The stems of recorded functions whose results hold what nothing has written."""
+
+    @staticmethod
+    def memory_of(tensor: Any) -> Memory | None:
+        """The memory that a tensor looks into; None where it is not this process's, or nothing is known of it."""
+        return None
+
+    @staticmethod
+    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+        """A function that tells whether the memory that a tensor looks into is still held; it holds none itself."""
+        raise NotImplementedError
+
     def writer(self, writer: Writer) -> Writer:
         """`writer`, or one in front of it that holds back what is still on the device."""
         return writer
@@ -112,6 +126,16 @@ class Framework:
         raise NotImplementedError
 
     # ---- modules ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def compiled_class(module: Any) -> str:
+        """The class of a module that is compiled as a whole, with nothing inside to be seen; "" of any other."""
+        return ""
+
+    @staticmethod
+    def runs_hooks(module: Any) -> bool:
+        """Whether the hooks on a module fire when it is called; False where it is compiled with its hooks."""
+        return True
 
     @staticmethod
     def own_parameters(module: Any) -> list[tuple[str, Any]]:

@@ -236,9 +236,9 @@ def _shown(owner: Any, name: str) -> Any:
 
 
 class Dispatch:
-    """A mode of the framework that sees each operation, entered while a collection is open; to be joined to patches.
+    """A mode of the framework that sees each operation, entered while calls are recorded; to be joined to patches.
 
-    `innermost` returns the mode that was entered last.
+    `innermost` returns the mode that was entered last. The mode's `is_active` says whether it is in place.
     """
 
     def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:
@@ -250,9 +250,11 @@ class Dispatch:
         if self._entered is None:
             self._mode.__enter__()
             self._entered = self._innermost()
+        self._mode.is_active = True
 
     def remove(self) -> None:
-        """Leave the mode; where the user is inside a mode of his own, ours stays below it and does nothing."""
+        """Leave the mode; inside a mode of the user it stays below that one, and only passes operations on."""
+        self._mode.is_active = False
         if self._entered is not None and self._innermost() == self._entered:
             self._mode.__exit__(None, None, None)
             self._entered = None

@@ -335,19 +335,27 @@ class ModuleHooks:
         self._places = {before: self._before, after: self._after}
         self._has_backward = has_backward
         self._handles: list[Any] = []
+        self._attached: set[int] = set()
         self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
         self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}
 
     def attach(self, modules: Iterable[Any]) -> None:
         """Hook modules; `detach` takes the hooks off again."""
+        self.detach()
         for module in modules:
+            self._attached.add(id(module))
             for place, arrived in self._places.items():
                 self._handles.append(getattr(module, place)(self._make(arrived)))
 
     def detach(self) -> None:
         """Take every hook off."""
+        self._attached.clear()
         while self._handles:
             self._handles.pop().remove()
+
+    def are_on(self, module: Any) -> bool:
+        """Whether a module is hooked."""
+        return id(module) in self._attached
 
     def expect(self, call: Forward, backward: Backward) -> None:
         """A module's call has ended: its hooks will fire twice, before and after its backward."""

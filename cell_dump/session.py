@@ -23,6 +23,7 @@ from .collective import Exchanges
 from .describer import Describer, Stacks
 from .forward import Begin, Forward, Position, outcome, results_of
 from .framework import Framework, Gradients, Names
+from .unwritten import Blanks, Memory, all_unwritten
 
 _all_gradients: "WeakSet[Gradients]" = WeakSet()
 """Those of all sessions of this process."""
@@ -101,6 +102,8 @@ class Session:
         (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._early_stop = framework.own_parameters, framework.early_stop
+        self._runs_hooks = framework.runs_hooks
+        self._empty, self._blanks = framework.empty, Blanks(framework.memory_of, framework.memory_is_held)
         self._exchanges = Exchanges(framework.collectives, self.call_api, self._end, writer)
         hook = self.hook
         if extension is not None and framework.takes_any_hook:
@@ -183,6 +186,14 @@ class Session:
     def note(self, work: Callable[..., Any], cause: Exception) -> None:
         """Have the dump say that a piece of collecting failed."""
         self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
+
+    def unwritten(self, result: Any) -> None:
+        """A function that is not recorded has given memory that nothing has written."""
+        self._blanks.note(tree_of((result,)).tensors)
+
+    def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
+        """The same of memory that no tensor is at hand for."""
+        self._blanks.note_memory(memory, is_held)
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
@@ -332,7 +343,12 @@ class Session:
                 if self._stacks is not None:
                     call.stack = self._stacks.of_caller(above.stack if above else None)
                 if self._wishes.values:
-                    call.describe_inputs(tree.lost, tuple(kwargs), sources)
+                    shown = self._blanks.shown(tree.values) if self._blanks else None
+                    if cell is None and "out" in kwargs:
+                        shown = shown or list(tree.values)
+                        at = len(args) + list(kwargs).index("out")
+                        shown[at] = all_unwritten(shown[at])
+                    call.describe_inputs(tree.lost, tuple(kwargs), sources, shown)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
@@ -383,8 +399,10 @@ class Session:
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 self.writer.abandon(call.name)
                 return
+            if call.stem in self._empty:
+                self._blanks.note(tensors)
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
-                call.describe_outputs(results, lost)
+                call.describe_outputs(self._blanks.shown(results) if self._blanks else results, lost)
             if call.lost:
                 call.name_lost()
             above = call.parent
@@ -403,7 +421,7 @@ class Session:
 
     def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
         """Those of a cell."""
-        if self.cell_hooks is not None:
+        if self.cell_hooks is not None and self.cell_hooks.are_on(call.cell) and self._runs_hooks(call.cell):
             self.cell_hooks.expect(call, backward)
             self._gradients.notice(tensors)
             return

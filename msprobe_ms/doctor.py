@@ -36,7 +36,7 @@ from msprobe.store.conversion import examine_tensor, split
 from msprobe.store.folders import folders_below, ranks_without_dump
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lock import claim
-from msprobe.store.npy import examine, packed_at
+from msprobe.store.npy import packed_at
 from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
 from msprobe.store.tensor_pack.packed import MISSING_HASHER, find_packed, index_of, names_in

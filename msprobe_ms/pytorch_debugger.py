@@ -9,6 +9,7 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework_limits import wrong_with_pytorch
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
+from msprobe.cell_dump.backends.pytorch.compiled import is_running, uncompiled
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves
@@ -38,6 +39,18 @@ class PrecisionDebugger(Debugger):
         if settings.task == "free_benchmark":
             return Perturber(settings, PyTorch, "pytorch")
         return PythonCalls(settings)
+
+    @uncompiled
+    def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+        super()._start(model, token_range, rank_id)
+
+    def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+        if is_running():
+            raise UsageError(
+                "start(): it is called inside of what torch.compile has compiled, where nothing can be collected "
+                "without another graph being compiled; call start() and stop() outside of compiled code"
+            )
+        super()._begin(model, token_range, rank_id)
 
     @classmethod
     def _saves_of(cls, settings: Settings) -> Saves:

@@ -60,6 +60,7 @@ class Why(Enum):
     DIGESTS_OF_TWO_KINDS = auto()
     DAMAGED = auto()
     UNINITIALISED = auto()  # name: the operation
+    UNWRITTEN = auto()
     WORKSPACE = auto()  # name: the operation
     PLACEHOLDER = auto()  # name: the operation
     FILLED = auto()  # name: the operation

@@ -17,6 +17,7 @@ from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses
+from msprobe.store.describe import UNWRITTEN
 from msprobe.store.record import GRADIENTS, KINDS, PARTS, Columns, Dump, Record, Statistics
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
@@ -59,6 +60,15 @@ _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
         ("irecv", "recv", "_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"),
         (Why.PLACEHOLDER, r"input"),
     ),
+    # These have what they read among their inputs as well: the tensors to be filled are the first, or have these names.
+    **dict.fromkeys(
+        (
+            *("all_gather", "all_gather_into_tensor", "all_to_all", "reduce_scatter", "reduce_scatter_tensor"),
+            *("all_gather_coalesced", "all_gather_single", "reduce_scatter_single", "scatter"),
+        ),
+        (Why.PLACEHOLDER, r"input\.(0|output|output_tensor|output_tensor_list|tensor_list)$"),
+    ),
+    "gather": (Why.PLACEHOLDER, r"input\.(1|gather_list)$"),
     # Every element of their first input is written, none is read.
     **dict.fromkeys(
         (
@@ -137,7 +147,8 @@ def judge_columns(
     kind_t, kind_g = _codes(target.kind)[t], _codes(golden.kind)[g]
     # Equal values of one type pass, and None equals None; what differs or could not be collected needs a reason.
     passing = np.zeros(len(both), bool)
-    rows = np.flatnonzero(own & (kind_t == _VALUE) & (kind_g == _VALUE))
+    blank_t, blank_g = (_blank(columns, rows) for columns, rows in ((target, t), (golden, g)))
+    rows = np.flatnonzero(own & (kind_t == _VALUE) & (kind_g == _VALUE) & ~blank_t & ~blank_g)
     passing[rows] = [
         type(a := target.values[i]) is type(b := golden.values[j]) and a == b
         for i, j in zip(t[rows].tolist(), g[rows].tolist(), strict=True)
@@ -204,6 +215,12 @@ def _has_unjudgeable(dump: Dump) -> bool:
     return _ANY_UNJUDGEABLE.search("\n".join(dump.columns.names)) is not None
 
 
+def _blank(columns: Columns, rows: Ints) -> Mask:
+    """Which of some rows stand for memory that was not written."""
+    looks = [at for at, (kind, _, _) in enumerate(columns.looks) if kind == UNWRITTEN]
+    return np.isin(np.frombuffer(columns.look, np.int32)[rows], looks) if looks else np.zeros(len(rows), bool)
+
+
 def _codes(column: bytearray) -> NDArray[np.uint8]:
     return np.frombuffer(column, np.uint8)
 
@@ -258,6 +275,8 @@ class PairJudge:
             word, why, places = found
             if re.match(places, ".".join((target.part, *target.path[:1]))):
                 return unjudged(Cause.UNUSED, Reason(why, name=word)), UNKNOWN
+        if UNWRITTEN in (target.type, golden.type):
+            return unjudged(Cause.UNUSED, Reason(Why.UNWRITTEN)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":

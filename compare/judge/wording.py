@@ -245,6 +245,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DAMAGED: "On both sides a statistic is no number",
     Why.WORKSPACE: "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged",
     Why.UNINITIALISED: "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged",
+    Why.UNWRITTEN: "Uninitialised memory on at least one side, which is not a value; what fills it is judged",
     Why.PLACEHOLDER: "{r.name} receives tensors to be filled; what they held before says nothing",
     Why.FILLED: "{r.name} writes every element of this tensor; what it held before says nothing",
     Why.SUM_OF_PARTS: "Parameters are fused on one side: there this is the sum of the gradients of its parts",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from msprobe.base.patches import Patches
 from msprobe.cell_dump.framework import Framework
 from msprobe.store.monitor.layout import STATISTICS
 
@@ -111,6 +112,9 @@ class Backend(Protocol):
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
     ) -> Sequence[Handle]:
         """Have `before(args, kwargs)` and `after(args, kwargs, result)` called at each call of a module."""
+
+    def out_of_compiled(self, patches: Patches) -> Handle:
+        """Have `patches` removed while code is compiled, or runs compiled, until the handle is removed."""
 
     def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
         """Have `before(gradients)`, None where the parameters hold them, and `after()` called at each update."""

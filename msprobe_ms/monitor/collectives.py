@@ -17,7 +17,7 @@ from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.collective import Collectives as Functions
 
-from .backend import Backend
+from .backend import Backend, Handle
 from .guard import Guard
 from .readings import Key, Readings
 from .settings import Collectives as Wanted
@@ -35,6 +35,7 @@ class CollectiveCalls:
         self._lines = tuple(map(re.compile, wanted.codeline))
         self._functions: Functions = backend.framework.collectives
         self._patches, self._in_place = Patches(), InPlace(self._wrap)
+        self._out_of_compiled: Handle | None = None
         self._waiting: dict[int, tuple[Any, str, Any]] = {}
         self._logged: set[str] = set()
         self._depth = 0
@@ -50,6 +51,7 @@ class CollectiveCalls:
         for handle in self._functions.handles:
             self._patches.add(handle, "wait", self._notified)
         self._patches.install()
+        self._out_of_compiled = self._backend.out_of_compiled(self._patches)
 
     def _wrap(self, original: Callable[..., Any], places: list[Place], _: int | None) -> Callable[..., Any]:
         name = places[-1].data
@@ -116,6 +118,8 @@ class CollectiveCalls:
     def remove(self) -> None:
         """Put the functions back."""
         self.end_step()
+        if self._out_of_compiled is not None:
+            self._out_of_compiled.remove()
         self._patches.remove()
 
 

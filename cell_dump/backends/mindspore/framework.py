@@ -14,6 +14,7 @@ operations; `start` and `stop` stand on the same side of such a `with`.
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
+from weakref import ref
 
 import mindspore
 from mindspore import Parameter, nn, utils
@@ -27,6 +28,7 @@ from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
+from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
@@ -68,9 +70,11 @@ def _dispatch_mode(current: Current) -> Any:
     class Mode(utils.MsDispatchMode):  # type: ignore[misc]  # the framework has no types
         """Passes each operation to the session that records."""
 
+        is_active = False
+
         def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
             session = current()
-            if session is None:
+            if session is None or not self.is_active:
                 return func(*args)
             operands = tuple(args)
             if len(args) == 3 and isinstance(args[0], Primitive) and isinstance(args[2], (tuple, list)):
@@ -88,6 +92,10 @@ def _settle_gradients(gradients: tuple[Any, ...]) -> None:
     settle(tree_of(gradients).tensors)
 
 
+_HAS_MEMORY = all(hasattr(mindspore.Tensor, name) for name in ("untyped_storage", "_version"))
+"""Whether a tensor tells its memory, and how often that was written; older versions do not."""
+
+
 class MindSpore(Framework):
     """MindSpore, whose modules are cells."""
 
@@ -98,9 +106,27 @@ class MindSpore(Framework):
     takes_any_hook = HAS_IDENTITIES  # older versions take plain functions only
     early_stop = getattr(_recompute, "_StopRecomputationError", ())
 
+    empty = frozenset(
+        f"{prefix}.{name}"
+        for prefix in ("Functional", "Mint", "Tensor", "Dispatch")
+        for name in ("empty", "empty_like", "new_empty", "empty_strided", "Empty", "EmptyLike", "NewEmpty")
+    )
     settle = staticmethod(settle)
     before_hook = staticmethod(drain if DRAINS else _settle_gradients)
     own_parameters = staticmethod(own_parameters)
+
+    @staticmethod
+    def memory_of(tensor: Any) -> Memory | None:
+        if not _HAS_MEMORY or mindspore.get_context("device_target") in DEVICES or tensor.has_init:
+            return None
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        return Memory(address, size, tensor._version) if address and size else None
+
+    @staticmethod
+    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+        held = ref(tensor)
+        return lambda: held() is not None
 
     def writer(self, writer: Writer) -> Writer:
         on_device = mindspore.get_context("device_target") in DEVICES

@@ -8,18 +8,23 @@ The functions are changed in place while a collection is open (`base/in_place.py
 that other bits come out; a mode receives nothing of collectives, and every look at an attribute (`x.shape`) as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from inspect import getattr_static
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from msprobe.cell_dump.backends.torch_api import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
+from msprobe.base.in_place import Place
+from msprobe.cell_dump.backends.torch_api import ARBITRARY, COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
 from msprobe.cell_dump.call_sites import Users
 from msprobe.cell_dump.collective import Collectives
 from msprobe.cell_dump.functions import FunctionCalls
+from msprobe.cell_dump.unwritten import Memory
+from msprobe.cell_dump.wrappers import Current
 
 _HAS_COLLECTIVES = distributed.is_available()
 
@@ -58,6 +63,34 @@ def functions() -> Iterator[tuple[Any, str, str]]:
             yield Tensor, name, f"Tensor.{name}"
 
 
+def _resizing(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, after which a storage that had no bytes holds what nothing has written: sharded training frees and
+    allocates its buffers so.
+    """
+
+    @wraps(original)
+    def resize_(storage: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        is_freed = session is not None and session.listens() and storage.device.type == "cpu" and not storage.nbytes()
+        result = original(storage, *args, **kwargs)
+        if is_freed and storage.nbytes():
+            memory, held = Memory(storage.data_ptr(), storage.nbytes(), None), StorageWeakRef(storage)
+            session.guard(session.unwritten_memory, memory, lambda: not held.expired())
+        return result
+
+    return resize_
+
+
+def empty() -> Iterator[tuple[Any, str]]:
+    """The functions whose results hold what nothing has written: (owner of the attribute, its name)."""
+    for owner in (torch, Tensor):
+        yield from ((owner, name) for name in sorted(ARBITRARY) if callable(getattr_static(owner, name, None)))
+
+
+_GIVES_MEMORY = object()
+"""Marks functions whose calls are not recorded, but whose results hold what nothing has written."""
+
+
 class Calls(FunctionCalls):
     """PyTorch's functions."""
 
@@ -70,3 +103,28 @@ class Calls(FunctionCalls):
     )
     golden = "PyTorch"
     functions = staticmethod(functions)
+
+    def _plan_functions(self) -> None:
+        super()._plan_functions()
+        for owner, name in empty():
+            self._in_place.add(owner, name, _GIVES_MEMORY, inherits=owner is Tensor)
+        self._patches.add(torch.UntypedStorage, "resize_", partial(_resizing, self._current))
+
+    def _recorded(self, original: Callable[..., Any], places: list[Place], frames: int | None) -> Callable[..., Any]:
+        if any(each.data is _GIVES_MEMORY for each in places):
+            return _noting(self._current, original)
+        return super()._recorded(original, places, frames)
+
+
+def _noting(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, whose results hold what nothing has written; its calls are not recorded."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        session = current()
+        if session is not None and session.listens():
+            session.guard(session.unwritten, result)
+        return result
+
+    return call

@@ -11,15 +11,19 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint as checkpoint
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches
+from msprobe.cell_dump.backends.torch_api import ARBITRARY
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
+from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current
 from msprobe.store.writer import Writer
 
@@ -52,17 +56,27 @@ def _innermost() -> Any:
 
 
 class _Mode(TorchDispatchMode):
-    """Passes each operation to the session that records."""
+    """Passes each operation to the session that records.
+
+    Not the operations on tensors that stand for others while code is traced: they have no values.
+    """
+
+    is_active = False
 
     def __init__(self, current: Current) -> None:
         super().__init__()
         self._current = current
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Whether the compiler may compile inside of it, as without it: it is passive where it could not be left."""
+        return True
+
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         session = self._current()
-        if session is None:
+        if session is None or not self.is_active or any(issubclass(each, FakeTensor) for each in types):
             return func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]  # type: ignore[attr-defined]  # an operation's overload
         operands = (*args, *(kwargs or {}).values())
@@ -75,6 +89,7 @@ class PyTorch(Framework):
     kind = MODULES
     module = torch.nn.Module
     calls = api.Calls
+    empty = frozenset(f"Aten.{name}" for name in ARBITRARY)
     next_node = staticmethod(gradient.next_number)
     early_stop = getattr(checkpoint, "_StopRecomputationError", ())
 
@@ -83,6 +98,32 @@ class PyTorch(Framework):
     own_parameters = staticmethod(own_parameters)
     hook_of = staticmethod(gradient.hook_of)
     when_backward_ends = staticmethod(gradient.when_backward_ends)
+
+    @staticmethod
+    def memory_of(tensor: Any) -> Memory | None:
+        if not isinstance(tensor, torch.Tensor) or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        version = 0 if tensor.is_inference() else tensor._version
+        return Memory(address, storage.nbytes(), version) if address and storage.nbytes() else None
+
+    @staticmethod
+    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+        held = StorageWeakRef(tensor.untyped_storage())
+        return lambda: not held.expired()
+
+    @staticmethod
+    def compiled_class(module: Any) -> str:
+        if type(module).__name__ == "OptimizedModule":  # of `torch.compile(module)`
+            return type(module._orig_mod).__name__
+        return "" if PyTorch.runs_hooks(module) else type(module).__name__
+
+    @staticmethod
+    def runs_hooks(module: Any) -> bool:
+        return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
 
     def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
         return Describer(writer, saves=saves, digests=digests)

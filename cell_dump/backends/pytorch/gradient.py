@@ -71,15 +71,14 @@ def hook_of(tensor: torch.Tensor, hook: Callable[[Any], None]) -> tuple[bool, An
     return (True, tensor.register_hook(hook)) if tensor.requires_grad else (False, None)
 
 
-_RUN = ("apply", "apply_boxed")
+RUN_BACKWARD = tuple(name for name in ("apply", "apply_boxed") if name in vars(BackwardCFunction))
 """By which the engine runs such a node; newer versions have the second too."""
 
 
 def plan_node_backward(current: Current, guards: Patches) -> None:
     """Plan patches by which the session knows whose backward runs; none where nodes have no numbers."""
-    for name in _RUN if hasattr(BackwardCFunction, "_sequence_nr") else ():
-        if name in vars(BackwardCFunction):
-            guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
+    for name in RUN_BACKWARD if hasattr(BackwardCFunction, "_sequence_nr") else ():
+        guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
 
 
 def _backward_of_node(session: Any, node: Any) -> AbstractContextManager[None]:

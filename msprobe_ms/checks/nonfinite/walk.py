@@ -26,6 +26,7 @@ from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
 from msprobe.compare.ranks.collectives import Exchange, exchanges_of, is_buffer, word_of
+from msprobe.store.describe import UNWRITTEN
 from msprobe.store.reader import json_object_or_empty, read
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
@@ -154,6 +155,9 @@ class _Walk:
             inputs = self._incoming(at)
         before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
         given, made = together(before), together(after)
+        if not given and (blank := self._unwritten_input(at)) is not None:
+            self._add(at, Kind.UNINITIALISED, before, after, self._giver(blank))
+            return
         if not given:
             kind = Kind.MADE if self._has_inputs else Kind.INPUTS_UNKNOWN
             self._add(at, kind, before, after)
@@ -170,6 +174,26 @@ class _Walk:
         results = (OUTPUT, PARAMETERS_GRAD)
         is_without = not any(self._columns.part[row] in results for row in self._columns.rows(at))
         return self._dump.names[at].direction == "backward" and is_without
+
+    def _unwritten_input(self, at: int) -> int | None:
+        """The first input of a call that the dump marks as memory that nothing had written, and that the call reads."""
+        columns = self._columns
+        for row in columns.rows(at):
+            place = ".".join((PARTS[columns.part[row]], *columns.path_of(row)[:1]))
+            is_marked = columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN
+            if is_marked and place != "input.out" and not says_nothing(columns.names[at], place):
+                return row
+        return None
+
+    def _giver(self, row: int) -> str:
+        """The last call before an input that gave unwritten memory of its type, dtype and shape; empty for none."""
+        columns = self._columns
+        for made in range(row - 1, -1, -1):
+            at = columns.call_of(made)
+            is_given = columns.part[made] == OUTPUT and self._last_word(at) in UNINITIALISED
+            if is_given and columns.values.get(made) == columns.values.get(row):
+                return columns.names[at]
+        return ""
 
     def _add_input(self, at: int, inputs: Sequence[int], before: tuple[Amount, ...], after: tuple[Amount, ...]) -> None:
         """What comes in is not finite, and nothing before was."""

@@ -136,6 +136,12 @@ def _leaf(origin: Origin) -> Phrase:
 
 
 def _uninitialised(origin: Origin) -> Phrase:
+    if not origin.inputs:
+        return (
+            phrase("an input, memory of {call} that was never written", call=origin.source)
+            if origin.source
+            else phrase("an input, memory that was never written")
+        )
     return phrase(
         "{inputs}, memory of {call} that was never written", inputs=amounts(origin.inputs), call=origin.source
     )

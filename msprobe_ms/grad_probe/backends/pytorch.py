@@ -5,7 +5,7 @@ those of the model, or those that the optimizer was made with (`model.named_para
 is called by its group and its place in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from types import MethodType
 from typing import Any
@@ -43,7 +43,10 @@ def attach(optimizer: Any, probe: GradProbe) -> None:
         report(watch, list(_named(optimizer)))
 
     if runs_hooks and hasattr(optimizer, "register_step_pre_hook"):
-        optimizer.register_step_pre_hook(before)
+        _hooked(
+            lambda: [optimizer.register_step_pre_hook(before)],
+            lambda: [each for group in optimizer.param_groups for each in group["params"]],
+        )
         return
     step = optimizer.step
 
@@ -71,7 +74,21 @@ def _attach_model(model: Any, probe: GradProbe) -> None:
             watches[id(optimizer)] = optimizer, probe.watch([name for name, _ in of_model])
         report(watches[id(optimizer)][1], of_model)
 
-    _optimizers.register_optimizer_step_pre_hook(before)
+    _hooked(lambda: [_optimizers.register_optimizer_step_pre_hook(before)], lambda: list(model.parameters()))
+
+
+def _hooked(register: Callable[[], list[Any]], parameters: Callable[[], list[Any]]) -> None:
+    from msprobe.cell_dump.backends.pytorch.compiled import UpdateHooks  # here: this module also serves a layer
+
+    UpdateHooks(register, parameters, _missed)
+
+
+def _missed() -> None:
+    once(
+        "grad_probe of a compiled update",
+        "grad_probe: the optimizer's step runs inside of what torch.compile has compiled, so its gradients are not "
+        "collected; call optimizer.step() outside of compiled code",
+    )
 
 
 def _named(optimizer: Any) -> Iterator[tuple[str, Any]]:

@@ -10,10 +10,11 @@ from mindspore.communication import GlobalComm, get_group_rank_from_world_rank, 
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model
+from msprobe.base.patches import Patches
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.tensor import DEVICES, array_of, drain, settle
 from msprobe.executors import api
-from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Removal, Update, hook_module
 
 _OF_CELLS = (("exp_avg", "exp_avg_sq"), ("moment1", "moment2"), ("moments1", "moments2"))
 """Where optimizers keep the two moments of their parameters, in the parameters' order."""
@@ -77,6 +78,9 @@ class MindSpore:
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
     ) -> Sequence[Handle]:
         return hook_module(module, before, after)
+
+    def out_of_compiled(self, patches: Patches) -> Handle:
+        return Removal(_nothing)  # the compiler reads other functions than these
 
     def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
         def enter(_: Any, args: Any, kwargs: Any) -> None:
@@ -189,6 +193,10 @@ def _aligned(moments: Any, parameters: list[Any]) -> list[tuple[Any, Any]]:
     if not isinstance(moments, (list, tuple)) or len(moments) != len(parameters):
         return []
     return [(p, m) for p, m in zip(parameters, moments, strict=True) if isinstance(m, Parameter)]
+
+
+def _nothing() -> None:
+    """Nothing is to be undone."""
 
 
 BACKEND = MindSpore

@@ -1,6 +1,7 @@
 """PyTorch for the monitor."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,138 @@ import torch
 
 from msprobe.base.framework import array_of, check_model
 from msprobe.base.framework import rank as known_rank
+from msprobe.base.log import once
+from msprobe.base.patches import Patches
+from msprobe.cell_dump.backends.pytorch.compiled import COMPILED_CODE, UpdateHooks
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.framework import Framework
-from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Removal, Update, hook_module
 
 from .torch_api import check_optimizer, hook_update, updated, wrap_update
+
+_Before = Callable[[Any, Any], None]
+_After = Callable[[Any, Any, Any], None]
+
+
+class _ModuleHooks:
+    """The hooks on modules, taken off around compiled code: `torch.compile` would compile them, and break its graph."""
+
+    def __init__(self) -> None:
+        self.installed = False
+        self._hooked: dict[int, _Hooked] = {}
+        self._patches = Patches()
+        self._patches.add(torch.nn.Module, "compile", self._compiling)
+
+    def add(self, module: Any, before: _Before, after: _After) -> Handle:
+        """Hook a module; the handle takes the hook off."""
+        if not self._hooked:
+            self._patches.install()
+            self.installed = True
+            COMPILED_CODE.open(self)
+        hooked = self._hooked.setdefault(id(module), _Hooked(module))
+        hooked.calls.append((before, after))
+        if self.installed:
+            hooked.install()
+        return Removal(partial(self._discard, hooked, (before, after)))
+
+    def install(self) -> None:
+        self.installed = True
+        for hooked in self._hooked.values():
+            hooked.install()
+
+    def remove(self) -> None:
+        self._say_what_is_inside()
+        self.installed = False
+        for hooked in self._hooked.values():
+            hooked.remove()
+
+    def _say_what_is_inside(self) -> None:
+        """Log once, when compiled code runs first, how many modules run inside such code only."""
+        compiled = [each.module for each in self._hooked.values() if _is_compiled(each.module)]
+        inside = {id(module) for each in compiled for module in each.modules() if module is not each}
+        if count := len(inside & self._hooked.keys()):
+            once(
+                "monitor in compiled code",
+                f"monitor: {count} of {len(self._hooked)} modules run inside of what torch.compile has compiled, and "
+                "their inputs and outputs are not measured; compile smaller modules, or monitor without torch.compile",
+            )
+
+    def _discard(self, hooked: "_Hooked", calls: tuple[_Before, _After]) -> None:
+        hooked.calls.remove(calls)
+        if not hooked.calls:
+            hooked.remove()
+            del self._hooked[id(hooked.module)]
+        if not self._hooked:
+            self.installed = False
+            COMPILED_CODE.close(self)
+            self._patches.remove()
+
+    def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def compile(module: Any, *args: Any, **kwargs: Any) -> Any:
+            hooked = self._hooked.get(id(module))
+            if hooked is None or not self.installed:
+                return original(module, *args, **kwargs)
+            hooked.remove()
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                hooked.install()
+
+        return compile
+
+
+def _is_compiled(module: Any) -> bool:
+    return bool(FRAMEWORK.compiled_class(module))
+
+
+class _Hooked:
+    """One module with what is called before and after its calls.
+
+    A module that is compiled in place (`module.compile()`) calls its hooks inside of the compiled code: there the calls
+    are made around that code. Which of the two it is, is looked at whenever the hook is put in place.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.calls: list[tuple[_Before, _After]] = []
+        self._handles: Sequence[Handle] = ()
+        self._compiled: Any = None
+        self._around: Any = None
+
+    def install(self) -> None:
+        if self._handles or self._around is not None:
+            return
+        self._compiled = vars(self.module).get("_compiled_call_impl")
+        if self._compiled is None:
+            self._handles = hook_module(self.module, self._before, self._after)
+        else:
+            self._around = self.module._compiled_call_impl = self._measured(self._compiled)
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        if self._around is not None and vars(self.module).get("_compiled_call_impl") is self._around:
+            self.module._compiled_call_impl = self._compiled
+        self._handles, self._compiled, self._around = (), None, None
+
+    def _before(self, args: Any, kwargs: Any) -> None:
+        for before, _ in tuple(self.calls):
+            before(args, kwargs)
+
+    def _after(self, args: Any, kwargs: Any, result: Any) -> None:
+        for _, after in tuple(self.calls):
+            after(args, kwargs, result)
+
+    def _measured(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compiled)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._before(args, kwargs)
+            result = compiled(*args, **kwargs)
+            self._after(args, kwargs, result)
+            return result
+
+        return call
 
 
 class PyTorch:
@@ -20,6 +148,9 @@ class PyTorch:
 
     framework: Framework = FRAMEWORK
     on_device = False
+
+    def __init__(self) -> None:
+        self._hooks = _ModuleHooks()
 
     def check(self, model: Any, optimizer: Any) -> None:
         check_model(model, torch.nn.Module, self.framework.kind)
@@ -67,11 +198,30 @@ class PyTorch:
     def module_hook(
         self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
     ) -> Sequence[Handle]:
-        return hook_module(module, before, after)
+        return [self._hooks.add(module, before, after)]
+
+    def out_of_compiled(self, patches: Patches) -> Handle:
+        COMPILED_CODE.open(patches)
+        return Removal(partial(COMPILED_CODE.close, patches))
 
     def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
         has_hooks = all(hasattr(optimizer, f"register_step_{when}_hook") for when in ("pre", "post"))
-        return (hook_update if has_hooks else wrap_update)(optimizer, before, after)
+        if not has_hooks:
+            return wrap_update(optimizer, before, after)
+
+        def missed() -> None:
+            once(
+                "monitor of a compiled update",
+                "monitor: the optimizer's step runs inside of what torch.compile has compiled, so its gradients and "
+                "moments are not measured; call optimizer.step() outside of compiled code, or monitor without it",
+            )
+            after()
+
+        def parameters() -> list[Any]:
+            return [each for group in optimizer.param_groups for each in group["params"]]
+
+        hooks = UpdateHooks(lambda: list(hook_update(optimizer, before, after)), parameters, missed)
+        return [Removal(hooks.end)]
 
     def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
         return updated(optimizer, main_grad, monitored)

@@ -1,0 +1,105 @@
+"""Memory that nothing has written yet: the results of `empty`, and views of them, are not values.
+
+What such memory holds differs from run to run. It is known by its address from the call that gave it until something
+writes it: the version of the tensor rises, or, where it does not (a collective, a write through `data` or numpy),
+some of its bytes change. Then it is forgotten, and read like any other. So is memory that no tensor holds any more.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msprobe.base.nested import Leaf, is_tensor
+
+_SAMPLE = 4096
+"""Bytes that are remembered of a memory, spread evenly over it."""
+
+
+class Memory(NamedTuple):
+    """The memory that a tensor looks into, as a whole."""
+
+    address: int
+    bytes: int
+    version: int | None
+    """Rises with each operation that writes it; the same number where there is none, None where it is not known."""
+
+
+class Unwritten:
+    """A tensor whose elements are not values, in a tree of arguments or results."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+class _Known(NamedTuple):
+    memory: Memory
+    sample: bytes
+    is_held: Callable[[], bool]
+
+
+class Blanks:
+    """The memory of one step that was given and not written. `memory_of` gives None where that cannot be told;
+    `holds` makes a function that tells whether a tensor's memory is still held by any.
+    """
+
+    def __init__(self, memory_of: Callable[[Any], Memory | None], holds: Callable[[Any], Callable[[], bool]]) -> None:
+        self._memory_of, self._holds = memory_of, holds
+        self._known: dict[int, _Known] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def note(self, tensors: Sequence[Leaf]) -> None:
+        """These tensors were made, of memory that nothing has written."""
+        for _, tensor in tensors:
+            memory = self._memory_of(tensor)
+            if memory is not None:
+                self.note_memory(memory, self._holds(tensor))
+
+    def note_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
+        """This memory was given, and nothing has written it."""
+        self._known[memory.address] = _Known(memory, _sample(memory), is_held)
+
+    def has(self, tensor: Any) -> bool:
+        """Whether nothing has written the memory that a tensor looks into."""
+        memory = self._memory_of(tensor)
+        known = self._known.get(memory.address) if memory is not None else None
+        if known is None or memory is None:
+            return False
+        version = known.memory.version
+        is_same = known.memory.bytes == memory.bytes and (version is None or version == memory.version)
+        if is_same and known.is_held() and _sample(memory) == known.sample:
+            if version is None:
+                self._known[memory.address] = known._replace(memory=memory)
+            return True
+        del self._known[memory.address]
+        return False
+
+    def shown(self, nodes: Sequence[Any]) -> list[Any]:
+        """Trees in which such tensors are marked as `Unwritten`."""
+        return [self._shown(node) for node in nodes]
+
+    def _shown(self, node: Any) -> Any:
+        if type(node) is list:
+            return [self._shown(each) for each in node]
+        if type(node) is dict:
+            return {key: self._shown(each) for key, each in node.items()}
+        return Unwritten(node) if is_tensor(node) and self.has(node) else node
+
+
+def all_unwritten(node: Any) -> Any:
+    """A tree all of whose tensors are marked: a call writes them, and reads nothing of them."""
+    if type(node) is list:
+        return [all_unwritten(each) for each in node]
+    if type(node) is dict:
+        return {key: all_unwritten(each) for key, each in node.items()}
+    return Unwritten(node) if is_tensor(node) else node
+
+
+def _sample(memory: Memory) -> bytes:
+    every = np.frombuffer((ctypes.c_ubyte * memory.bytes).from_address(memory.address), np.uint8)
+    return every[:: max(1, memory.bytes // _SAMPLE)].tobytes()
