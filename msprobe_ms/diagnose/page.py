@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import islice
 
 from msprobe.base.digest import KINDS
-from msprobe.base.log import few, visible
+from msprobe.base.log import LONGEST_LINE, few, visible
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
@@ -32,7 +32,7 @@ from .diagnosis import (
     flow_of,
 )
 
-_LONGEST = 400  # characters of a line
+_LONGEST = 400  # characters of a line that is neither the answer nor part of a configuration
 _LISTED = 8  # numbers or names in a line
 _NAMED = 3  # names in a sentence, where the others are counted
 _SHOWN = 4  # lines of one kind
@@ -88,19 +88,24 @@ _SKIPPED = {
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     """The lines: answer, evidence, what was ruled out, next collection; `files` are where that was written."""
     parts = (
-        ("Answer", _summary(diagnosis)),
-        ("Evidence", _evidence(diagnosis)),
-        ("Ruled out", _ruled_out(diagnosis)),
-        ("Not recorded", _first_of(_not_recorded(diagnosis), _MOST)),
+        ("Answer", _limited(_summary(diagnosis), LONGEST_LINE)),
+        ("Evidence", _limited(_evidence(diagnosis))),
+        ("Ruled out", _limited(_ruled_out(diagnosis))),
+        ("Not recorded", _limited(_first_of(_not_recorded(diagnosis), _MOST))),
         ("Next collection", _next(diagnosis, files)),
     )
     lines: list[str] = []
     for title, part in parts:
-        shown = [visible(line if line.startswith(" ") else " ".join(line.split())) for line in part]
-        if shown:
-            cut = (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in shown)
-            lines += [title, *(f"  {line}" for line in cut), ""]
+        if shown := list(part):
+            lines += [title, *(f"  {line}" for line in shown), ""]
     return lines[:-1]
+
+
+def _limited(lines: Iterable[str], longest: int = _LONGEST) -> Iterator[str]:
+    """Each text as one line of at most `longest` characters; what is indented remains so."""
+    for line in lines:
+        words = " ".join(line.split())
+        yield line[: len(line) - len(line.lstrip(" "))] + visible(words, longest)
 
 
 def _summary(diagnosis: Diagnosis) -> Iterator[str]:
@@ -270,19 +275,27 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
-    found, located = diagnosis.next, diagnosis.located
-    if found is not None:
-        yield _purpose(found)
-        for side in (found.sides[:1]) if found.is_one else found.sides:
-            if not found.is_one:
-                yield f"{side}:"
-            yield from (f"  {line}" for line in shown(found.of(side)))
-        which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
-        golden = f", the golden with {files[1]}" if len(files) > 1 else ""
-        config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
-        yield f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside the last dump;"
-        yield "then msprobe diagnose of both again"
-    elif located is None:
+    found = diagnosis.next
+    if found is None:
+        yield from _limited(_no_next(diagnosis))
+        return
+    yield from _limited([_purpose(found)])
+    for side in (found.sides[:1]) if found.is_one else found.sides:
+        if not found.is_one:
+            yield f"{side}:"
+        # Never shortened: it is copied from the page.
+        yield from (f"  {visible(line, None)}" for line in shown(found.of(side)))
+    which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
+    golden = f", the golden with {files[1]}" if len(files) > 1 else ""
+    config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
+    yield visible(f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside the last dump;")
+    yield "then msprobe diagnose of both again"
+
+
+def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
+    """Why no collection is proposed, and where to look."""
+    located = diagnosis.located
+    if located is None:
         yield "none: what was compared is not described by a configuration"
     elif located.finding is None or located.compared.pair.target.is_flow:
         yield "none: what to do stands with the answer"
