@@ -2,6 +2,7 @@
 
 | the answer | the next collection |
 |---|---|
+| a divergence of two monitors | the module that it begins in, or the step where it is of no module |
 | a cell, at level L0 | everything inside that cell, with tensors |
 | code between two calls of L0 | everything inside the cell around both, or from one to the other |
 | code between two calls of L1 or mix | the same with every dispatched operation, once |
@@ -18,6 +19,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from msprobe.base import names
 from msprobe.base.digest import CRC32C, MD5
@@ -36,6 +38,10 @@ from msprobe.compare.locate.finding import (
     Unclear,
     Updated,
 )
+from msprobe.compare.monitor.finding import Result as MonitorResult
+from msprobe.compare.monitor.next_dump import PREFIXES, next_dump
+from msprobe.compare.monitor.pairing import pair_targets
+from msprobe.store.monitor.table import Output
 
 from .collected import Collection
 from .diagnosis import ComparedPair, Located, NextCollection, Purpose, is_from_border
@@ -99,6 +105,38 @@ def after_finding(located: Located) -> NextCollection | None:
     )
     scope, patterns = around[0]
     return NextCollection(purpose, target, golden, around=scope or patterns)
+
+
+def after_monitor(result: MonitorResult, target: Output, golden: Output) -> NextCollection | None:
+    """What shows the calls of the first divergence of two monitors; None where there is none.
+
+    Each side is given the names of its framework and of its monitor, which may be wrapped otherwise.
+    """
+    finding = result.finding
+    if finding is None:
+        return None
+    name_of = partial(_name_of_target, target, golden)
+    of_target = replace(
+        finding, target=name_of(finding.kind, finding.target), agreeing=name_of("actv_grad", finding.agreeing)
+    )
+    made = next_dump(of_target, result.ranks, PREFIXES[target.framework])
+    section = made[str(made["task"])]
+    around = tuple(section["list"][:1]) if isinstance(section, dict) else ()
+    of_golden = next_dump(finding, result.ranks, PREFIXES[golden.framework])
+    return NextCollection(Purpose.MONITORED, made, of_golden, around=around)
+
+
+def _name_of_target(target: Output, golden: Output, kind: str, name: str) -> str:
+    """How the target calls what the golden side calls so; the same where it has no other name."""
+    for other in golden.ranks.values():
+        # Processes that were alone on both sides belong together, whatever their numbers.
+        one = target.ranks.get(other.rank) or next(iter(target.ranks.values()))
+        if kind in one.tables and kind in other.tables:
+            ours, theirs = one.tables[kind].targets, other.tables[kind].targets
+            for a, b in pair_targets(kind, ours, theirs).items():
+                if theirs[b].name == name:
+                    return ours[a].name
+    return name
 
 
 def _purpose(located: Located, finding: Finding, survey: Survey) -> Purpose | None:
