@@ -351,7 +351,9 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
     which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
     golden = f", the golden with {files[1]}" if len(files) > 1 else ""
     config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
-    yield visible(f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside what is there;")
+    yield visible(
+        f"run {which} with PrecisionDebugger({config}){golden}, into a new folder next to the earlier output;"
+    )
     yield "then msprobe diagnose of both again"
 
 
