@@ -424,10 +424,8 @@ def test_to_cpu_repeats_calls_of_the_cpu_and_says_so_once(perturb, notes):
         assert (run.summary["compared"], run.summary["inconsistent"]) == (2, 0)
         assert run.rows == {}
         assert set(run.conditions.values()) == {0.0}
-    assert [line for line in notes() if "to_cpu" in line] == [
-        'msprobe WARNING: free_benchmark: pert_mode "to_cpu": tensors are on the CPU already, so a second run there only '
-        "shows whether calls are deterministic, and a fix replaces nothing"
-    ]
+    (line,) = [line for line in notes() if 'pert_mode "to_cpu"' in line]
+    assert line.startswith("msprobe WARNING: ")
 
 
 def test_a_fix_by_to_cpu_replaces_nothing_that_the_cpu_made(perturb):
