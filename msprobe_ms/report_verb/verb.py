@@ -36,7 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="A", help="the side under suspicion, or one dump alone")
     parser.add_argument("golden", metavar="B", nargs="?", help="the side that is trusted")
     parser.add_argument(
-        "-o", "--output_path", metavar="FILE", default=PAGE, help=f"the page, replaced if there; default: {PAGE}"
+        "-o",
+        "--output_path",
+        metavar="PATH",
+        default=PAGE,
+        help=f"the page (.html), replaced if there, or a folder for {PAGE}, created if missing; default: {PAGE}",
     )
     parser.add_argument(
         "--as", dest="what", choices=_WHAT, help="the command whose answer is shown; default: by itself"
@@ -62,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
     page = Path(args.output_path)
-    if page.is_dir():
+    if page.is_dir() or page.suffix.lower() not in (".html", ".htm"):
+        if page.exists() and not page.is_dir():
+            raise UsageError(f"-o {args.output_path}: is a file; give a folder, or a name that ends in .html")
         page = page / PAGE
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"-o {args.output_path}: the name of a page ends in .html; add it, or give a folder")
     check_page()
     from .sides import What, what_of  # here: the help of the command is there before numpy is
 
