@@ -65,11 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """Find out what the sides hold, report it, print the answer."""
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
-    page = Path(args.output_path)
-    if page.is_dir() or page.suffix.lower() not in (".html", ".htm"):
-        if page.exists() and not page.is_dir():
-            raise UsageError(f"-o {args.output_path}: is a file; give a folder, or a name that ends in .html")
-        page = page / PAGE
+    page = _page_of(Path(args.output_path))
     check_page()
     from .sides import What, what_of  # here: the help of the command is there before numpy is
 
@@ -87,6 +83,21 @@ def run(args: argparse.Namespace) -> int:
         print(visible(line))
     return 0 if is_clean or args.exit_zero else 1
 
+
+def _page_of(output: Path) -> Path:
+    """The file of the page: `output` itself, or in the folder of that name, which may not be there yet."""
+    if output.is_dir():
+        return output / PAGE
+    suffix = output.suffix.lower()
+    if suffix in (".html", ".htm"):
+        return output
+    if suffix in _OF_OTHER_FILES or output.exists():
+        raise UsageError(f"-o {output}: the name of a page ends in .html; add it, or give a folder")
+    return output / PAGE
+
+
+_OF_OTHER_FILES = (".json", ".csv", ".xlsx", ".txt", ".md", ".pdf", ".xml", ".png", ".svg", ".zip", ".db")
+"""Names that end so are not taken for those of folders."""
 
 _Made = tuple[Report, Iterable[Words], bool]
 """The report, the lines that are printed, and whether nothing is wrong."""
