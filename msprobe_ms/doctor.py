@@ -297,7 +297,7 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     found.update(names_in(folder))
     for name in sorted(found - named):
         try:
-            _shape_of(folder / name)
+            examine_tensor(folder / name)
             whole.append(name)
         except DumpError:
             unfinished.append(name)

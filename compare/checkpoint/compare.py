@@ -10,9 +10,18 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.files import creating, make_folder, writing
 from msprobe.base.log import few
+from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import canonical, coarser_standard, family, standard_of
-from msprobe.compare.judge.verdict import SEVERITY, Cause, Verdict, count, judge_measures, unjudged, wrong
+from msprobe.compare.core.standard import (
+    ACCEPTANCES,
+    DTYPE,
+    Acceptance,
+    canonical,
+    coarser_standard,
+    family,
+    standard_of,
+)
+from msprobe.compare.judge.verdict import PASS, SEVERITY, Cause, Verdict, count, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
 from msprobe.mapping.transform import Transform
 from msprobe.mapping.user_files import DataRule
@@ -33,7 +42,8 @@ class JudgedParameter:
 
     `shapes` are those of both sides as they were compared, behind a transform; None for a side that is not there.
     `l2` and `cosine` are None where there is none (one side only, other shapes, a NaN on one side; a cosine also where
-    one side is all zeros). `excess` orders the worst.
+    one side is all zeros). `excess` orders the worst. `of_dtype` is the verdict by the limits of the dtype, where
+    others were chosen.
     """
 
     pair: ParameterPair
@@ -42,10 +52,11 @@ class JudgedParameter:
     l2: float | None = None
     cosine: float | None = None
     excess: float = 0.0
+    of_dtype: Verdict | None = None
 
 
-def judge(pair: ParameterPair) -> JudgedParameter:
-    """Read, measure and judge one pair by the standard of the coarser of the two dtypes.
+def judge(pair: ParameterPair, acceptance: Acceptance | None = None) -> JudgedParameter:
+    """Read, measure and judge one pair by the standard of the coarser of the two dtypes, or by an acceptance.
 
     Nothing is raised for what a file holds: what cannot be read is unjudged, with the reason.
     """
@@ -64,11 +75,30 @@ def judge(pair: ParameterPair) -> JudgedParameter:
         return JudgedParameter(pair, _other_shapes(t, g, golden.dtype), shapes, excess=math.inf)
     standard = coarser_standard(target.dtype, golden.dtype)
     found = measure(t, g, standard, golden.dtype)
-    verdict = judge_measures(found, standard, t.shape)
+    of_dtype = judge_measures(found, standard, t.shape)
+    verdict, excess = of_dtype, found.excess
+    if acceptance is not None and not found.mismatched:
+        verdict, excess = _accepted(found, acceptance)
     if family(target.dtype) != family(golden.dtype):
         verdict = wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
     l2, cosine = (None, None) if found.mismatched else (found.euclid, found.cosine)
-    return JudgedParameter(pair, verdict, shapes, l2, None if found.cosine != found.cosine else cosine, found.excess)
+    cosine = None if found.cosine != found.cosine else cosine
+    return JudgedParameter(pair, verdict, shapes, l2, cosine, excess, None if acceptance is None else of_dtype)
+
+
+def _accepted(found: Measures, acceptance: Acceptance) -> tuple[Verdict, float]:
+    """The verdict of an acceptance, and how many times its limits the difference is."""
+    if found.equal:
+        return PASS, 0.0
+    wrong_by = []
+    if not found.cosine >= acceptance.cosine:  # nor is NaN, of one side that is all zeros
+        is_zero = found.cosine != found.cosine
+        wrong_by.append("one side is all zeros" if is_zero else f"the cosine is below {acceptance.cosine:g}")
+    if not found.euclid < acceptance.l2:
+        wrong_by.append(f"the l2 is not below {acceptance.l2:g}")
+    angle = 1.0 if found.cosine != found.cosine else 1 - found.cosine
+    excess = max(angle / (1 - acceptance.cosine), found.euclid / acceptance.l2)
+    return (wrong(Reason(Why.TEXT, name="; ".join(wrong_by))) if wrong_by else PASS), excess
 
 
 def _load(one: Parameter, transform: Transform) -> Array:
@@ -98,6 +128,7 @@ class CheckpointResult:
     judged: Mapping[str, JudgedParameter]
     left_out: Sequence[str]
     tied: Sequence[str] = ()
+    standard: str = DTYPE
 
     @property
     def is_clean(self) -> bool:
@@ -124,6 +155,8 @@ class CheckpointResult:
             key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
             reverse=True,
         )
+        if self.standard != DTYPE:
+            text += f"; judged by the limits of {self.standard}, {ACCEPTANCES[self.standard]}"
         lines = [text, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
             lines.append(f"and {len(worst) - top} more that do not pass")
@@ -154,6 +187,8 @@ def _entry(one: JudgedParameter) -> dict[str, object]:
         "reason": one.verdict.reason,
         "dtype": dtypes[0] if dtypes[0] == dtypes[1] else dtypes,
     }
+    if one.of_dtype is not None:
+        entry["dtype_verdict"] = one.of_dtype.grade
     if pair.target and pair.golden and pair.target.name != pair.golden.name:
         entry["golden"] = pair.golden.name
     if pair.found_by:
@@ -183,8 +218,12 @@ def _named(names: Sequence[str]) -> str:
     return f" ({few(names, _SHOWN)})"
 
 
-def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None) -> CheckpointResult:
+def compare_checkpoints(
+    target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None, standard: str = DTYPE
+) -> CheckpointResult:
     """Compare the checkpoints at two paths, those of several ranks rank by rank; one parameter is in memory at a time.
+
+    `standard` is `dtype` or a name of `ACCEPTANCES`.
 
     DumpError where a side holds no checkpoint that can be read, or the sides are cut into other numbers of ranks;
     MappingError where a rule names what is not there.
@@ -205,9 +244,9 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
         for pair in matched.pairs:
             # A golden without a partner may have a target's name all the same, where a rule paired that otherwise.
             name = before + pair.name
-            judged[f"{name} (golden)" if name in judged else name] = judge(pair)
+            judged[f"{name} (golden)" if name in judged else name] = judge(pair, ACCEPTANCES.get(standard))
         left_out += [before + name for name in matched.left_out]
         tied += [before + name for name in matched.tied]
     if not judged:
         raise DumpError(f"{target} and {golden} hold no parameter; give checkpoints of a model")
-    return CheckpointResult(str(target), str(golden), judged, left_out, tied)
+    return CheckpointResult(str(target), str(golden), judged, left_out, tied, standard)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe.base.files import refuse_existing
 from msprobe.base.log import visible
+from msprobe.compare.core.standard import DTYPE
 from msprobe.mapping.user_files import read_data
 
 from .compare import ANOTHER, compare_checkpoints, write
@@ -22,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_existing(output, ANOTHER)
     rules = read_data(Path(args.data_mapping)) if args.data_mapping else None
     target, golden = map(Path, args.compare)
-    result = compare_checkpoints(target, golden, rules)
+    result = compare_checkpoints(target, golden, rules, args.standard or DTYPE)
     write(result, output)
     for line in result.lines(args.top):
         print(visible(line))

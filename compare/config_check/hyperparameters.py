@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 from msprobe.base import redaction
+from msprobe.base.object_text import without_addresses
 from msprobe.compare.rl.configurations import PLACE, rank_of
 
 from .findings import Checker, Kind, Level, Match, SettingRow
@@ -48,7 +49,8 @@ def compare(file: str, bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
 
 
 def flat(settings: Settings) -> dict[str, object]:
-    """Settings without lists and objects inside, secrets marked; several values of one name stay together."""
+    """Settings without lists and objects inside, secrets marked, texts without addresses of objects; several values of
+    one name stay together."""
     found: dict[str, object] = {}
     redactor = redaction.Redactor()
     waiting: list[tuple[str, object, int]] = [
@@ -58,10 +60,10 @@ def flat(settings: Settings) -> dict[str, object]:
         name, value, depth = waiting.pop()
         is_open = isinstance(value, dict | list) and bool(value) and depth < _DEEPEST
         if not is_open or (isinstance(value, dict) and value.get("description") == "duplicate_value"):
-            found[name] = value
+            found[name] = without_addresses(value) if isinstance(value, str) else value
             continue
         inner = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]  # a list
-        waiting += reversed([(f"{name}.{key}", each, depth + 1) for key, each in inner])
+        waiting += reversed([(without_addresses(f"{name}.{key}"), each, depth + 1) for key, each in inner])
     return found
 
 

@@ -43,6 +43,29 @@ STANDARDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What two parameters of checkpoints are allowed as wholes: at least this cosine, and a difference whose L2 norm is
+    below `l2`."""
+
+    cosine: float
+    l2: float
+
+    def __str__(self) -> str:
+        return f"a cosine of at least {self.cosine:g} and an l2 below {self.l2:g}"
+
+
+DTYPE = "dtype"
+"""The name of the limits of `STANDARDS`, where one is chosen."""
+
+ACCEPTANCES = {
+    # The user documentation of msprobe's `config_check` of checkpoints (mindstudio-probe 8.1 to 26.2): "cos >= 0.99 and
+    # l2 < 1.0 are normal". It holds for weights after many steps, and does not depend on their dtype or size.
+    "msprobe": Acceptance(cosine=0.99, l2=1.0),
+}
+"""Named limits for checkpoints, which are chosen instead of those of the dtype."""
+
+
 ACROSS = {
     # Hugging Face's `transformers-cli pt-to-tf` accepts 5e-5 between the outputs of one model in two frameworks.
     "float32": 5e-5,

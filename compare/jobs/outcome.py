@@ -27,7 +27,16 @@ from msprobe.compare.measure.files import Effort
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
-from msprobe.compare.tables.console import LastLine, described, lines, no_difference, notes, watch, write_advice
+from msprobe.compare.tables.console import (
+    LastLine,
+    described,
+    lines,
+    no_difference,
+    notes,
+    suspect,
+    watch,
+    write_advice,
+)
 from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.rows import rows
 from msprobe.compare.updates.explained import Updates
@@ -387,7 +396,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
             overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
             write_sheet(path, shown, table, colours=colours, summary=overview)
         if advise:
-            write_advice(_neighbour(path, "advisor", "txt"), first_bad)
+            write_advice(_neighbour(path, "advisor", "txt"), *suspect(comparison, located, first_bad))
     if diff_analyze:
         from msprobe.compare.ranks.search import write_calls  # here: it is for the search over ranks
 

@@ -31,6 +31,11 @@ _STATISTICS = ("norm", "value", "mean", "max", "min")
 _ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the files
 
 
+def order_of(stage: Stage) -> int:
+    """The place of a stage in the order of a training step."""
+    return _ORDER[stage]
+
+
 def stage_of(kind: str, name: str = "") -> Stage:
     """The stage of a kind; what an update changes is seen after it, and the norm of a rank's gradients with them."""
     if (kind, name) == _LOCAL_NORM:

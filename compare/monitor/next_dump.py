@@ -32,10 +32,6 @@ def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
 
     `ranks`: how many ranks were compared; of one rank alone, no number is written.
     """
-    step = finding.step
-    steps = (step, step + 1) if finding.stage in _OF_THE_UPDATE else (step,)
-    if finding.stage is Stage.BEFORE_UPDATE and step:
-        steps = (step - 1, step)
     is_of_step = finding.cause in _WHOLE_STEP or _is_of_update(finding)
     modules = () if is_of_step else finding.modules
     chosen = list(dict.fromkeys(pattern for module in modules for pattern in _patterns(module)))
@@ -43,7 +39,7 @@ def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
         "task": "tensor" if chosen else "statistics",
         "dump_path": DUMP_PATH,
         "rank": compact(finding.ranks) if ranks > 1 else [],
-        "step": compact(steps),
+        "step": compact(steps_around(finding)),
         "level": "mix",
         ("tensor" if chosen else "statistics"): {
             "scope": [],
@@ -52,6 +48,14 @@ def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
             "summary_mode": "statistics",
         },
     }
+
+
+def steps_around(finding: Finding) -> tuple[int, ...]:
+    """The steps in whose dumps a finding shows: what an update changed is seen in the next step."""
+    step = finding.step
+    if finding.stage is Stage.BEFORE_UPDATE and step:
+        return step - 1, step
+    return (step, step + 1) if finding.stage in _OF_THE_UPDATE else (step,)
 
 
 def _is_of_update(finding: Finding) -> bool:

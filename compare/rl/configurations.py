@@ -13,6 +13,7 @@ from typing import Any
 
 from msprobe.base import redaction
 from msprobe.base.files import CONFIGURATION, read_input
+from msprobe.base.object_text import without_addresses
 from msprobe.compare.tables.cells import guard
 from msprobe.compare.tables.columns import Column
 from msprobe.store.folders import is_file, printable
@@ -140,15 +141,16 @@ def rows(compared: ConfigurationDifferences) -> Iterator[tuple[str, ...]]:
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every value that holds no others, and every empty container, by its path."""
+    """Every value that holds no others, and every empty container, by its path; texts without addresses of objects."""
     waiting = [(path, value)]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, dict | list) and value and len(path) < _DEEPEST:
             inner = value.items() if isinstance(value, dict) else ((f"[{at}]", v) for at, v in enumerate(value))
-            waiting += reversed([((*path, key), each) for key, each in inner])
+            waiting += reversed([((*path, without_addresses(key)), each) for key, each in inner])
         else:
-            yield path, printable(json.dumps(value, ensure_ascii=False))
+            text = without_addresses(value) if isinstance(value, str) else value
+            yield path, printable(json.dumps(text, ensure_ascii=False))
 
 
 def _dotted(path: tuple[str, ...]) -> str:

@@ -234,10 +234,6 @@ class Side:
         found[list(self._columns.odd)] = False
         return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
 
-    def is_tensor(self, row: int) -> bool:
-        """Whether a row is a tensor."""
-        return self._columns.kind[row] == TENSOR
-
     def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
         """The four statistics of rows as columns; anything where `is_plain` is not."""
         return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
@@ -309,7 +305,7 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
     special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
     for at, four, other in zip(special.tolist(), target.four(t[special]), golden.four(g[special]), strict=True):
         is_whole = t[at] >= 0 and g[at] >= 0
-        cells = statistics_cells(four, other, is_whole and target.is_tensor(int(t[at])))
+        cells = statistics_cells(four, other)
         if not is_whole:
             cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[bool(t[at] >= 0)])
         for column, cell in zip(columns, cells, strict=True):
@@ -317,8 +313,8 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
     return columns
 
 
-def statistics_cells(target: Four, golden: Four, is_tensor: bool) -> tuple[Cell, ...]:
-    """The same cells of one pair whose statistics may be anything."""
+def statistics_cells(target: Four, golden: Four) -> tuple[Cell, ...]:
+    """The same cells of one pair whose statistics may be anything; of a number that is no tensor too, as in 8.1."""
     differences: list[Cell] = [NOT_APPLICABLE] * 4
     shares: list[Cell] = [NOT_APPLICABLE] * 4
     warning = False
@@ -331,7 +327,7 @@ def statistics_cells(target: Four, golden: Four, is_tensor: bool) -> tuple[Cell,
             warning = warning or (t != t) != (g != g)
         elif difference:
             warning = warning or abs(difference) / (abs(max(t, g)) + 1e-10) > 0.5
-    result = _WARNING if warning and is_tensor else ("", "")
+    result = _WARNING if warning else ("", "")
     return (*differences, *shares, *map(number, chain(target, golden)), *result)
 
 

@@ -1,13 +1,15 @@
 """The answer on the console, and the file of msprobe 8.1's advisor.
 
-The advice follows from the name of the table's first bad row alone, so it is a hint where to look, not a finding: the
-first wrong call is found by `msprobe.compare.locate`.
+The advice is on a row of the first wrong call, which is found by `msprobe.compare.locate`; its text follows from the
+name of the row alone, so it is a hint where to look.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from msprobe.base.files import replacing
 from msprobe.base.log import visible
@@ -21,8 +23,9 @@ from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
-from .cells import Cell
-from .columns import Column
+from .cells import NOT_APPLICABLE, Cell
+from .columns import Column, columns_of
+from .rows import rows_of
 
 BLIND: dict[Mode, str] = {
     "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
@@ -193,6 +196,10 @@ _ALL_WELL = (
     "No row is bad by msprobe 8.1's rules, which pass much: by statistics, whatever differs by less than half. What "
     "differs by the standard of its dtype is in the columns Verdict and Reason."
 )
+_NOT_WRONG = (
+    "No call is wrong. By msprobe 8.1's rules row {number}, {name}, is bad; the columns Verdict and Reason say why it "
+    "is not."
+)
 _INPUT = (
     "An input of the call already differs. Look at the call that made it, further up; see whether an "
     "in-place operation wrote over it after it was made; if neither explains it, suspect memory that something else "
@@ -240,14 +247,54 @@ def watch(
         yield row
 
 
-def write_advice(path: Path, first_bad: Sequence[tuple[int, str]]) -> None:
-    """Write three lines about the first bad row, or that there is none; OSError where the disk refuses."""
-    text = f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_ALL_WELL}\n"
-    for number, name in first_bad[:1]:
-        shown = "".join(c if c.isprintable() else "?" for c in name)
-        text = f"Line: {number}\nSuspect Nodes: {shown}\nExpert Advice: {advice_on(name)}\n"
+def suspect(
+    comparison: Comparison, located: Located, first_bad: Sequence[tuple[int, str]]
+) -> tuple[list[tuple[int, str]], str]:
+    """Number and name of the row that the advisor names; for none, an empty list and the text that says why.
+
+    Whether there is one follows from the rows that msprobe 8.1 calls bad; which one, from the first wrong call, so that
+    the advisor and the console name the same call: its first bad row, else its first that does not pass.
+    """
+    first = located.first
+    if first is None:
+        return [], _NOT_WRONG.format(
+            number=first_bad[0][0], name=_one_line(first_bad[0][1])
+        ) if first_bad else _ALL_WELL
+    if not first_bad:
+        return [], f"{_ALL_WELL} The first wrong call by that standard is {_one_line(first.name)}."
+    shown = columns_of(comparison, False)
+    at = {column.title: place for place, column in enumerate(shown)}
+    heading = next(title for title in _VERDICTS if title in at)
+    numbers = _rows_of_call(comparison, first.name)
+    rows = list(zip(numbers, rows_of(comparison, located, [numbers]), strict=True))
+    bad = [each for each in rows if each[1][at[heading]] in _BAD]
+    differing = [each for each in rows if each[1][at["Verdict"]] != "pass"]
+    named = [(number, str(row[0] if row[0] != NOT_APPLICABLE else row[1])) for number, row in (*bad, *differing, *rows)]
+    return (named or list(first_bad))[:1], ""
+
+
+def _rows_of_call(comparison: Comparison, name: str) -> range:
+    """The pairs of records of the call of this name; empty where neither side has one."""
+    pairs = comparison.pairs
+    for dump, calls in ((comparison.target, pairs.target_calls), (comparison.golden, pairs.golden_calls)):
+        if name in dump.columns.names:
+            number = list(dump.columns.names).index(name)
+            for place in np.flatnonzero(calls == number)[:1].tolist():
+                return pairs.rows(place)
+    return range(0)
+
+
+def write_advice(path: Path, named: Sequence[tuple[int, str]], why: str = _ALL_WELL) -> None:
+    """Write three lines about the row that is named, or why none is; OSError where the disk refuses."""
+    text = f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {why}\n"
+    for number, name in named[:1]:
+        text = f"Line: {number}\nSuspect Nodes: {_one_line(name)}\nExpert Advice: {advice_on(name)}\n"
     with replacing(path) as file:
         file.write(text.encode("utf-8", "replace"))
+
+
+def _one_line(name: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def advice_on(name: str) -> str:

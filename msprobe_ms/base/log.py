@@ -20,13 +20,23 @@ LONGEST_LINE = 4096
 
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
+_LONGEST_SOURCE_LINE = 4096 + 16
+"""Characters of a path (Linux's PATH_MAX) with a line number and what encloses them."""
 
-def visible(said: object) -> str:
-    """A text, or a phrase, as one line for a terminal: control characters spelled out (an escape becomes the four
-    characters `\\x1b`), and what is longer than anybody reads left out of the middle of a word, or of the line."""
-    # Before and behind: what is spelled out is up to six times as long.
-    text = _shortened(str(said)).translate(_HARMLESS)
-    return _shortened(text)
+_SOURCE_LINE = re.compile(r"\S+:\d+[).,;:]*")
+
+
+def visible(said: object, longest: int | None = LONGEST_LINE) -> str:
+    """Return a text, or a phrase, as one line for a terminal.
+
+    Control characters are spelled out: an escape becomes the four characters `\x1b`. The middle of a word of more than
+    `LONGEST_WORD` characters is left out, and so is the middle of a line of more than `longest`, but never of a source
+    line, `FILE:LINE`: of a long line the last one is kept whole. With `longest` None nothing is left out.
+    """
+    if longest is None:
+        return str(said).translate(_HARMLESS)
+    # Twice, because spelling out makes a text up to six times as long.
+    return _shortened(_shortened(str(said), longest).translate(_HARMLESS), longest)
 
 
 def shortened(text: str, longest: int) -> str:
@@ -38,10 +48,21 @@ def shortened(text: str, longest: int) -> str:
     return text[: kept - kept // 2] + left_out + text[len(text) - kept // 2 :]
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST_WORD:
+def _shortened(text: str, longest: int) -> str:
+    if len(text) <= min(LONGEST_WORD, longest):
         return text
-    return shortened(_LONG_WORD.sub(lambda word: shortened(word[0], LONGEST_WORD), text), LONGEST_LINE)
+    text = _LONG_WORD.sub(lambda word: word[0] if _is_source_line(word[0]) else shortened(word[0], LONGEST_WORD), text)
+    if len(text) <= longest:
+        return text
+    place = next((word for word in reversed(text.split(" ")) if _is_source_line(word)), "")
+    before, _, after = text.rpartition(place) if place else (text, "", "")
+    after = shortened(after, min(LONGEST_WORD, longest) // 2)
+    room = max(longest - len(place) - len(after), LONGEST_WORD // 2)
+    return f"{shortened(before, room)}{place}{after}"
+
+
+def _is_source_line(word: str) -> bool:
+    return len(word) <= _LONGEST_SOURCE_LINE and _SOURCE_LINE.fullmatch(word) is not None
 
 
 def few(names: Iterable[object], most: int = 3) -> str:

@@ -102,11 +102,14 @@ def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:
         value, when = getattr(owner, each.name), each.metadata["when"]
         if is_inert(each, level) and (when(value) if when else value != each.default):
             yield key, each.metadata["inert"]
+    if isinstance(owner, Section):
+        yield from owner.without_effect()
 
 
 _KERNELS_ONLY = "only kernel dumps read it (level L2, MindSpore alone)"
 _KERNELS = ("L2",)
 _NEVER_USED = "it was never used with MindSpore"
+_FIXED_LIMITS = "every call is checked from the first step on, by the limits of its dtype"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
 _SUMMARIES = ("statistics", *DIGESTS)
 _STATISTICS = (
@@ -121,6 +124,10 @@ class Section:
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         """Settings that contradict each other: the key in the file, and what is wrong with it."""
+        yield from ()
+
+    def without_effect(self) -> Iterator[tuple[str, str]]:
+        """Settings that have no effect beside the other ones: the key in the file, and why."""
         yield from ()
 
 
@@ -296,22 +303,34 @@ class FreeBenchmarkSettings(Section):
 
     apis: tuple[str, ...] = setting(texts, (), key="list")
     scope: tuple[str, ...] = setting(texts, (), inert=_NEVER_USED)
-    fuzz_device: str = setting(one_of("npu"), "npu")
+    fuzz_device: str = setting(one_of("npu", "cpu"), "npu")
     pert_mode: str = setting(
-        one_of("improve_precision", "add_noise", "bit_noise", "no_change", "change_value"), "improve_precision"
+        one_of("improve_precision", "add_noise", "bit_noise", "no_change", "change_value", "to_cpu"),
+        "improve_precision",
     )
-    handler_type: str = setting(one_of("check", "fix"), "check")
+    handler_type: str = setting(
+        one_of("check", "fix", "preheat"),
+        "check",
+        inert=f'{_FIXED_LIMITS}; it is taken as "check"',
+        when=lambda value: value == "preheat",
+    )
     fuzz_level: str = setting(one_of("L1"), "L1")
     fuzz_stage: str = setting(one_of("forward", "backward"), "forward")
-    if_preheat: bool = setting(flag, False, inert=_NEVER_USED)
-    preheat_step: int = setting(whole(0), 15, inert=_NEVER_USED)
-    max_sample: int = setting(whole(0), 20, inert=_NEVER_USED)
+    if_preheat: bool = setting(
+        flag, False, inert=f"nor have preheat_step and max_sample: {_FIXED_LIMITS}", when=lambda value: value
+    )
+    preheat_step: int = setting(whole(0), 15)
+    max_sample: int = setting(whole(0), 20)
+
+    def without_effect(self) -> Iterator[tuple[str, str]]:
+        if self.fuzz_device == "cpu" and self.pert_mode != "to_cpu":
+            yield "fuzz_device", 'only pert_mode "to_cpu" runs calls on the CPU, all others where their inputs are'
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
-        if self.handler_type == "fix" and self.pert_mode != "improve_precision":
+        if self.handler_type == "fix" and self.pert_mode not in ("improve_precision", "to_cpu"):
             yield (
                 "pert_mode",
-                f'{shown(self.pert_mode)} cannot be fixed; use "improve_precision", or handler_type "check"',
+                f'{shown(self.pert_mode)} cannot be fixed; use "improve_precision", "to_cpu", or handler_type "check"',
             )
         if self.handler_type == "fix" and self.fuzz_stage != "forward":
             yield "fuzz_stage", f'{shown(self.fuzz_stage)} cannot be fixed; use "forward", or handler_type "check"'

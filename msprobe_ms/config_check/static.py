@@ -15,6 +15,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input, user_path
+from msprobe.base.object_text import object_text, without_addresses
 from msprobe.base.redaction import Redactor, Strength, redacted_places
 from msprobe.base.version import tool
 from msprobe.mapping.user_files import load
@@ -32,7 +33,7 @@ _DEEPEST = 50
 
 def as_json(value: object) -> bytes:
     """The bytes of a JSON entry."""
-    return json.dumps(value, indent=1, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return json.dumps(value, indent=1, ensure_ascii=False, default=object_text).encode("utf-8", "replace")
 
 
 def entries(
@@ -141,8 +142,10 @@ def leaves(held: object, redactor: Redactor) -> Iterator[tuple[str, object]]:
 
 def plain(value: Any) -> object:
     """A value as JSON has it; what JSON has no form for becomes text."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, str):
+        return without_addresses(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    return [] if value in ([], ()) else {} if value == {} else str(value)[:1000]
+    return [] if value in ([], ()) else {} if value == {} else object_text(value)[:1000]

@@ -3,7 +3,7 @@
   msprobe config_check -d [train.sh config.yaml ...] [-o pack.zip]     pack
   msprobe config_check -d [train.sh config.yaml ...] --dry-run         print what a pack would hold
   msprobe config_check -c bench.zip cmp.zip [-o DIR]                   compare two packs
-  msprobe config_check -c A B [-o FILE] [-dm names.yaml]               compare two checkpoints
+  msprobe config_check -c A B [-o FILE] [-dm names.yaml] [--standard NAME]   compare two checkpoints
 
 Packed are the environment, the packages, and the settings in scripts and yaml files, without secrets; `ConfigChecker`
 (from msprobe.core.config_check) packs inputs, weights, random calls and the framework's settings of a training as well.
@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
+from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
 from msprobe.store import config_pack
 
 PACK = "./config_check_pack.zip"
@@ -67,6 +68,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="with -d: print what the pack would hold, and write nothing"
     )
+    parser.add_argument(
+        "--standard",
+        choices=(DTYPE, *ACCEPTANCES),
+        help="limits for checkpoints: dtype (default), for equal weights; msprobe, for weights after many steps: "
+        "cosine at least 0.99, l2 below 1",
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="name at most N of the worst, default 10")
     for flags in REFUSED:
         parser.add_argument(*flags, nargs="*", action=_Refused, help=argparse.SUPPRESS)
@@ -96,8 +103,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_mapping(args: argparse.Namespace, where: str) -> None:
-    if args.data_mapping:
-        raise UsageError(f"--data_mapping is of two checkpoints and says nothing {where}; leave it out")
+    for option, value in (("--data_mapping", args.data_mapping), ("--standard", args.standard)):
+        if value:
+            raise UsageError(f"{option} is of two checkpoints and says nothing {where}; leave it out")
 
 
 def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:

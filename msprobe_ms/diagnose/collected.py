@@ -1,16 +1,20 @@
-"""What one side holds: a dump, or a folder with several collections, checkpoints and configurations."""
+"""What one side holds: dumps, monitors, checkpoints and packs of configurations, in any mixture."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from msprobe.base.digest import KINDS
-from msprobe.base.errors import DumpError, MsprobeError, UsageError
+from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.compare.jobs.plan import Family, side
 from msprobe.compare.rl.roots import is_root, roots_by_step
 from msprobe.store.detect import is_checkpoint
-from msprobe.store.folders import DUMP_FILES, TREES, Folder, look, of_rank, ranks_in, steps_in, trees_in
-from msprobe.store.layout import DATA
+from msprobe.store.folders import DUMP_FILES, TREES, Folder, look, of_rank, ranks_in, steps_in, trees_in, walk
+from msprobe.store.layout import DATA, RUN, TENSORS
+from msprobe.store.monitor.lines import Notes
+from msprobe.store.monitor.runs import find_runs
 from msprobe.store.reader import Head, read_head
 from msprobe.store.rl_roots import NAME as CONFIGURATIONS
 from msprobe.store.rl_roots import STAGES
@@ -73,53 +77,201 @@ class Collection:
         return not is_of_calls, level, _FINER.get(self.head.task, 0), bool(self.digests), not self.is_filtered
 
 
+class Kind(Enum):
+    """The kinds of output that are paired by the names of their files and folders."""
+
+    MONITOR = "monitor"
+    CHECKPOINT = "checkpoint"
+    PACK = "pack of a configuration"
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A file or folder that is not compared, and why. `is_dump`: a dump that cannot be read is among it."""
+
+    name: str
+    why: str
+    is_dump: bool = False
+
+
 @dataclass(frozen=True)
 class Inventory:
-    """All that one side holds; `checkpoints` by their names below it."""
+    """All that one side holds. `monitors`, `checkpoints` and `packs` are by their names below it, "" for itself;
+    `unused` is the rest."""
 
     path: Path
-    collections: tuple[Collection, ...]
-    checkpoints: dict[str, Path]
+    collections: tuple[Collection, ...] = ()
+    checkpoints: Mapping[str, Path] = field(default_factory=dict)
     configurations: Path | None = None
+    monitors: Mapping[str, Path] = field(default_factory=dict)
+    packs: Mapping[str, Path] = field(default_factory=dict)
+    unused: tuple[Unused, ...] = ()
+
+    def of(self, kind: Kind) -> Mapping[str, Path]:
+        """What it holds of a kind, by name."""
+        return {Kind.MONITOR: self.monitors, Kind.CHECKPOINT: self.checkpoints, Kind.PACK: self.packs}[kind]
+
+    @property
+    def text(self) -> str:
+        """`PATH holds the dump first, the monitor mon`."""
+        held = [f"the dump {each.name}".rstrip() for each in self.collections]
+        held += [f"the {kind.value} {name}".rstrip() for kind in Kind for name in self.of(kind)]
+        return f"{self.path} holds {', '.join(held) or 'nothing that can be compared'}"
+
+
+_DEEPEST = 3
+"""Folders inside each other in which collections are searched."""
+
+
+@dataclass
+class _Search:
+    """What was found below a path so far."""
+
+    root: Path
+    collections: list[Collection] = field(default_factory=list)
+    checkpoints: dict[str, Path] = field(default_factory=dict)
+    monitors: dict[str, Path] = field(default_factory=dict)
+    packs: dict[str, Path] = field(default_factory=dict)
+    unused: list[Unused] = field(default_factory=list)
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self.collections or self.checkpoints or self.monitors or self.packs)
+
+    def name(self, path: Path) -> str:
+        """The name below the root, "" for the root itself."""
+        return "" if path == self.root else path.relative_to(self.root).as_posix()
 
 
 def inventory(path: Path) -> Inventory:
     """What lies at a path. DumpError or UsageError, with what is there and what to give, where there is nothing."""
+    search = _Search(path)
     if not path.is_dir():
-        return (
-            Inventory(path, (), {path.name: path})
-            if is_checkpoint(path)
-            else Inventory(path, (_collection(path, ""),), {})
-        )
+        if is_checkpoint(path):
+            search.checkpoints[path.name] = path
+        elif _is_pack(path):
+            search.packs[path.name] = path
+        else:
+            search.collections.append(_collection(path, ""))
+        return _inventory(search, None)
     top = look(path)
     configurations = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
     if _is_flow(top):
-        return Inventory(path, (Collection(path, is_flow=True, head=_head_below(top)),), {}, None)
-    found: list[Collection] = []
-    if (
-        not DUMP_FILES.isdisjoint(top.files)
-        or any(of_rank(look(top.path / rank), top.path.name) for rank in ranks_in(top))
-        or steps_in(top)
-        or trees_in(top)
-    ):
-        found.append(_collection(path, ""))
-        if not (steps_in(top) or trees_in(top)):
-            return Inventory(path, tuple(found), {}, configurations)
-    checkpoints = {name: path / name for name in top.files if is_checkpoint(path / name)}
+        search.collections.append(Collection(path, is_flow=True, head=_head_below(top)))
+        for name in top.folders:
+            if monitor_form(path / name):
+                search.monitors[name] = path / name
+        search.packs |= {name: path / name for name in top.files if _is_pack(path / name)}
+        return _inventory(search, None)
+    _search_folder(search, top, 0)
+    if not search.has_found:
+        search.collections.append(_collection(path, ""))  # npy files, kernels, saves; or the error with what is there
+        search.unused.clear()
+    return _inventory(search, configurations)
+
+
+def _inventory(search: _Search, configurations: Path | None) -> Inventory:
+    return Inventory(
+        search.root,
+        tuple(search.collections),
+        search.checkpoints,
+        configurations,
+        search.monitors,
+        search.packs,
+        tuple(search.unused),
+    )
+
+
+def _search_folder(search: _Search, top: Folder, depth: int) -> None:
+    """Add what a folder that is not one collection holds: its own steps, ranks and monitor, then everything in it."""
+    path = top.path
+    steps, ranks, trees = steps_in(top), ranks_in(top), trees_in(top)
+    is_one_dump = not DUMP_FILES.isdisjoint(top.files)
+    is_step = any(of_rank(look(path / rank), path.name) for rank in ranks)
+    has_own = is_one_dump or is_step or bool(steps or trees)
+    if has_own:
+        search.collections.append(_collection(path, search.name(path)))
+    own: set[str] = {*steps, *TREES, DATA, TENSORS} | ({*ranks} if has_own else set())
+    is_process_of_monitor = False
+    if monitor_form(path):
+        search.monitors[search.name(path)] = path
+        of_processes = {name for name in top.folders if monitor_form(path / name)}
+        own |= of_processes
+        is_process_of_monitor = not of_processes
+    for name in top.files:
+        _add_file(search, path / name, is_one_dump or is_process_of_monitor)
     for name in top.folders:
-        if name in (*steps_in(top), *ranks_in(top), *TREES, DATA) or (found and name in STAGES):
+        if name in own or name.startswith(".") or (has_own and name in STAGES):
             continue
+        _add_folder(search, path / name, depth + 1)
+
+
+def _add_file(search: _Search, file: Path, is_of_folder: bool) -> None:
+    """Add a file: a checkpoint, a pack, or one that is not compared, unless it is of what its folder is."""
+    if is_checkpoint(file):
+        search.checkpoints[search.name(file)] = file
+    elif _is_pack(file):
+        search.packs[search.name(file)] = file
+    elif not (is_of_folder or file.name.startswith(".") or file.name in (RUN, CONFIGURATIONS)):
+        search.unused.append(Unused(search.name(file), "a file of an unknown kind"))
+
+
+def _add_folder(search: _Search, path: Path, depth: int) -> None:
+    """Add a folder: a collection, a monitor or both, a folder of these, or a checkpoint."""
+    name = search.name(path)
+    is_monitor = bool(monitor_form(path))
+    if is_monitor:
+        search.monitors[name] = path
+    try:
+        found = _collection(path, name)
+    except MsprobeError as err:
+        why = " ".join(str(err).split())
+    else:
+        if found.family != "npy":
+            search.collections.append(found)
+            return
+        why = "npy files; to compare them, give this folder itself"
+    if is_monitor:
+        return
+    inner = _Search(search.root)
+    if depth < _DEEPEST:
         try:
-            below = _collection(path / name, name)
-        except MsprobeError:
-            if is_checkpoint(path / name):
-                checkpoints[name] = path / name
-            continue
-        if below.family != "npy":  # tables, pictures, what others left
-            found.append(below)
-    if not found and not checkpoints:
-        found.append(_collection(path, ""))  # npy files, kernels, saves; or the error that says what is there
-    return Inventory(path, tuple(found), checkpoints, configurations)
+            _search_folder(inner, look(path), depth)
+        except MsprobeError as err:
+            why = " ".join(str(err).split())
+    if inner.collections or inner.monitors:
+        for mine, more in ((search.checkpoints, inner.checkpoints), (search.packs, inner.packs)):
+            mine.update(more)
+        search.monitors |= inner.monitors
+        search.collections += inner.collections
+        search.unused += inner.unused
+    elif is_checkpoint(path):
+        search.checkpoints[name] = path
+    elif inner.packs:
+        search.packs |= inner.packs
+        search.unused += inner.unused
+    else:
+        search.unused.append(Unused(name, why, _has_dump(path)))
+
+
+def _is_pack(file: Path) -> bool:
+    return file.suffix.lower() == ".zip"
+
+
+def _has_dump(path: Path) -> bool:
+    """Whether the files of a dump are somewhere in a folder."""
+    try:
+        return any(not DUMP_FILES.isdisjoint(folder.files) for folder in walk(path, {TENSORS}))
+    except MsprobeError:
+        return False
+
+
+def monitor_form(path: Path) -> str:
+    """The form of what a monitor wrote into a folder, as `store.monitor.runs` names it; empty where none did."""
+    try:
+        return find_runs(path, Notes())[0].name
+    except (MsprobeError, OSError, ValueError):
+        return ""
 
 
 def _is_flow(top: Folder) -> bool:
@@ -180,35 +332,60 @@ class CollectionPair:
         return bool(self.steps) or not (self.target.steps and self.golden.steps)
 
 
+Item = TypeVar("Item")
+
+
+def _pair(
+    ours: Sequence[Item], theirs: Sequence[Item], keys: Sequence[Callable[[Item], object]]
+) -> tuple[list[tuple[Item, Item]], list[Item], list[Item]]:
+    """Items of both sides that have a key in common that no other of their side has, by one key after the other; what
+    is left of each side."""
+    found: list[tuple[Item, Item]] = []
+    left, right = list(ours), list(theirs)
+    for key in keys:
+        for one in list(left):
+            other = [each for each in right if key(each) == key(one)]
+            if len(other) == 1 and sum(key(each) == key(one) for each in left) == 1:
+                found.append((one, other[0]))
+                left.remove(one)
+                right.remove(other[0])
+    return found, left, right
+
+
+def pair_by_name(
+    kind: Kind, target: Inventory, golden: Inventory
+) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    """The names of what belongs together of a kind, and those of each side alone.
+
+    By name; monitors then by their form; where that finds nothing, the only one of a side with the only one of the
+    other.
+    """
+    ours, theirs = ([(name, path) for name, path in side.of(kind).items()] for side in (target, golden))
+    keys: list[Callable[[tuple[str, Path]], object]] = [lambda one: one[0]]
+    if kind is Kind.MONITOR:
+        forms = {one: monitor_form(one[1]) for one in (*ours, *theirs)}
+        keys.append(lambda one: forms[one])
+    found, left, right = _pair(ours, theirs, keys)
+    if not found and len(left) == len(right) == 1:
+        found = [(left.pop(), right.pop())]
+    return [(a[0], b[0]) for a, b in found], [name for name, _ in left], [name for name, _ in right]
+
+
 def pair_collections(
     target: Inventory, golden: Inventory
 ) -> tuple[tuple[CollectionPair, ...], tuple[tuple[str, Collection], ...]]:
     """Which collections belong together, the coarsest first; and those of one side alone, with the side.
 
-    By name; then what is left by level and task; then the only one of a side with the only one of the other. UsageError
-    where one side is a single dump and none of the other's several is of its kind.
+    By name; then what is left by level and task; then the only one of a side with the only one of the other.
     """
-    ours, theirs = list(target.collections), list(golden.collections)
-    found: list[CollectionPair] = []
-    keys: tuple[Callable[[Collection], object], ...] = (
-        lambda one: one.name,
-        lambda one: (one.family, one.head.level, one.head.task, one.is_flow),
+    paired, ours, theirs = _pair(
+        target.collections,
+        golden.collections,
+        (lambda one: one.name, lambda one: (one.family, one.head.level, one.head.task, one.is_flow)),
     )
-    for key in keys:
-        for one in list(ours):
-            other = [each for each in theirs if key(each) == key(one)]
-            if len(other) == 1 and sum(key(each) == key(one) for each in ours) == 1:
-                found.append(CollectionPair(one, other[0]))
-                ours.remove(one)
-                theirs.remove(other[0])
+    found = [CollectionPair(one, other) for one, other in paired]
     if not found and len(ours) == len(theirs) == 1:
         found.append(CollectionPair(ours.pop(), theirs.pop()))
-    if not found and ours and theirs:
-        both = "; ".join(
-            f"{side.path} holds {', '.join(each.name or each.path.name for each in side.collections)}"
-            for side in (target, golden)
-        )
-        raise UsageError(f"which collections belong together is not told: {both}; call their folders alike")
     unmatched = [("target", each) for each in ours] + [("golden", each) for each in theirs]
     # By the coarser of the two.
     found.sort(key=lambda each: min(each.target.fineness, each.golden.fineness))

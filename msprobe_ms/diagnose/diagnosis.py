@@ -7,15 +7,17 @@ from enum import Enum
 from msprobe.base.verdicts import Gap as Unjudged
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.checkpoint.compare import CheckpointResult
+from msprobe.compare.config_check.compare import Compared as PackResult
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
+from msprobe.compare.monitor.finding import Result as MonitorResult
 from msprobe.compare.rl.configurations import ConfigurationDifferences
 from msprobe.compare.rl.result import FlowResult, Stepwise
 
-from .collected import Collection, CollectionPair
+from .collected import Collection, CollectionPair, Kind, Unused
 
 Result = RequestResult | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
@@ -170,6 +172,7 @@ class Verdict(Enum):
 class Purpose(Enum):
     """Why the next collection is proposed."""
 
+    MONITORED = "monitored"
     INSIDE_CELL = "inside_cell"
     BETWEEN_CALLS = "between_calls"
     UNRECORDED_CODE = "unrecorded_code"
@@ -216,9 +219,54 @@ class Setting:
     golden: str
 
 
+@dataclass(frozen=True, eq=False)
+class ComparedMonitors:
+    """Two monitors that belong together, by their names below the sides; `failed` says why they could not be compared,
+    `next` shows the calls of what differs first."""
+
+    name: str
+    golden: str
+    result: MonitorResult | None = None
+    failed: str = ""
+    next: NextCollection | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether something was judged, and nothing leaves its band."""
+        return self.result is not None and self.result.is_clean
+
+
+@dataclass(frozen=True)
+class ComparedPacks:
+    """Two packs of configurations that belong together; `failed` says why they could not be compared."""
+
+    name: str
+    golden: str
+    result: PackResult | None = None
+    failed: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all of it was compared and agrees."""
+        return self.result is not None and self.result.is_clean
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A monitor, a checkpoint or a pack that one side alone has."""
+
+    side: str
+    kind: Kind
+    name: str
+
+
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything that was found. `located` is None where nothing differs, `next` where no collection helps."""
+    """Everything that was found.
+
+    `located` is None where no dump differs, `next` where no collection helps. `diverged` are the monitors that diverge
+    first, where that is the answer: no dump shows a difference in that step or before.
+    """
 
     target: str
     golden: str
@@ -232,6 +280,14 @@ class Diagnosis:
     ruled_out: tuple[RuledOut, ...] = ()
     gaps: tuple[Gap, ...] = ()
     next: NextCollection | None = None
+    diverged: ComparedMonitors | None = None
+    monitors: tuple[ComparedMonitors, ...] = ()
+    packs: tuple[ComparedPacks, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    """Checkpoints that could not be compared: the name, and why."""
+    others_unmatched: tuple[Unmatched, ...] = ()
+    unused: tuple[tuple[str, Unused], ...] = ()
+    """What of a side was not compared, with the side."""
 
     @property
     def is_clean(self) -> bool:

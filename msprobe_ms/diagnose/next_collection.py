@@ -2,6 +2,7 @@
 
 | the answer | the next collection |
 |---|---|
+| a divergence of two monitors | the module that it begins in, or the step where it is of no module |
 | a cell, at level L0 | everything inside that cell, with tensors |
 | code between two calls of L0 | everything inside the cell around both, or from one to the other |
 | code between two calls of L1 or mix | the same with every dispatched operation, once |
@@ -36,6 +37,8 @@ from msprobe.compare.locate.finding import (
     Unclear,
     Updated,
 )
+from msprobe.compare.monitor.finding import Result as MonitorResult
+from msprobe.compare.monitor.next_dump import next_dump
 
 from .collected import Collection
 from .diagnosis import ComparedPair, Located, NextCollection, Purpose, is_from_border
@@ -99,6 +102,18 @@ def after_finding(located: Located) -> NextCollection | None:
     )
     scope, patterns = around[0]
     return NextCollection(purpose, target, golden, around=scope or patterns)
+
+
+def after_monitor(result: MonitorResult) -> NextCollection | None:
+    """Return what shows the calls of the first divergence of two monitors; None where they do not diverge.
+
+    Both sides get the same settings, whose patterns match the names of either framework.
+    """
+    if result.finding is None:
+        return None
+    made = next_dump(result.finding, result.ranks)
+    is_of_modules = made["task"] == "tensor"
+    return NextCollection(Purpose.MONITORED, made, made, around=result.finding.modules[:1] if is_of_modules else ())
 
 
 def _purpose(located: Located, finding: Finding, survey: Survey) -> Purpose | None:

@@ -6,11 +6,15 @@ from dataclasses import asdict
 from itertools import islice
 
 from msprobe.base.digest import KINDS
-from msprobe.base.log import few, visible
+from msprobe.base.log import LONGEST_LINE, few, visible
+from msprobe.compare.config_check.wording import answer as answer_of_packs
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
 from msprobe.compare.locate.wording import full, short, where_to_look
+from msprobe.compare.monitor.output import as_object as monitor_as_object
+from msprobe.compare.monitor.wording import about, meaning, stages
+from msprobe.compare.monitor.wording import answer as answer_of_monitors
 from msprobe.compare.rl.wording import setting
 from msprobe.compare.tables.console import BLIND
 from msprobe.compare.tables.json_file import as_object as finding_as_object
@@ -19,6 +23,7 @@ from msprobe.compare.tables.json_file import causes
 from .collected import Collection
 from .diagnosis import (
     About,
+    ComparedMonitors,
     ComparedPair,
     Diagnosis,
     GapKind,
@@ -32,7 +37,7 @@ from .diagnosis import (
     flow_of,
 )
 
-_LONGEST = 400  # characters of a line
+_LONGEST = 400  # characters of a line that is neither the answer nor part of a configuration
 _LISTED = 8  # numbers or names in a line
 _NAMED = 3  # names in a sentence, where the others are counted
 _SHOWN = 4  # lines of one kind
@@ -55,6 +60,7 @@ _EQUAL: dict[Mode | None, str] = {
 }
 
 _PURPOSES = {
+    Purpose.MONITORED: "a monitor records no calls; this collects {around} of the steps in question{how}",
     Purpose.INSIDE_CELL: "level L0 records no call inside a cell; this collects all inside {around}, with tensors",
     Purpose.BETWEEN_CALLS: "level L0 records no call between cells; this collects {around}, with tensors",
     Purpose.UNRECORDED_CODE: "the operation is none of the recorded calls; this collects every operation of {around}",
@@ -88,19 +94,24 @@ _SKIPPED = {
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     """The lines: answer, evidence, what was ruled out, next collection; `files` are where that was written."""
     parts = (
-        ("Answer", _summary(diagnosis)),
-        ("Evidence", _evidence(diagnosis)),
-        ("Ruled out", _ruled_out(diagnosis)),
-        ("Not recorded", _first_of(_not_recorded(diagnosis), _MOST)),
+        ("Answer", _limited(_summary(diagnosis), LONGEST_LINE)),
+        ("Evidence", _limited(_evidence(diagnosis))),
+        ("Ruled out", _limited(_ruled_out(diagnosis))),
+        ("Not recorded", _limited(_first_of(_not_recorded(diagnosis), _MOST))),
         ("Next collection", _next(diagnosis, files)),
     )
     lines: list[str] = []
     for title, part in parts:
-        shown = [visible(line if line.startswith(" ") else " ".join(line.split())) for line in part]
-        if shown:
-            cut = (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in shown)
-            lines += [title, *(f"  {line}" for line in cut), ""]
+        if shown := list(part):
+            lines += [title, *(f"  {line}" for line in shown), ""]
     return lines[:-1]
+
+
+def _limited(lines: Iterable[str], longest: int = _LONGEST) -> Iterator[str]:
+    """Each text as one line of at most `longest` characters; what is indented remains so."""
+    for line in lines:
+        words = " ".join(line.split())
+        yield line[: len(line) - len(line.lstrip(" "))] + visible(words, longest)
 
 
 def _summary(diagnosis: Diagnosis) -> Iterator[str]:
@@ -115,13 +126,28 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
         if (flow := flow_of(located.compared.result)) is not None and flow.first is not None:
             yield from islice(flow.sentences(), 1, None)
         return
-    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
+    if (diverged := diagnosis.diverged) is not None and diverged.result is not None:
+        yield str(answer_of_monitors(diverged.result))
+        if (finding := diverged.result.finding) is not None:
+            yield f"what it means: {meaning(finding)}"
+        yield f"by the monitor {diverged.name}" if diverged.name else "by the monitor"
+        return
+    if diagnosis.verdict is Verdict.DIFFERS or not (diagnosis.compared or diagnosis.monitors):
         for name, result in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in result.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
         counting = [each for each in diagnosis.compared if not each.is_overruled]
         found = [(each.pair.target.name or "itself", _last_line(each.result)) for each in counting if each.result]
+        found += [
+            (each.name or "the monitor", str(answer_of_monitors(each.result)))
+            for each in diagnosis.monitors
+            if each.result is not None
+        ]
         yield from _first_of([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
+    if not (diagnosis.compared or diagnosis.monitors or diagnosis.checkpoints):
+        yield from (
+            f"configuration {each.name}: {answer_of_packs(each.result)}" for each in diagnosis.packs if each.result
+        )
 
 
 def _last_line(result: Result) -> str:
@@ -140,6 +166,8 @@ def _place(located: Located) -> str:
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     located = diagnosis.located
+    for monitors in diagnosis.monitors:
+        yield from _of_monitors(monitors, is_answer=monitors is diagnosis.diverged)
     for each in diagnosis.compared:
         yield from _of_collection(each, located)
     if located is not None and located.finding is not None:
@@ -161,8 +189,14 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
     for name, checkpoint in diagnosis.checkpoints:
-        if diagnosis.compared and (located is not None or diagnosis.verdict is not Verdict.DIFFERS):
+        is_answer = located is None and diagnosis.diverged is None and diagnosis.verdict is Verdict.DIFFERS
+        if (diagnosis.compared or diagnosis.monitors) and not is_answer:
             yield from (f"checkpoint {name}: {line}" for line in checkpoint.lines(1))
+    yield from (f"checkpoint {name}: not compared: {reason}" for name, reason in diagnosis.failed)
+    has_others = diagnosis.compared or diagnosis.monitors or diagnosis.checkpoints
+    for pack in diagnosis.packs if has_others else ():
+        what = f"not compared: {pack.failed}" if pack.result is None else answer_of_packs(pack.result)
+        yield f"configuration {pack.name}: {what}"
     lines = [f"the sides differ in {each.name}: {each.target}, golden {each.golden}" for each in diagnosis.environment]
     configurations = diagnosis.configurations
     lines += [
@@ -198,6 +232,17 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
 
+def _of_monitors(compared: ComparedMonitors, *, is_answer: bool) -> Iterator[str]:
+    """The answer about two monitors, or why they were not compared; then what of them could not be."""
+    name = f"monitor {compared.name}".rstrip()
+    if compared.result is None:
+        yield f"{name}: not compared: {compared.failed}"
+        return
+    yield f"{name}: {'the answer' if is_answer else answer_of_monitors(compared.result)}"
+    lines = [*about(compared.result), *(stages(compared.result) if compared.result.finding is not None else ())]
+    yield from _first_of([f"  {line}" for line in lines], _MOST, "  ")
+
+
 def _described(collection: Collection) -> str:
     """`mix: statistics of level L0, 3 steps, 2 ranks`."""
     what = "a flow" if collection.is_flow else collection.head.task or collection.family
@@ -219,13 +264,28 @@ def _others(located: Located) -> Iterator[str]:
 def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.configurations.count and not diagnosis.configurations.differences:
         yield f"configurations: {diagnosis.configurations.count} settings, equal"
+    for each in diagnosis.monitors:
+        if (text := _inside(each)) is not None:
+            yield f"monitor {each.name}: {text}" if each.name else f"monitor: {text}"
     for name, result in diagnosis.checkpoints:
         if result.is_clean:
             yield f"checkpoint {name}: {len(result.judged)} parameters, all within the standard of their dtype"
-    yield from _first_of([f"{_subject(each)}: {_agreement(each)}" for each in diagnosis.ruled_out], _MOST)
-    for mode in dict.fromkeys(each.mode for each in diagnosis.ruled_out):
+    yield from _first_of([f"{_subject(one)}: {_agreement(one)}" for one in diagnosis.ruled_out], _MOST)
+    for mode in dict.fromkeys(one.mode for one in diagnosis.ruled_out):
         if mode is not None and mode in BLIND:
             yield f"{mode} cannot see {BLIND[mode]}"
+
+
+def _inside(compared: ComparedMonitors) -> str | None:
+    """The steps in which two monitors stay within the band, before the first divergence; None where there are none."""
+    result = compared.result
+    if result is None or result.judged_from is None:
+        return None
+    last = result.steps[-1] if result.finding is None else result.finding.step - 1
+    if last < result.judged_from:
+        return None
+    numbers = f"step {last}" if last == result.judged_from else f"steps {result.judged_from} to {last}"
+    return f"{numbers}, within the band ({result.basis.value})"
 
 
 def _subject(each: RuledOut) -> str:
@@ -267,21 +327,41 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
             yield _GAPS[each.kind].format(names=few(each.names, _LISTED) or "nothing else")
     for side, collection in diagnosis.unmatched:
         yield f"{_described(collection)}: only on the {side} side"
+    for one in diagnosis.others_unmatched:
+        yield f"{one.kind.value} {one.name}".rstrip() + f": only on the {one.side} side"
+    for side in ("target", "golden"):
+        of_side = [one for held, one in diagnosis.unused if held == side]
+        named = [one.name for one in of_side if not one.is_dump]
+        yield from (f"{one.name} on the {side} side: not compared: {one.why}" for one in of_side if one.is_dump)
+        if named:
+            yield f"not used on the {side} side, for they are of no known kind: {few(named, _LISTED)}"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
-    found, located = diagnosis.next, diagnosis.located
-    if found is not None:
-        yield _purpose(found)
-        for side in (found.sides[:1]) if found.is_one else found.sides:
-            if not found.is_one:
-                yield f"{side}:"
-            yield from (f"  {line}" for line in shown(found.of(side)))
-        which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
-        golden = f", the golden with {files[1]}" if len(files) > 1 else ""
-        config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
-        yield f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside the last dump;"
-        yield "then msprobe diagnose of both again"
+    found = diagnosis.next
+    if found is None:
+        yield from _limited(_no_next(diagnosis))
+        return
+    yield from _limited([_purpose(found)])
+    for side in (found.sides[:1]) if found.is_one else found.sides:
+        if not found.is_one:
+            yield f"{side}:"
+        # Never shortened: it is copied from the page.
+        yield from (f"  {visible(line, None)}" for line in shown(found.of(side)))
+    which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
+    golden = f", the golden with {files[1]}" if len(files) > 1 else ""
+    config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
+    yield visible(
+        f"run {which} with PrecisionDebugger({config}){golden}, into a new folder next to the earlier output;"
+    )
+    yield "then msprobe diagnose of both again"
+
+
+def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
+    """Why no collection is proposed, and where to look."""
+    located = diagnosis.located
+    if located is None and diagnosis.monitors and diagnosis.verdict is not Verdict.DIFFERS:
+        yield "none: no monitor diverges; collect a step that is in doubt, at level L0, on both sides"
     elif located is None:
         yield "none: what was compared is not described by a configuration"
     elif located.finding is None or located.compared.pair.target.is_flow:
@@ -299,6 +379,9 @@ def _purpose(found: NextCollection) -> str:
     if len(found.around) == 2:
         around = f"everything from {found.around[0]} to {found.around[1]}"
     how = "by digest" if is_by_digest else "with tensors"
+    if found.purpose is Purpose.MONITORED:
+        around = f"all inside {around}" if found.around else around
+        how = ", with tensors" if found.around else ", by statistics"
     return _PURPOSES[found.purpose].format(around=around, how=how, side=found.sides[0])
 
 
@@ -329,15 +412,43 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
         "verdict": diagnosis.verdict.value,
         "is_clean": diagnosis.is_clean,
         "answer": next(_summary(diagnosis), None),
-        **_located_as_object(located),
+        **_place_as_object(diagnosis),
+        "monitors": [
+            {
+                "name": each.name,
+                "failed": each.failed or None,
+                "is_answer": each is diagnosis.diverged,
+                **({} if each.result is None else _without(monitor_as_object(each.result), "next_dump")),
+            }
+            for each in diagnosis.monitors
+        ],
         "looked": [_compared_as_object(each) for each in diagnosis.compared],
-        "only_on_one_side": [{"side": side, "collection": collection.name} for side, collection in diagnosis.unmatched],
+        "only_on_one_side": [
+            *({"side": side, "collection": collection.name} for side, collection in diagnosis.unmatched),
+            *({"side": one.side, one.kind.name.lower(): one.name} for one in diagnosis.others_unmatched),
+        ],
+        "unused": [
+            {"side": side, "name": one.name, "reason": one.why, "is_dump": one.is_dump}
+            for side, one in diagnosis.unused
+        ],
         "environment": [asdict(each) for each in diagnosis.environment],
         "configurations": [
             {"path": each.path, "target": each.target, "golden": each.golden}
             for each in diagnosis.configurations.differences
         ],
-        "checkpoints": [{"name": name, "is_clean": result.is_clean} for name, result in diagnosis.checkpoints],
+        "checkpoints": [
+            *({"name": name, "is_clean": result.is_clean, "failed": None} for name, result in diagnosis.checkpoints),
+            *({"name": name, "is_clean": None, "failed": reason} for name, reason in diagnosis.failed),
+        ],
+        "packs": [
+            {
+                "name": each.name,
+                "is_clean": None if each.result is None else each.is_clean,
+                "answer": None if each.result is None else str(answer_of_packs(each.result)),
+                "failed": each.failed or None,
+            }
+            for each in diagnosis.packs
+        ],
         "ruled_out": [
             {
                 "what": each.what.name.lower(),
@@ -362,13 +473,29 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _located_as_object(located: Located | None) -> dict[str, object]:
+def _without(held: Mapping[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in held.items() if key != name}
+
+
+def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
+    """The first wrong call, or where monitors diverge first: step, rank and what shows it."""
+    place: dict[str, object] = {
+        "step": None,
+        "rank": None,
+        "is_unconfirmed": False,
+        "stage": None,
+        "collection": None,
+        "monitor": None,
+    }
+    located, diverged = diagnosis.located, diagnosis.diverged
     if located is None:
-        place = {"step": None, "rank": None, "is_unconfirmed": False, "stage": None, "collection": None}
+        if diverged is not None and diverged.result is not None and (found := diverged.result.finding) is not None:
+            place |= {"step": found.step, "rank": found.ranks[0], "monitor": diverged.name}
         return {"first_wrong": [], **place}
     finding, step, rank = located.finding, located.step, located.rank
     return {
         "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
+        **place,
         "step": step,
         "rank": rank,
         "is_unconfirmed": located.is_unconfirmed,

@@ -3,8 +3,8 @@
   msprobe diagnose A B [--write-config next.json]
 
 A is under suspicion, B is trusted. Each is what `msprobe compare` takes (a dump, the folder of a rank, of a step or of
-a run), or a folder with several collections in it, a folder each: those of both sides that belong together are
-compared, the coarsest first. Configurations and checkpoints beside them are compared too.
+a run), what a monitor or grad_probe wrote, a checkpoint, a pack of a configuration, or a folder with any of these in
+it. What belongs together on both sides is compared, the coarsest first: monitors tell the step, dumps the call.
 
 One page goes to standard output: the answer, its evidence, what was ruled out and how surely, what was not recorded,
 and, where the records do not suffice, a configuration for the next collection. For the same dumps the answer is that
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     sides = parser.add_argument_group("what is compared")
-    sides.add_argument("target", metavar="A", help="the run under suspicion: a dump, or a folder of collections")
+    sides.add_argument("target", metavar="A", help="the run under suspicion: a dump, a monitor, or a folder of these")
     sides.add_argument("golden", metavar="B", help="the run that is trusted, in the same form")
     sides.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
     sides.add_argument("--step", metavar="N,..", help="only these steps, in the same form")

@@ -1,4 +1,4 @@
-"""The walk of a diagnosis: configurations, checkpoints, then collections, coarsest first; and what is ruled out.
+"""The walk of a diagnosis: configurations, checkpoints, monitors, then dumps, coarsest first; and what is ruled out.
 
 Every comparison is that of `msprobe compare`, so its answer is the same. The first collection that differs says in
 which step and rank; finer ones are compared where they hold that step, and sharpen the answer; once a collection can
@@ -8,23 +8,33 @@ add nothing to it, the rest is left.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import logger
 from msprobe.compare.checkpoint.compare import CheckpointResult, compare_checkpoints
+from msprobe.compare.config_check.compare import compare_packs
+from msprobe.compare.config_check.findings import Level
+from msprobe.compare.config_check.findings import Outcome as PackOutcome
 from msprobe.compare.dispatch import compare_paths
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.run import run_request as compare_dumps
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
+from msprobe.compare.monitor.compare import compare_outputs
+from msprobe.compare.monitor.locate import order_of
+from msprobe.compare.monitor.next_dump import steps_around
 from msprobe.compare.request import Request
 from msprobe.compare.rl.configurations import compare_configurations
 from msprobe.compare.rl.result import FlowResult, Stepwise
+from msprobe.store.monitor.reader import read_output
 
-from .collected import CollectionPair, Inventory, inventory, pair_collections
+from .collected import CollectionPair, Inventory, Kind, inventory, pair_by_name, pair_collections
 from .diagnosis import (
     About,
+    ComparedMonitors,
+    ComparedPacks,
     ComparedPair,
     Diagnosis,
     Gap,
@@ -34,11 +44,12 @@ from .diagnosis import (
     RuledOut,
     Setting,
     Skipped,
+    Unmatched,
     Verdict,
     flow_of,
     is_from_border,
 )
-from .next_collection import after_agreement, after_finding
+from .next_collection import after_agreement, after_finding, after_monitor
 
 _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADIENTS)
 
@@ -167,41 +178,62 @@ def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator
 def diagnose(request: Request) -> Diagnosis:
     """Compare all that both sides of a request hold, as far as it is needed.
 
-    UsageError where a side holds several collections and it is not known which are meant, where the sides have no step
-    in common, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
+    UsageError where the sides have nothing in common, where their dumps have no step in common and nothing else is
+    there, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
     compared, or nothing could be.
     """
     target, golden = inventory(request.target), inventory(request.golden)
-    configurations = compare_configurations(target.configurations, golden.configurations)
-    checkpoints = tuple(_checkpoints(target, golden))
     pairs, unmatched = pair_collections(target, golden)
-    if not pairs and not checkpoints:
-        both = "; ".join(
-            f"{each.path} holds {', '.join(c.name or 'a dump' for c in each.collections) or 'checkpoints'}"
-            for each in (target, golden)
-        )
-        raise UsageError(
-            f"the sides have nothing in common: {both}; collect the same on both, and call their folders alike"
-        )
-    if pairs and not any(pair.has_common_step for pair in pairs):
+    of_kind = {kind: pair_by_name(kind, target, golden) for kind in Kind}
+    others = [pair for found, _, _ in of_kind.values() for pair in found]
+    if not pairs and not others:
+        raise UsageError(_nothing_in_common(target, golden))
+    is_only = len(pairs) + len(others) == 1
+    if not others and not any(pair.has_common_step for pair in pairs):
         raise UsageError(_no_common_step(pairs[0]))
-    compared: list[ComparedPair] = []
-    located: Located | None = None
-    for pair in pairs:
-        compared.append(_compared(pair, located, request, is_only=len(pairs) == 1))
-        if located is not None and _overrules(compared[-1], located):
-            compared = [replace(each, is_overruled=True) if each is located.compared else each for each in compared]
-            located = None
-        else:
-            located = _sharpened(compared[-1], located)
-    if pairs and not checkpoints and all(each.result is None for each in compared):
-        raise UsageError(f"nothing could be compared: {next(each.failed for each in compared if each.failed)}")
-    is_clean = not unmatched and all(each.is_clean for each in compared)
-    is_clean = is_clean and all(result.is_clean for _, result in checkpoints)
-    differs = located is not None or any(
-        one.verdict.grade in ("error", "warning") for _, result in checkpoints for one in result.judged.values()
+    configurations = compare_configurations(target.configurations, golden.configurations)
+    checkpoints, failed = _checkpoints(target, golden, of_kind[Kind.CHECKPOINT][0], is_only=is_only)
+    packs = tuple(_packs(target, golden, of_kind[Kind.PACK][0], request, is_only=is_only))
+    monitors = tuple(_monitors(target, golden, of_kind[Kind.MONITOR][0], is_only=is_only))
+    diverged = _first_diverged(monitors)
+    compared, located = _dumps(pairs, request, diverged, is_only=is_only)
+    if located is not None and not _is_by_dumps(located, diverged):
+        located = None
+    elif located is not None:
+        diverged = None
+    attempts: list[ComparedPair | ComparedMonitors | ComparedPacks] = [*compared, *monitors, *packs]
+    if not checkpoints and all(attempt.result is None for attempt in attempts):
+        why = [attempt.failed for attempt in attempts if attempt.failed] + [text for _, text in failed]
+        raise UsageError(f"nothing could be compared: {why[0] if why else _no_common_step(pairs[0])}")
+    others_unmatched = tuple(
+        Unmatched(side, kind, name)
+        for kind, (_, ours, theirs) in of_kind.items()
+        for side, names in (("target", ours), ("golden", theirs))
+        for name in names
     )
-    proposed = after_finding(located) if located else None if differs else after_agreement(compared)
+    unused = tuple((side, one) for side, held in (("target", target), ("golden", golden)) for one in held.unused)
+    differs = (
+        located is not None
+        or diverged is not None
+        or any(one.verdict.grade in ("error", "warning") for _, r in checkpoints for one in r.judged.values())
+    )
+    if not (compared or monitors or checkpoints):
+        differs = any(o.counts[level] for each in packs for o in _outcomes(each) for level in _DIFFERING)
+    is_clean = (
+        not (unmatched or failed or any(one.kind is not Kind.PACK for one in others_unmatched))
+        and not any(one.is_dump for _, one in unused)
+        and all(each.is_clean for each in compared)
+        and all(each.is_clean for each in monitors)
+        and all(result.is_clean for _, result in checkpoints)
+        and not any(each.failed for each in packs)
+        and (bool(compared or monitors or checkpoints) or all(each.is_clean for each in packs))
+    )
+    if located is not None:
+        proposed = after_finding(located)
+    elif diverged is not None:
+        proposed = diverged.next
+    else:
+        proposed = None if differs else after_agreement(compared)
     return Diagnosis(
         str(request.target),
         str(request.golden),
@@ -215,7 +247,102 @@ def diagnose(request: Request) -> Diagnosis:
         tuple(_all_that_agrees(compared) if located is None else _before(located, compared)),
         tuple(_gaps(compared, located)),
         proposed,
+        diverged,
+        monitors,
+        packs,
+        failed,
+        others_unmatched,
+        unused,
     )
+
+
+_DIFFERING = (Level.ERROR, Level.WARNING)
+
+
+def _outcomes(packs: ComparedPacks) -> Sequence[PackOutcome]:
+    return packs.result.outcomes if packs.result is not None else ()
+
+
+def _nothing_in_common(target: Inventory, golden: Inventory) -> str:
+    both = f"{target.text}; {golden.text}"
+    if target.collections and golden.collections:
+        return f"which collections belong together is not told: {both}; call their folders alike"
+    return f"the sides have nothing in common: {both}; collect the same on both, and call their folders alike"
+
+
+def _dumps(
+    pairs: Sequence[CollectionPair], request: Request, diverged: ComparedMonitors | None, *, is_only: bool
+) -> tuple[list[ComparedPair], Located | None]:
+    """Compare the collections, as far as each can add to the answer; and the first wrong call."""
+    last = _last_step(diverged)
+    compared: list[ComparedPair] = []
+    located: Located | None = None
+    for pair in pairs:
+        if last is not None and pair.steps and min(pair.steps) > last:
+            compared.append(ComparedPair(pair, skipped=Skipped.NOT_THIS_STEP))
+            continue
+        compared.append(_compared(pair, located, request, is_only=is_only))
+        if located is not None and _overrules(compared[-1], located):
+            compared = [replace(each, is_overruled=True) if each is located.compared else each for each in compared]
+            located = None
+        else:
+            located = _sharpened(compared[-1], located)
+    return compared, located
+
+
+def _monitors(
+    target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], *, is_only: bool
+) -> Iterator[ComparedMonitors]:
+    """Monitors that belong together, compared as by `msprobe monitor compare`."""
+    for ours, theirs in pairs:
+        logger.info("comparing %s with %s", target.monitors[ours], golden.monitors[theirs])
+        try:
+            a, b = read_output(target.monitors[ours]), read_output(golden.monitors[theirs])
+            result = compare_outputs(a, b)
+        except MsprobeError as err:
+            if is_only:
+                raise
+            yield ComparedMonitors(ours, theirs, failed=" ".join(str(err).split()))
+        else:
+            yield ComparedMonitors(ours, theirs, result, next=after_monitor(result))
+
+
+def _first_diverged(monitors: Sequence[ComparedMonitors]) -> ComparedMonitors | None:
+    """The monitors that diverge in the earliest step, of equal ones in the earliest stage of it; None for none."""
+    found = [
+        ((each.result.finding.step, order_of(each.result.finding.stage)), each)
+        for each in monitors
+        if each.result is not None and each.result.finding is not None
+    ]
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _last_step(diverged: ComparedMonitors | None) -> int | None:
+    """The last step in whose dumps the divergence of two monitors shows."""
+    if diverged is None or diverged.result is None or diverged.result.finding is None:
+        return None
+    return steps_around(diverged.result.finding)[-1]
+
+
+def _is_by_dumps(located: Located, diverged: ComparedMonitors | None) -> bool:
+    """Whether what dumps show is the answer: no monitor diverges in an earlier step."""
+    last = _last_step(diverged)
+    return last is None or located.step is None or located.step <= last
+
+
+def _packs(
+    target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], request: Request, *, is_only: bool
+) -> Iterator[ComparedPacks]:
+    """Packs that belong together, compared as by `msprobe config_check -c`."""
+    for ours, theirs in pairs:
+        try:
+            result = compare_packs(golden.packs[theirs], target.packs[ours], request.output / Path(ours).stem)
+        except MsprobeError as err:
+            if is_only:
+                raise
+            yield ComparedPacks(ours, theirs, failed=" ".join(str(err).split()))
+        else:
+            yield ComparedPacks(ours, theirs, result)
 
 
 def _sharpened(compared: ComparedPair, before: Located | None) -> Located | None:
@@ -306,21 +433,20 @@ def inside(found: Located, wider: Located) -> Located:
     return found if inner is None else replace(found, finding=inner, border=found.finding)
 
 
-def _checkpoints(target: Inventory, golden: Inventory) -> Iterator[tuple[str, CheckpointResult]]:
-    """The checkpoints of equal names, or the only one of each side, compared as by `msprobe config_check`."""
-    ours, theirs = target.checkpoints, golden.checkpoints
-    pairs = [(name, path, theirs[name]) for name, path in ours.items() if name in theirs]
-    if not pairs and len(ours) == len(theirs) == 1:
-        name = next(iter(ours))
-        pairs = [(name, ours[name], next(iter(theirs.values())))]
-    is_only = len(pairs) == 1 and not target.collections
-    for name, one, other in pairs:
+def _checkpoints(
+    target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], *, is_only: bool
+) -> tuple[tuple[tuple[str, CheckpointResult], ...], tuple[tuple[str, str], ...]]:
+    """Checkpoints that belong together, compared as by `msprobe config_check`; and why some could not be."""
+    compared: list[tuple[str, CheckpointResult]] = []
+    failed: list[tuple[str, str]] = []
+    for ours, theirs in pairs:
         try:
-            yield name, compare_checkpoints(one, other)
+            compared.append((ours, compare_checkpoints(target.checkpoints[ours], golden.checkpoints[theirs])))
         except MsprobeError as err:
             if is_only:
                 raise
-            logger.warning("%s: the checkpoints could not be compared: %s", name, err)
+            failed.append((ours, " ".join(str(err).split())))
+    return tuple(compared), tuple(failed)
 
 
 _OF_ENVIRONMENT = ("framework", "python", "numpy", "tool")

@@ -13,7 +13,7 @@ from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.functions import COLLECTIVE
 from msprobe.cell_dump.wrappers import Current
 
-from .finding import Stage
+from .finding import Mode, Stage
 from .formats import Format, format_of
 
 
@@ -22,6 +22,9 @@ class Backend:
 
     stages: ClassVar[tuple[Stage, ...]] = (Stage.FORWARD, Stage.BACKWARD)
     """What can be compared."""
+
+    modes: ClassVar[tuple[Mode, ...]] = tuple(mode for mode in Mode if mode is not Mode.TO_CPU)
+    """How the second run may differ."""
 
     framework: ClassVar[Framework]
     """The same framework as the collector of calls sees it."""
@@ -82,8 +85,16 @@ class Backend:
         """A tensor as float32; `recorded`, its gradient flows back to `tensor`."""
         raise NotImplementedError
 
+    def on_cpu(self, tensor: Any, *, recorded: bool = False) -> Any:
+        """A tensor with the same values on the CPU, in memory of its own; `recorded`, its gradient flows back."""
+        raise NotImplementedError
+
+    def is_on_cpu(self, tensor: Any) -> bool:
+        """Whether a tensor is on the CPU already."""
+        raise NotImplementedError
+
     def cast(self, tensor: Any, like: Any) -> Any:
-        """A tensor in the dtype of another one, recorded for gradients."""
+        """A tensor in the dtype and on the device of another one, recorded for gradients."""
         raise NotImplementedError
 
     def memory(self, tensor: Any) -> tuple[int, int]:

@@ -12,6 +12,8 @@ class Mode(Enum):
     BIT_NOISE = "bit_noise"
     CHANGE_VALUE = "change_value"
     NO_CHANGE = "no_change"
+    TO_CPU = "to_cpu"
+    """The second run is on the CPU."""
 
 
 class Stage(Enum):
@@ -33,6 +35,7 @@ class Cause(Enum):
     | `TOO_FEW` | the input has fewer than two elements, and nothing can be exchanged |
     | `FORMAT` | the mode does not apply to the input's dtype: bfloat16 with `bit_noise`, float8 |
     | `NOTHING_TO_RAISE` | every floating-point tensor has float32 or float64 already |
+    | `ON_CPU` | a fix by `to_cpu` would run it again where it has run |
     | `RANDOM` | it draws random numbers |
     | `CODE` | an argument is a function of the user, which would be run twice |
     | `FOREIGN` | a tensor is in a container or of a class that cannot be copied safely |
@@ -50,6 +53,7 @@ class Cause(Enum):
     TOO_FEW = "too few"
     FORMAT = "format"
     NOTHING_TO_RAISE = "nothing to raise"
+    ON_CPU = "on the CPU already"
     RANDOM = "random"
     CODE = "code"
     FOREIGN = "foreign"

@@ -14,7 +14,8 @@ from .formats import FLOAT16, Format, rounded
 
 
 def perturbed(mode: Mode, values: Array, of: Format) -> Array | Cause:
-    """An input's values as `mode` changes them; a cause where it cannot. `no_change` and `improve_precision` keep them.
+    """An input's values as `mode` changes them; a cause where it cannot. `no_change`, `improve_precision` and `to_cpu`
+    keep them.
 
     `values` has the dtype `of.dtype`; so has the result.
     """
@@ -75,6 +76,7 @@ _MODES: dict[Mode, Callable[[Array, Format], Array | Cause]] = {
     Mode.BIT_NOISE: bit_noise,
     Mode.CHANGE_VALUE: change_value,
     Mode.NO_CHANGE: _kept,
+    Mode.TO_CPU: _kept,
 }
 
 

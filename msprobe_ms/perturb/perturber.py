@@ -1,6 +1,6 @@
 """The collector of a debugger with the task `free_benchmark`: it has the chosen APIs replaced while it is open.
 
-With `check` the training is not changed. With `fix` it is, as asked: calls are computed in float32.
+With `check` the training is not changed. With `fix` it is, as asked: calls are computed in float32, or on the CPU.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from .session import Session, Where
 class Perturber:
     """Runs calls a second time; the methods are those of `Collecting`.
 
-    SettingsError for an API that is unknown, or a stage that the framework does not have.
+    SettingsError for an API that is unknown, or a stage or mode that the framework does not have.
     """
 
     def __init__(self, settings: Settings, backend: type[Backend], framework: str) -> None:
@@ -39,7 +39,13 @@ class Perturber:
                 f'free_benchmark.fuzz_stage: "{stage.value}" is not available with {framework}; use '
                 f'"{backend.stages[0].value}"'
             )
-        self._session = Session(backend(), Mode(section.pert_mode), stage, section.handler_type == "fix")
+        mode = Mode(section.pert_mode)
+        if mode not in backend.modes:
+            raise SettingsError(
+                f'free_benchmark.pert_mode: "{mode.value}" is not available with {framework}; use '
+                f'"{backend.modes[0].value}"'
+            )
+        self._session = Session(backend(), mode, stage, section.handler_type == "fix")
         self._patches, self._guards = Patches(), Patches()
         self._functions = calls_of(backend, chosen(backend, section.apis), self._current, self._patches)
         self._planned = False

@@ -5,12 +5,14 @@ it changes in the copies, and what is kept until the comparison is the values of
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.log import once
 from msprobe.base.statistic import Array
 
+from . import wording
 from .arguments import Arguments, outputs_of, rebuilt
 from .backend import Backend
 from .comparison import difference, judged, relative
@@ -36,7 +38,7 @@ class Output:
 class SecondRun:
     """What a second run gave. `input_change` is the relative change of its input, in the 2-norm.
 
-    With `improve_precision` that is the unit roundoff of the lowest format that was raised. Where gradients are
+    With `improve_precision` and `to_cpu` that is the unit roundoff of the lowest format. Where gradients are
     compared both runs are ours, and `gradients` is the comparison.
     """
 
@@ -108,6 +110,8 @@ class SecondRuns:
         """The tensors of the second run, and the relative change of the input."""
         if self._mode is Mode.IMPROVE_PRECISION:
             return self._raised(tensors)
+        if self._mode is Mode.TO_CPU:
+            return self._on_cpu(tensors)
         backend, causes = self._backend, list[Cause]()
         for place in arguments.target(lambda tensor: backend.format(tensor) is not None):
             of = backend.format(tensors[place])
@@ -136,6 +140,15 @@ class SecondRuns:
             backend.raised(tensor) if backend.format(tensor) in RAISED else backend.copy(tensor) for tensor in tensors
         ]
         return others, max(of.unit_roundoff for of in low)
+
+    def _on_cpu(self, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+        """The tensors on the CPU; as with raised ones the change is the unit roundoff of the lowest format."""
+        formats = [of for tensor in tensors if (of := self._backend.format(tensor))]
+        if not formats:
+            raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
+        if all(map(self._backend.is_on_cpu, tensors)):
+            once("free_benchmark to_cpu", wording.on_cpu_already())
+        return [self._backend.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
     def _wanted(self, tensors: Sequence[Any]) -> list[int]:
         """The places of the inputs whose gradients are compared: those that the training needs, or else all."""
@@ -177,23 +190,28 @@ class SecondRuns:
     def fixed(
         self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, before: bytes
     ) -> Any:
-        """The result of a call in float32, in the dtypes and the structure of `result`, recorded for gradients.
+        """The result of a call in float32, or on the CPU, in the dtypes, on the devices and in the structure of
+        `result`, recorded for gradients.
 
         `before` is the state of the generators before the call. Raises Skipped, and whatever the framework raises.
         """
         backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
         tensors, originals = run.arguments.tensors(), outputs_of(result)
         backend.refuse(tensors)
+        is_raised = self._mode is Mode.IMPROVE_PRECISION
         low = [*map(backend.format, tensors), backend.lower_format(tensors)]
-        if not any(of in RAISED for of in low):
+        if is_raised and not any(of in RAISED for of in low):
             raise Skipped(Cause.NOTHING_TO_RAISE)
+        if not is_raised and all(map(backend.is_on_cpu, tensors)):
+            once("free_benchmark to_cpu", wording.on_cpu_already())
+            raise Skipped(Cause.ON_CPU)
         if backend.generators(tensors) != before:
             raise Skipped(Cause.RANDOM)
         taken = list(map(backend.memory, tensors))
         if any(_overlaps(backend.memory(output), taken) for _, output in originals):
             raise Skipped(Cause.IN_PLACE)
         others = [self._input_of_fix(tensor) for tensor in tensors]
-        with backend.in_full_precision(tensors):
+        with backend.in_full_precision(tensors) if is_raised else nullcontext():
             results = run.outputs(others)
         backend.framework.settle([("", tensor) for _, tensor in results])
         if [tuple(tensor.shape) for _, tensor in results] != [tuple(tensor.shape) for _, tensor in originals]:
@@ -202,6 +220,8 @@ class SecondRuns:
 
     def _input_of_fix(self, tensor: Any) -> Any:
         """What gets no gradient is copied: running statistics are updated by the training's own run."""
+        if self._mode is Mode.TO_CPU:
+            return self._backend.on_cpu(tensor, recorded=self._backend.needs_gradient(tensor))
         if self._backend.format(tensor) in RAISED:
             return self._backend.raised(tensor, recorded=True)
         return tensor if self._backend.needs_gradient(tensor) else self._backend.copy(tensor)

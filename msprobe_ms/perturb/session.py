@@ -26,7 +26,7 @@ from .places import Places
 from .ranking import Line, ranked
 from .second_run import Compared, SecondRun, SecondRuns
 
-_USUAL = (Cause.NO_TENSOR, Cause.NOTHING_TO_RAISE)
+_USUAL = (Cause.NO_TENSOR, Cause.NOTHING_TO_RAISE, Cause.ON_CPU)
 _UNSUPPORTED = (Cause.NO_INPUT, Cause.NO_GRADIENT)
 
 

@@ -15,6 +15,7 @@ _CAUSES = {
     Cause.TOO_FEW: "has an input of fewer than two elements, in which nothing can be exchanged",
     Cause.FORMAT: "has an input of a dtype that this pert_mode does not apply to",
     Cause.NOTHING_TO_RAISE: "computes in float32 or float64 already",
+    Cause.ON_CPU: "has all its tensors on the CPU already",
     Cause.RANDOM: "draws random numbers",
     Cause.CODE: "is given a function, which would be run twice",
     Cause.FOREIGN: "has a tensor in a container, or of a class, that cannot be copied",
@@ -28,6 +29,14 @@ _CAUSES = {
 def skipped(name: str, cause: Cause) -> str:
     """Why a call is not run a second time."""
     return f"{name} {_CAUSES[cause]}. It is not run a second time"
+
+
+def on_cpu_already() -> str:
+    """The mode `to_cpu` where the training runs on the CPU."""
+    return (
+        'free_benchmark: pert_mode "to_cpu": tensors are on the CPU already, so a second run there only shows whether '
+        "calls are deterministic, and a fix replaces nothing"
+    )
 
 
 def failed(name: str, cause: Exception) -> str:

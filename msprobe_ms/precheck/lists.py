@@ -1,14 +1,15 @@
 """Which APIs of a dump are checked: by white and black list, from the command line or the user's configuration."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import read_input
-from msprobe.base.sections import PRECHECK
+from msprobe.base.log import few, logger
+from msprobe.base.sections import PRECHECK, AccCheckSettings, settings_of
 
 from .check import Api
 
@@ -52,19 +53,51 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+_LISTS = ("white_list", "black_list")
+_OTHERS = ("error_data_path",)
+"""Keys of a section that configurations for msprobe may have besides; error data is saved below -o."""
+
+
 def from_configuration(path: str) -> Lists:
-    """`white_list` and `black_list` of the section `run_ut` or `acc_check` of a config.json."""
+    """`white_list` and `black_list` of a config.json: of its sections `run_ut` and `acc_check`, and of its top level.
+
+    SettingsError for a file that cannot be read, a list that is not one, and a misspelled key. It is logged where there
+    is no list at all, and what is not read.
+    """
     file = Path(path)
     try:
         content = json.loads(read_input(file))
     except (OSError, ValueError) as err:
         raise SettingsError(f"{file}: cannot be read ({err}); give the config.json of msprobe") from err
-    section: object = next((content[key] for key in PRECHECK if isinstance(content, dict) and key in content), {})
-    return Lists(*(_entries(file, section, key) for key in ("white_list", "black_list")))
+    if not isinstance(content, dict):
+        raise SettingsError(f"{file}: is not a JSON object; give the config.json of msprobe")
+    known = (*settings_of(AccCheckSettings), *_OTHERS)
+    places: list[tuple[str, dict[str, object]]] = [("", content)]
+    for name in PRECHECK:
+        section = content.get(name)
+        if section is not None and not isinstance(section, dict):
+            raise SettingsError(f"{file}, {name}: {section!r} is not an object; write {{}} or fill it")
+        places += [(f"{name}.", section)] if section else []
+    for name, held in places:
+        for key in held:
+            # A section has these keys only; the top level may have those of other tools.
+            near = nearest(key, known if name else _LISTS)
+            if key not in known and near:
+                raise SettingsError(f"{file}, {name}{key}: unknown setting; did you mean {near!r}?")
+            if name and key not in known:
+                logger.warning("%s, %s%s: unknown setting, ignored; sections have %s", file, name, key, few(known, 9))
+        if name and "error_data_path" in held:
+            logger.warning("%s, %serror_data_path: ignored; error data is saved below -o", file, name)
+    found = {key: [entry for name, held in places for entry in _entries(file, name, held, key)] for key in _LISTS}
+    if not any(key in held for _, held in places for key in _LISTS):
+        logger.warning("%s: has no white_list or black_list; all APIs are checked", file)
+    return Lists(*(tuple(dict.fromkeys(found[key])) for key in _LISTS))
 
 
-def _entries(file: Path, section: object, key: str) -> tuple[str, ...]:
-    found: Iterable[object] = section.get(key, []) if isinstance(section, dict) else ()
+def _entries(file: Path, place: str, held: Mapping[str, object], key: str) -> list[str]:
+    found = held.get(key)
+    if found is None:
+        return []
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
-        raise SettingsError(f"{file}: {key} is {found!r}; make it a list of names of APIs")
-    return tuple(found)
+        raise SettingsError(f"{file}: {place}{key} is {found!r}; make it a list of names of APIs")
+    return found

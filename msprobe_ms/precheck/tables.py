@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, replacing, writing
+from msprobe.base.log import logger
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.cells import guard
 from msprobe.replay.recorded import NOT_APPLICABLE, Cause
@@ -28,8 +29,12 @@ from .wording import message, skipped_message
 
 RESULT = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
 
-DETAILS = (
+DETAILS_OF_MSPROBE = (
     *("API Name", "Bench Dtype", "Tested Dtype", "Shape", "Cosine", "MaxAbsErr", "MaxRelativeErr", "Status", "Message"),
+)
+
+DETAILS = (
+    *DETAILS_OF_MSPROBE,
     *("Golden Dtype", "Max ULP", "Criterion", "Reason"),
     *("Mean ULP", "ULP Share", "RMSE", "MeanRelativeErr", "Small Value Error Share", "Error Balance"),
     *("Error", "Limit", "Worst Element", "Assumed"),
@@ -64,12 +69,11 @@ class Files:
     @classmethod
     def beside(cls, result: Path) -> "Files":
         """The files of a check by the name of its results."""
-        names = (result.name.replace("result", kind, 1) for kind in ("details", "skipped"))
-        return cls(result, *(result.parent / name for name in names))
+        return cls(result, *(_beside(result, kind) for kind in ("details", "skipped")))
 
     def beside_result(self, kind: str, suffix: str) -> Path:
         """A further file of the check, by the name of its results."""
-        return self.result.with_name(f"{self.result.stem.replace('result', kind, 1)}{suffix}")
+        return _beside(self.result, kind).with_suffix(suffix)
 
     def append(self, checked: Checked) -> None:
         """The rows of one API, that of the results last: who resumes takes the API for done when it is there."""
@@ -83,18 +87,32 @@ class Files:
     def done(self) -> set[str]:
         """The APIs that have a result; what an interrupted check left behind of others is taken out of the files.
 
-        UsageError where a file is missing or has other headings.
+        The two other files are made where they are missing: msprobe 8.1 has none of what was skipped, and its details
+        have the first columns only. UsageError where the results are missing or a file has other headings.
         """
         names = set()
         for row in read_rows(self.result, RESULT):
             names.add(row["API Name"])
-        for file, titles in ((self.details, DETAILS), (self.skipped, SKIPPED)):
-            kept = [row for row in read_rows(file, titles) if _api(row["API Name"]) in names]
+        for file, titles, needed in (
+            (self.details, DETAILS, DETAILS_OF_MSPROBE),
+            (self.skipped, SKIPPED, SKIPPED),
+        ):
+            is_there = os.path.lexists(file)
+            kept = [row for row in (read_rows(file, needed) if is_there else ()) if _api(row["API Name"]) in names]
+            if not is_there and names and file == self.details:
+                logger.warning("%s: is missing; it will have the APIs that are checked from now on", file)
             with writing(file.parent), replacing(file) as out:
-                text = _BOM + _line(titles) + "".join(_line([row[title] for title in titles]) for row in kept)
+                lines = (_line([row.get(title, "") for title in titles]) for row in kept)
+                text = _BOM + _line(titles) + "".join(lines)
                 out.write(text.encode())
         _cut_line(self.result)
         return names
+
+
+def _beside(result: Path, kind: str) -> Path:
+    """Another file of the check: `accuracy_checking_details_1.csv` of `accuracy_checking_result_1.csv`."""
+    name = result.name.replace("result", kind, 1)
+    return result.with_name(name if name != result.name else f"{result.stem}_{kind}{result.suffix}")
 
 
 def _api(name: str) -> str:

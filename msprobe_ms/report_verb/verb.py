@@ -36,7 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="A", help="the side under suspicion, or one dump alone")
     parser.add_argument("golden", metavar="B", nargs="?", help="the side that is trusted")
     parser.add_argument(
-        "-o", "--output_path", metavar="FILE", default=PAGE, help=f"the page, replaced if there; default: {PAGE}"
+        "-o",
+        "--output_path",
+        metavar="PATH",
+        default=PAGE,
+        help=f"the page (.html), replaced if there, or a folder for {PAGE}, created if missing; default: {PAGE}",
     )
     parser.add_argument(
         "--as", dest="what", choices=_WHAT, help="the command whose answer is shown; default: by itself"
@@ -61,11 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """Find out what the sides hold, report it, print the answer."""
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
-    page = Path(args.output_path)
-    if page.is_dir():
-        page = page / PAGE
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"-o {args.output_path}: the name of a page ends in .html; add it, or give a folder")
+    page = _page_of(Path(args.output_path))
     check_page()
     from .sides import What, what_of  # here: the help of the command is there before numpy is
 
@@ -83,6 +83,21 @@ def run(args: argparse.Namespace) -> int:
         print(visible(line))
     return exit_code
 
+
+def _page_of(output: Path) -> Path:
+    """The file of the page: `output` itself, or in the folder of that name, which may not be there yet."""
+    if output.is_dir():
+        return output / PAGE
+    suffix = output.suffix.lower()
+    if suffix in (".html", ".htm"):
+        return output
+    if suffix in _OF_OTHER_FILES or output.exists():
+        raise UsageError(f"-o {output}: the name of a page ends in .html; add it, or give a folder")
+    return output / PAGE
+
+
+_OF_OTHER_FILES = (".json", ".csv", ".xlsx", ".txt", ".md", ".pdf", ".xml", ".png", ".svg", ".zip", ".db")
+"""Names that end so are not taken for those of folders."""
 
 _Made = tuple[Report, Iterable[Words], int]
 """The report, the lines that are printed, and the exit code."""

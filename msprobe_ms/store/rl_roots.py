@@ -16,6 +16,7 @@ from msprobe.base import redaction
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger
+from msprobe.base.object_text import object_text, without_addresses
 
 from .folders import Folder, look, of_run, trees_in
 from .layout import DATA, run_number
@@ -41,23 +42,19 @@ def write_configurations(root: Path, data: object) -> None:
 
 
 def plain(value: object, depth: int = 0) -> object:
-    """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text."""
+    """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text,
+    without the addresses of objects."""
+    if isinstance(value, str):
+        return without_addresses(value)
     if isinstance(value, _SCALARS):
         return value
     if depth < _DEPTH:
         if isinstance(value, Mapping):
             items = value.items()
-            return {key if isinstance(key, _SCALARS) else _text(key): plain(v, depth + 1) for key, v in items}
+            return {key if isinstance(key, _SCALARS) else object_text(key): plain(v, depth + 1) for key, v in items}
         if isinstance(value, list | tuple):
             return [plain(inner, depth + 1) for inner in value]
-    return _text(value)
-
-
-def _text(value: object) -> str:
-    try:
-        return str(value)
-    except Exception:  # foreign code: whatever it raises, the rest of the configuration is written
-        return f"<{type(value).__name__}>"
+    return object_text(value)
 
 
 STAGES = (

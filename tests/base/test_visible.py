@@ -43,3 +43,28 @@ def test_a_long_name_is_told_by_its_ends():
     assert shown.endswith("xxx.forward.7")
     assert "...(1000015 characters)..." in shown
     assert len(shown) == LONGEST_WORD
+
+
+LONG_PATH = "/" + "/".join(["a_folder_of_the_training"] * 40) + "/network.py"
+
+
+@pytest.mark.parametrize(
+    "place", ["(/train/net.py:87)", f"({LONG_PATH}:87)", "(/a folder/net (copy).py:87)", "net.py:87"]
+)
+@pytest.mark.parametrize("end", ["", "; within tolerance here", " [12 later calls received it]"])
+@pytest.mark.parametrize("before", ["x" * 1_000_000, "2, " * 300_000, "y" * 5000 + " " + "\x1b" * 5000, "short"])
+@pytest.mark.parametrize("longest", [400, LONGEST_LINE])
+def test_the_source_line_of_a_long_text_is_never_cut(place, end, before, longest):
+    text = f"Cell.{before}.forward.0 differs {place}{end}"
+    shown = visible(text, longest)
+    assert place in shown
+    assert shown.startswith("Cell.")
+    assert len(shown) <= max(longest, LONGEST_WORD + len(place) + len(end))
+    assert visible(shown, longest) == shown
+
+
+def test_of_many_source_lines_the_last_is_kept_and_the_text_is_still_bounded():
+    text = " ".join(f"/{'x' * 3000}{at}.py:{at}" for at in range(1000))
+    shown = visible(text)
+    assert shown.endswith("x999.py:999")
+    assert len(shown) <= 2 * LONGEST_LINE

@@ -216,6 +216,57 @@ def test_the_numbers_of_the_four_keys(compare):
     assert "Shapes differ: [2, 3], golden [2, 2]" in entries["shape"]["reason"]
 
 
+# target, golden, verdict by msprobe's limits (a cosine of at least 0.99, an l2 below 1), verdict by the dtype's
+ACCEPTED = {
+    "equal": ([1, 2], [1, 2], "pass", "pass"),
+    "trained": ([1, 2], [1, 2.2], "pass", "error"),  # l2 0.2, cosine 0.9993
+    "far": ([30, 40], [30, 41], "error", "error"),  # l2 1, cosine 0.9999
+    "nearly far": ([30, 40], [30, 40.99], "pass", "error"),
+    "turned": ([0.1, 0], [0.1, 0.02], "error", "error"),  # l2 0.02, cosine 0.98
+    "nearly turned": ([0.1, 0], [0.1, 0.014], "pass", "error"),  # cosine 0.9903
+    "against": ([0.1, 0.1], [-0.1, -0.1], "error", "error"),
+    "zeros": ([0, 0], [0, 0], "pass", "pass"),
+    "zeros here": ([0, 0], [1e-3, 0], "error", "error"),
+    "zeros there": ([1e-3, 0], [0, 0], "error", "error"),
+    "one": ([2.5], [2], "pass", "error"),
+    "NaN on both": ([1, np.nan], [1, np.nan], "pass", "pass"),
+    "NaN on one": ([1, np.nan], [1, 1], "error", "error"),
+    "infinite": ([1e308] * 4, [-1e308] * 4, "error", "error"),
+    "shape": ([1, 2], [[1, 2]], "error", "error"),
+    "empty": ([], [], "pass", "pass"),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_the_limits_of_msprobe_can_be_chosen_beside_those_of_the_dtype(name, compare):
+    target, golden, by_msprobe, by_dtype = ACCEPTED[name]
+    sides = {"w": np.float64(target)}, {"w": np.float64(golden)}
+    code, entries, text = compare(*sides, "--standard", "msprobe")
+    assert (entries["w"]["verdict"], code) == (by_msprobe, int(by_msprobe != "pass"))
+    assert entries["w"].get("dtype_verdict", by_dtype) == by_dtype
+    assert "judged by the limits of msprobe, a cosine of at least 0.99 and an l2 below 1" in text.splitlines()[0]
+    for options in ((), ("--standard", "dtype")):
+        code, entries, text = compare(*sides, *options)
+        assert (entries["w"]["verdict"], code) == (by_dtype, int(by_dtype != "pass"))
+        assert "dtype_verdict" not in entries["w"]
+        assert "judged by" not in text
+
+
+def test_the_limits_of_msprobe_say_which_is_exceeded_and_pass_nothing_unjudged(compare):
+    target = {"both": np.float32([3, 0]), "kind": np.float32([1, 2]), "only": np.float32([1])}
+    golden = {"both": np.float32([0, 3]), "kind": np.int64([1, 2])}
+    code, entries, text = compare(target, golden, "--standard", "msprobe")
+    assert code == 1
+    assert "the cosine is below 0.99; the l2 is not below 1" in entries["both"]["reason"].lower()
+    assert (entries["kind"]["verdict"], entries["only"]["verdict"]) == ("error", "unjudged")
+    assert "2 parameters on both sides: 0 pass, 0 warning, 2 error" in text
+
+
+def test_limits_for_checkpoints_are_refused_for_packs(tmp_path, capsys):
+    assert main(["config_check", "-c", "a.zip", "b.zip", "--standard", "msprobe"]) == 2
+    assert "--standard is of two checkpoints" in capsys.readouterr().err
+
+
 def test_nan_and_infinity_are_judged_and_are_no_numbers_of_the_answer(compare):
     target = {"one": np.float32([1, np.nan]), "both": np.float32([1, np.nan]), "far": np.float64([1e308] * 4)}
     golden = {"one": np.float32([1, 2]), "both": np.float32([1, np.nan]), "far": np.float64([-1e308] * 4)}

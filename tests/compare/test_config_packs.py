@@ -323,6 +323,14 @@ def test_parameters_of_two_frameworks_are_matched_by_the_names_of_layers(compare
         ({"layers": [1, 2]}, {"layers": [1, 3]}, ("layers.1", "layers.1", 2, 3, "pure name", "error")),
         ({"save": "/a"}, {"save": "/b"}, ("save", "save", "/a", "/b", "pure name", "warning")),  # a place
         ({"flag": True}, {"flag": 1}, ("flag", "flag", "True", 1, "pure name", "error")),
+        # Addresses of objects, as another tool packs them.
+        ({"act": "<function gelu at 0x7f11aa>"}, {"act": "<function gelu at 0x7f22bb>"}, None),
+        ({"hooks": ["<a.B object at 0x7f11aa>"]}, {"hooks": ["<a.B object at 0x7f22bb>"]}, None),
+        (
+            {"act": "<function gelu at 0x7f11aa>"},
+            {"act": "<function relu at 0x7f22bb>"},
+            ("act", "act", "<function gelu>", "<function relu>", "pure name", "error"),
+        ),
         (
             {"lr": {"description": "duplicate_value", "values": ["1", "2"]}},
             {"lr": "1"},

@@ -135,6 +135,51 @@ def test_the_advisor_text_counts_rows_from_0(builder, tmp_path):
     assert file.read_text().startswith(f"Line: 3\nSuspect Nodes: {SIN}.output.0\nExpert Advice: ")
 
 
+def advisor(folder):
+    """Line, suspect and text of the only advisor's file in a folder."""
+    (file,) = folder.glob("advisor_*.txt")
+    return [line.partition(": ")[2] for line in file.read_text().splitlines()]
+
+
+def compared(tmp_path):
+    """The console's first wrong call, and the advisor's line, suspect and text."""
+    paths = {key: str(tmp_path / side / "step0/rank") for key, side in (("npu_path", "t"), ("bench_path", "g"))}
+    (outcome,) = compare(paths, tmp_path / "out")
+    first = outcome.first
+    return first.name if first is not None else None, *advisor(tmp_path / "out")
+
+
+def test_the_advisor_names_the_console_s_call_where_a_value_differs(builder, value, tmp_path):
+    """The value's row is the first that 8.1 calls bad; the next bad one is of another call."""
+    for side, eps, result in (("t", 1e-3, 9.0), ("g", 1e-5, 3.0)):
+        made = builder(side).call("Mint.norm.0.forward", [[1.0], value(eps)], [[1.1 if side == "t" else 1.0]])
+        made.call(SIN, [2.0], [result]).write()
+    first, line, suspect, text = compared(tmp_path)
+    assert (first, line, suspect) == ("Mint.norm.0.forward", "1", "Mint.norm.0.forward.input.1")
+    assert text.startswith("An input of the call already differs")
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_the_advisor_names_the_console_s_call_where_8_1_calls_only_a_later_one_bad(mode, builder, tmp_path):
+    """The first call differs by a tenth, which 8.1 passes; what follows from it by more than half."""
+    for side, first, later in (("t", 1.1, 900.0), ("g", 1.0, 3.0)):
+        before, result = np.array([first, 2.0]), np.array([later, later + 1])
+        builder(side, mode=mode).call("Mint.exp.0.forward", [np.ones(2)], [before]).call(
+            SIN, [before], [result]
+        ).write()
+    name, line, suspect, _ = compared(tmp_path)
+    assert name == "Mint.exp.0.forward"
+    assert (line, suspect) == ("1", "Mint.exp.0.forward.output.0")
+
+
+def test_the_advisor_that_names_no_row_still_names_the_console_s_call(builder, tmp_path):
+    for side, result in (("t", 3.5), ("g", 3.0)):
+        builder(side).call(SIN, [2.0], [result]).write()
+    name, line, suspect, text = compared(tmp_path)
+    assert (name, line, suspect) == (SIN, "NA", "NA")
+    assert text.endswith(f"The first wrong call by that standard is {SIN}.")
+
+
 @pytest.mark.parametrize("function", [compare_distributed, ms_compare_distributed])
 def test_all_ranks_of_a_step_give_an_outcome_each(function, dumps, tmp_path):
     target, golden = dumps("rank0", "rank1", wrong=("rank1",))

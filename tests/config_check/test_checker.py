@@ -231,6 +231,31 @@ def test_arguments_of_a_trainer_are_packed_without_secrets(tmp_path, monkeypatch
     assert held == {"dtype": "torch.float16", "hf_token": "<redacted>", "layers": [1, 2], "lr": 0.1, "none": None}
 
 
+def test_objects_among_the_arguments_of_a_trainer_are_equal_in_two_runs(tmp_path, monkeypatch):
+    """A function, an object and a partial: their addresses are neither packed nor a difference."""
+    from argparse import Namespace
+    from functools import partial
+    from types import ModuleType
+
+    def made():
+        def init(x):
+            return x
+
+        return Namespace(init=init, hooks=[partial(init, 1), object()])
+
+    trainer, runs = ModuleType("megatron.training.global_vars"), [made(), made()]
+    monkeypatch.setitem(__import__("sys").modules, "megatron.training.global_vars", trainer)
+    net = torch.nn.Linear(2, 1)
+    for name, args in zip("ab", runs, strict=True):
+        trainer.get_args = lambda args=args: args
+        ConfigChecker(net, output_zip_path=tmp_path / f"{name}.zip")
+        net(torch.ones(1, 2))
+    held, other = (read(tmp_path / f"{n}.zip")["hyperparameters/hyperparameters_dynamic.json"] for n in "ab")
+    assert held == other
+    assert "0x" not in str(held)
+    assert json.loads(held)["hooks"][1] == "<object object>"
+
+
 def test_a_function_that_is_not_there_is_left_out():
     calls = RandomCalls()
     calls.install(functions("torch", ("no_such_function",)) + functions("torch:NoSuchClass", ("x",)))

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from three_cells import NORM
 
 from msprobe.cli import main
@@ -87,3 +88,35 @@ def test_the_header_of_a_dump_is_read_without_its_data(sides, tmp_path):
     # As msprobe writes it, with the data in lines behind.
     odd.write_text('{\n "task": "tensor",\n "level": "L1",\n "dump_data_dir": null,\n "data": {"x": broken')
     assert (read_head(odd).task, read_head(odd).level) == ("tensor", "L1")
+
+
+LONG_SCOPE = ".".join(["a_block_with_a_long_name"] * 60)
+LONG_FILE = "/train/" + "/".join(["a_folder_with_a_long_name"] * 60) + "/net.py"
+
+
+@pytest.mark.parametrize("scope", ["net", f"net.{LONG_SCOPE}"], ids=["short scope", "long scope"])
+@pytest.mark.parametrize(
+    "file", ["/train/net.py", LONG_FILE, "/a folder/net (copy).py"], ids=["short", "long", "spaces"]
+)
+def test_the_source_line_is_never_cut(scope, file, sides, tmp_path, capsys):
+    def fill(run, is_target):
+        run.stack = [f"File {file}, line 7, in construct"]
+        run.step(wrong={NORM: 0.5} if is_target else None)
+        for each in run.path.rglob("*.json"):
+            each.write_text(each.read_text().replace("net.norm.", f"{scope}.norm."))
+
+    target, golden = sides(fill)
+    assert main(["diagnose", str(target), str(golden)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith("  first wrong call: Cell.net.")
+    assert printed[1].endswith(f" ({file}:7)")
+    # The configuration can be copied from the page.
+    first, last = printed.index("    {"), printed.index("    }")
+    configuration = json.loads("\n".join(printed[first : last + 1]))
+    assert configuration["tensor"]["list"] == [f"Cell.{scope}.norm.LayerNorm."]
+    assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["answer"].endswith(f" ({file}:7)")
+    assert (report["first_wrong"][0]["file"], report["first_wrong"][0]["line"]) == (file, 7)
+    assert main(["compare", str(target), str(golden), "-o", str(tmp_path / "tables")]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f" ({file}:7)")

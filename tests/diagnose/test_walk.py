@@ -399,7 +399,7 @@ def test_collections_that_nothing_pairs_are_a_mistake(found):
         for name, level in levels.items():
             several(run, name).step(level=level)
 
-    with pytest.raises(UsageError, match=r"which collections belong together is not told: .* holds a, b; .* holds c"):
+    with pytest.raises(UsageError, match=r"is not told: .* holds the dump a, the dump b; .* holds the dump c;"):
         found(fill)
 
 

@@ -15,8 +15,10 @@ class Run:
     """One side. A step holds the forward calls of three cells in `Net`; at level mix also the two calls in the norm.
 
     `batch` goes into the embedding, which gives 2, the norm 3, the head 4; `wrong` adds to what a call gives, and what
-    comes after is given that. `weight` is the embedding's parameter.
+    comes after is given that. `weight` is the embedding's parameter. `stack` is that of every call.
     """
+
+    stack = STACK
 
     def __init__(self, path: Path, framework: str = "mindspore", version: str = "2.10.0") -> None:
         self.path, self.framework, self.version = path, framework, version
@@ -48,7 +50,7 @@ class Run:
         around = {name: None if name == root else root for name in head["data"]}
         around |= {name: f"{prefix}.{NORM}.forward.0" for name in around if name.startswith("Functional")}
         (folder / "construct.json").write_text(json.dumps(around))
-        (folder / "stack.json").write_text(json.dumps({"0": [list(head["data"]), STACK]}))
+        (folder / "stack.json").write_text(json.dumps({"0": [list(head["data"]), self.stack]}))
         return self
 
     def _calls(self, folder, level, task, digests, *, batch=1.0, weight=5.0, wrong=None, between=0.0, keep=None):

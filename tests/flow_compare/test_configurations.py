@@ -42,6 +42,18 @@ def test_values_are_the_same_as_json_has_them(ours, theirs, is_same, compared):
     assert (not compared({"x": ours}, {"x": theirs}).differences) == is_same
 
 
+def test_addresses_of_objects_are_no_difference_and_are_not_shown(compared):
+    """As the configurations of another tool, or of an older version, have them."""
+    sides = (
+        {"act": f"<function gelu at 0x7f{side}>", "hooks": [{f"<a.B object at 0x7f{side}>": 1}], "kind": f"<a.{side}>"}
+        for side in ("11aa", "22bb")
+    )
+    (found,) = compared(*sides).differences
+    assert (found.path, found.target, found.golden) == ("kind", '"<a.11aa>"', '"<a.22bb>"')
+    (found,) = compared({"act": "<function f at 0x7f11aa>"}, {"act": "<function g at 0x7f11aa>"}).differences
+    assert (found.target, found.golden) == ('"<function f>"', '"<function g>"')
+
+
 def test_what_changes_numbers_is_told_first_and_places_last(compared):
     keys = ["output_dir", "name", "learning_rate", "topK", "seed", "rms_norm_eps", "kl_coef", "compute_dtype"]
     found = compared({key: 1 for key in keys}, {key: 2 for key in keys})

@@ -53,12 +53,17 @@ def perturb(request, tmp_path, notes):
     """`perturb("bit_noise", "torch.relu", stage="backward")`: a debugger of the module's FRAMEWORK."""
     made = []
 
-    def make(mode, *apis, stage="forward", handler="check", **common):
+    def make(mode, *apis, stage="forward", handler="check", section=None, **common):
         module = importlib.import_module(f"msprobe.{request.module.FRAMEWORK}_debugger")
         root = tmp_path / f"dump{len(made)}"
-        section = {"list": list(apis), "pert_mode": mode, "fuzz_stage": stage, "handler_type": handler}
+        written = {"list": list(apis), "pert_mode": mode, "fuzz_stage": stage, "handler_type": handler}
         config = tmp_path / f"config{len(made)}.json"
-        settings = {"task": "free_benchmark", "dump_path": str(root), **common, "free_benchmark": section}
+        settings = {
+            "task": "free_benchmark",
+            "dump_path": str(root),
+            **common,
+            "free_benchmark": {**written, **(section or {})},
+        }
         config.write_text(json.dumps(settings))
         made.append(Perturbed(module.PrecisionDebugger(config), root))
         return made[-1]

@@ -28,6 +28,11 @@ def tensor(values, dtype=np.float32):
     return Tensor(np.array(values, dtype))
 
 
+def test_to_cpu_is_for_pytorch_only(perturb):
+    with pytest.raises(SettingsError, match='"to_cpu" is not available with mindspore'):
+        perturb("to_cpu", section={"fuzz_device": "cpu"})
+
+
 def test_bit_noise_and_its_condition_are_those_of_numpy(perturb):
     x, y = np.array([[1.5, -2.0], [3.0, 0.25]], np.float32), np.array([[1.4999, -2.0], [3.0, 0.25]], np.float32)
     with perturb("bit_noise", "mindspore.ops.sub") as run:

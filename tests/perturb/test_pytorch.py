@@ -410,6 +410,49 @@ def test_autocast_is_what_improve_precision_takes_away(perturb):
     assert run.summary["skipped"] == {"nothing to raise": 1}
 
 
+def test_to_cpu_repeats_calls_of_the_cpu_and_says_so_once(perturb, notes):
+    """The settings of a configuration that runs on a device, on a machine without one."""
+    x = torch.tensor([[0.1, -2.0], [3.0, 0.25]], requires_grad=True)
+    F.gelu(x).sum().backward()
+    expected = x.grad.numpy().tobytes()
+    x.grad = None
+    for stage in ("forward", "backward"):
+        with perturb("to_cpu", stage=stage, section={"fuzz_device": "cpu"}) as run:
+            F.gelu(x).sum().backward()
+        assert x.grad.numpy().tobytes() == expected
+        x.grad = None
+        assert (run.summary["compared"], run.summary["inconsistent"]) == (2, 0)
+        assert run.rows == {}
+        assert set(run.conditions.values()) == {0.0}
+    (line,) = [line for line in notes() if 'pert_mode "to_cpu"' in line]
+    assert line.startswith("msprobe WARNING: ")
+
+
+def test_a_fix_by_to_cpu_replaces_nothing_that_the_cpu_made(perturb):
+    x = torch.tensor([0.1, -2.0], dtype=torch.float16)
+    expected = F.tanhshrink(x).numpy().tobytes()
+    with perturb("to_cpu", handler="fix", section={"fuzz_device": "cpu"}) as run:
+        assert F.tanhshrink(x).numpy().tobytes() == expected
+    assert run.summary["fixed"] == 0
+
+
+WITHOUT_EFFECT = [
+    ({"fuzz_device": "cpu"}, "fuzz_device"),
+    ({"if_preheat": True, "preheat_step": 3, "max_sample": 2}, "if_preheat"),
+    ({"handler_type": "preheat"}, "handler_type"),
+]
+
+
+@pytest.mark.parametrize(("section", "key"), WITHOUT_EFFECT)
+def test_settings_of_other_machines_are_accepted_and_one_line_says_that_they_do_nothing(section, key, perturb, notes):
+    x = torch.tensor([[1.5, -2.0], [3.0, 0.25]])
+    with perturb("bit_noise", section=section) as run:
+        torch.sub(x, 1.0)
+    (line,) = [line for line in notes() if "no effect" in line]
+    assert f"free_benchmark.{key}: the setting has no effect here" in line
+    assert (run.summary["compared"], run.summary["fixed"]) == (1, 0)
+
+
 # ---- fix -------------------------------------------------------------------------------------------------------------
 
 

@@ -115,6 +115,65 @@ def test_the_lists_of_a_configuration_are_taken(writer, tmp_path):
     assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0"]
 
 
+CONFIGURATIONS = {
+    "top level": {"white_list": ["matmul"]},
+    "top level, black": {"task": "run_ut", "black_list": ["alpha_dropout"]},
+    "section": {"run_ut": {"white_list": ["matmul"]}},
+    "other section": {"acc_check": {"white_list": ["matmul"], "budget_ms": 3}},
+    "both": {"run_ut": {}, "white_list": ["matmul", "alpha_dropout"], "acc_check": {"black_list": ["alpha_dropout"]}},
+    "of another tool": {"run_ut": {"white_list": ["matmul"], "error_data_path": "./"}, "dump_path": "x", "seed": 3},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_lists_of_a_configuration_are_taken_wherever_they_are(name, writer, tmp_path):
+    folder, out, config = product(writer), tmp_path / "out", tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIGURATIONS[name]))
+    assert main(["run_ut", "-api_info", str(folder), "-o", str(out), "--workers", "1", "-config", str(config)]) == 0
+    assert [row["API Name"] for row in rows(out, "result")] == ["Torch.matmul.0"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"whitelist": ["matmul"]}, "whitelist: unknown setting; did you mean 'white_list'?"),
+        ({"run_ut": {"white-list": []}}, "run_ut.white-list: unknown setting; did you mean 'white_list'?"),
+        ({"white_list": "matmul"}, "white_list is 'matmul'"),
+        ({"run_ut": ["matmul"]}, "run_ut: ['matmul'] is not an object"),
+        (["matmul"], "is not a JSON object"),
+        ({"white_list": ["matmull"]}, "did you mean matmul?"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(written, said, writer, tmp_path, capsys):
+    folder, config = product(writer), tmp_path / "config.json"
+    config.write_text(json.dumps(written))
+    assert main(["run_ut", "-api_info", str(folder), "-o", str(tmp_path / "out"), "-config", str(config)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_configuration_without_lists_is_logged(writer, tmp_path, capsys):
+    folder, out, config = product(writer), tmp_path / "out", tmp_path / "config.json"
+    config.write_text(json.dumps({"task": "run_ut", "run_ut": {}}))
+    assert main(["run_ut", "-api_info", str(folder), "-o", str(out), "--workers", "1", "-config", str(config)]) == 0
+    assert "has no white_list or black_list; all APIs are checked" in capsys.readouterr().err
+    assert len(rows(out, "result")) == 2
+
+
+@pytest.mark.parametrize("removed", [["skipped"], ["details"], ["skipped", "details"]])
+def test_an_interrupted_check_goes_on_with_the_result_file_alone(removed, writer, tmp_path):
+    folder, out = product(writer), tmp_path / "out"
+    command = ["run_ut", "-api_info", str(folder), "--workers", "1"]
+    assert main([*command, "-o", str(out), "--black_list", "matmul"]) == 0
+    for kind in removed:
+        for file in out.glob(f"*{kind}*.csv"):
+            file.unlink()
+    (result,) = out.glob("*result*.csv")
+    assert main([*command, "-csv_path", str(result)]) == 0
+    assert [row["API Name"] for row in rows(out, "result")] == ["Functional.alpha_dropout.0", "Torch.matmul.0"]
+    assert {row["API Name"].partition(".forward")[0] for row in rows(out, "details")} >= {"Torch.matmul.0"}
+    assert len(rows(out, "skipped")) == (0 if "skipped" in removed else 1)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -67,6 +67,27 @@ def test_a_check_goes_on_where_it_was_killed(tmp_path):
     assert len(rows(files.details)) == 2
 
 
+def test_a_check_goes_on_from_the_two_files_of_the_other_tool(tmp_path):
+    """msprobe 8.1 has no file of what was skipped, and nine columns of details."""
+    result = tmp_path / "accuracy_checking_result_1.csv"
+    result.write_text("\ufeffAPI Name,Forward Test Success,Backward Test Success,Message\nMint.add.0,pass,,\n")
+    titles = "API Name,Bench Dtype,Tested Dtype,Shape,Cosine,MaxAbsErr,MaxRelativeErr,Status,Message"
+    details = tmp_path / "accuracy_checking_details_1.csv"
+    details.write_text(f'\ufeff{titles}\nMint.add.0.forward.output.0,Float32,Float32,"(2, 2)",1.0,0.0,0.0,pass,\n')
+    files = Files.beside(result)
+    assert files.done() == {"Mint.add.0"}
+    files.append(checked("Mint.mul.0"))
+    first, second = rows(files.details)
+    assert (first["API Name"], first["Shape"], first["Criterion"]) == ("Mint.add.0.forward.output.0", "(2, 2)", "")
+    assert (tuple(second), second["Criterion"]) == (DETAILS, "error bound")
+    assert [row["API Name"] for row in rows(files.skipped)] == ["Mint.mul.0"]
+
+
+def test_files_beside_a_result_of_any_name_are_other_files(tmp_path):
+    files = Files.beside(tmp_path / "mine.csv")
+    assert (files.details.name, files.skipped.name) == ("mine_details.csv", "mine_skipped.csv")
+
+
 def test_a_file_of_other_headings_is_refused(tmp_path):
     files = Files.new(tmp_path, "1")
     files.result.write_text("Name\nx\n")

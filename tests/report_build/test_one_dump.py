@@ -150,6 +150,21 @@ def test_a_folder_takes_the_page_and_an_older_one_is_replaced(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["msprobe_report.html"]
 
 
+@pytest.mark.parametrize("name", ["new", "new/inner", "out_2.10", "new/"])
+def test_a_folder_that_is_not_there_is_created_for_the_page(name, tmp_path):
+    folder = write_net(tmp_path / "run")
+    assert main(["report", str(folder), "-o", f"{tmp_path}/{name}"]) == 0
+    assert [path.name for path in (tmp_path / name).iterdir()] == ["msprobe_report.html"]
+
+
+def test_a_file_is_not_replaced_by_a_folder_for_the_page(tmp_path, capsys):
+    folder = write_net(tmp_path / "run")
+    (tmp_path / "file").write_text("mine")
+    assert main(["report", str(folder), "-o", str(tmp_path / "file")]) == 2
+    assert (tmp_path / "file").read_text() == "mine"
+    assert "give a folder" in capsys.readouterr().err
+
+
 def test_without_its_page_an_installation_says_so(tmp_path, monkeypatch, capsys):
     from msprobe.report import file
 

@@ -32,6 +32,11 @@ class Mode(IntEnum):
         ({"n": np.float32(0.5), "a": np.arange(2)}, {"n": "0.5", "a": "[0 1]"}),
         ({"mode": Mode.FAST, "x": {1}}, {"mode": 2, "x": "{1}"}),
         ({"b": Broken()}, {"b": "<Broken>"}),
+        (
+            {"f": plain, "o": [object()], "t": "<x at 0x7f11aa>"},
+            {"f": "<function plain>", "o": ["<object object>"], "t": "<x>"},
+        ),
+        ({plain: {object()}}, {"<function plain>": "{<object object>}"}),
         ({"half": "\ud800", "中": "文"}, {"half": "\ud800", "中": "文"}),
         ([float("inf")], [float("inf")]),
         (3, 3),

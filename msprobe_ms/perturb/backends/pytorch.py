@@ -20,7 +20,7 @@ from msprobe.cell_dump.backends.pytorch import compiled
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.wrappers import Current
 from msprobe.perturb.backend import Backend
-from msprobe.perturb.finding import Cause, Skipped
+from msprobe.perturb.finding import Cause, Mode, Skipped
 from msprobe.perturb.formats import Format, format_of
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
@@ -37,6 +37,7 @@ class PyTorch(Backend):
     """PyTorch's functions. Random ones are run with the same random numbers, for the generators are restored."""
 
     framework = FRAMEWORK
+    modes = tuple(Mode)
 
     @classmethod
     def public_name(cls, owner: Any, name: str, stem: str) -> str:
@@ -86,8 +87,16 @@ class PyTorch(Backend):
     def raised(self, tensor: Any, *, recorded: bool = False) -> Any:
         return (tensor if recorded else tensor.detach()).to(torch.float32)
 
+    def on_cpu(self, tensor: Any, *, recorded: bool = False) -> Any:
+        if recorded:
+            return tensor.to("cpu", copy=True)
+        return self.copy(tensor) if self.is_on_cpu(tensor) else tensor.detach().to("cpu")
+
+    def is_on_cpu(self, tensor: Any) -> bool:
+        return bool(tensor.device.type == "cpu")
+
     def cast(self, tensor: Any, like: Any) -> Any:
-        return tensor.to(like.dtype)
+        return tensor.to(device=like.device, dtype=like.dtype)
 
     def memory(self, tensor: Any) -> tuple[int, int]:
         if tensor.layout is not torch.strided:
