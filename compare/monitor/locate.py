@@ -31,11 +31,6 @@ _STATISTICS = ("norm", "value", "mean", "max", "min")
 _ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the files
 
 
-def order_of(stage: Stage) -> int:
-    """The place of a stage in the order of a training step."""
-    return _ORDER[stage]
-
-
 def stage_of(kind: str) -> Stage:
     """The stage of a kind; what an update changes is seen after it."""
     return Stage.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage

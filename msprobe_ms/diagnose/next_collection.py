@@ -19,7 +19,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from msprobe.base import names
 from msprobe.base.digest import CRC32C, MD5
@@ -39,8 +38,8 @@ from msprobe.compare.locate.finding import (
     Updated,
 )
 from msprobe.compare.monitor.finding import Result as MonitorResult
-from msprobe.compare.monitor.next_dump import PREFIXES, next_dump
-from msprobe.compare.monitor.pairing import pair_targets
+from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.compare.monitor.pairing import form_free, pair_targets
 from msprobe.store.monitor.table import Output
 
 from .collected import Collection
@@ -110,25 +109,57 @@ def after_finding(located: Located) -> NextCollection | None:
 def after_monitor(result: MonitorResult, target: Output, golden: Output) -> NextCollection | None:
     """What shows the calls of the first divergence of two monitors; None where there is none.
 
-    Each side is given the names of its framework and of its monitor, which may be wrapped otherwise.
+    It is what `msprobe monitor compare` proposes, with the names that each side's dump has for the module: those of its
+    framework, and of its model, which may be wrapped on one side only.
     """
     finding = result.finding
     if finding is None:
         return None
-    name_of = partial(_name_of_target, target, golden)
-    of_target = replace(
-        finding, target=name_of(finding.kind, finding.target), agreeing=name_of("actv_grad", finding.agreeing)
-    )
-    made = next_dump(of_target, result.ranks, PREFIXES[target.framework])
+    made = next_dump(finding, result.ranks)
     section = made[str(made["task"])]
-    around = tuple(section["list"][:1]) if isinstance(section, dict) else ()
-    of_golden = next_dump(finding, result.ranks, PREFIXES[golden.framework])
-    return NextCollection(Purpose.MONITORED, made, of_golden, around=around)
+    assert isinstance(section, dict)
+    if not section["list"]:
+        return NextCollection(Purpose.MONITORED, made, made)
+    # Backward the gradient that agrees last is where the difference begins.
+    kind, name = ("actv_grad", finding.agreeing) if finding.agreeing else (finding.kind, finding.target)
+    chosen = [_patterns(of, kind, _name_of_target(target, golden, kind, name, of)) for of in (target, golden)]
+    if not all(chosen):
+        whole = {key: value for key, value in made.items() if key != made["task"]}
+        whole |= {"task": "statistics", "statistics": {**section, "list": []}}
+        return NextCollection(Purpose.MONITORED, whole, whole)
+    of_target, of_golden = ({**made, str(made["task"]): {**section, "list": patterns}} for patterns in chosen)
+    return NextCollection(Purpose.MONITORED, of_target, of_golden, around=tuple(chosen[0][:1]))
 
 
-def _name_of_target(target: Output, golden: Output, kind: str, name: str) -> str:
-    """How the target calls what the golden side calls so; the same where it has no other name."""
-    for other in golden.ranks.values():
+_PREFIXES = {"mindspore": ("Cell",), "pytorch": ("Module",), "": ("Cell", "Module")}
+"""What names of modules begin with in a dump, by framework; both where the framework is not known."""
+
+
+def _patterns(output: Output, kind: str, name: str) -> list[str]:
+    """What names of calls contain that show a target of a monitor; none where only the whole network does.
+
+    An input is made outside its module, and its gradient is handed on there: then it is the module around it.
+    """
+    found = form_free(kind, name)
+    if isinstance(found, tuple):
+        module, tensor, _ = found
+        module = str(module).rpartition(".")[0] if tensor == "input" else str(module)
+    else:
+        module = name.rpartition(".")[0]
+    return [f"{prefix}.{module}." for prefix in _PREFIXES[_framework(output)]] if module else []
+
+
+def _framework(output: Output) -> str:
+    """The framework of a monitor, by the dtypes in its files (`torch.float32`, `Float32`); empty where none tells."""
+    dtypes = {dtype for rank in output.ranks.values() for table in rank.tables.values() for dtype in table.dtypes}
+    if any(dtype.startswith("torch.") for dtype in dtypes):
+        return "pytorch"
+    return "mindspore" if any(dtype[:1].isupper() for dtype in dtypes) else ""
+
+
+def _name_of_target(target: Output, golden: Output, kind: str, name: str, of: Output) -> str:
+    """How a side calls what the golden side calls so; the same where it has no other name."""
+    for other in golden.ranks.values() if of is target else ():
         # Processes that were alone on both sides belong together, whatever their numbers.
         one = target.ranks.get(other.rank) or next(iter(target.ranks.values()))
         if kind in one.tables and kind in other.tables:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import logger
+from msprobe.base.scope import numbers
 from msprobe.compare.checkpoint.compare import CheckpointResult, compare_checkpoints
 from msprobe.compare.config_check.compare import compare_packs
 from msprobe.compare.config_check.findings import Level
@@ -23,11 +24,10 @@ from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.monitor.compare import compare_outputs
-from msprobe.compare.monitor.locate import order_of
-from msprobe.compare.monitor.next_dump import steps_around
 from msprobe.compare.request import Request
 from msprobe.compare.rl.configurations import compare_configurations
 from msprobe.compare.rl.result import FlowResult, Stepwise
+from msprobe.store.monitor.layout import Stage
 from msprobe.store.monitor.reader import read_output
 
 from .collected import CollectionPair, Inventory, Kind, inventory, pair_by_name, pair_collections
@@ -307,10 +307,14 @@ def _monitors(
             yield ComparedMonitors(ours, theirs, result, next=after_monitor(result, a, b))
 
 
+_ORDER = {stage: at for at, stage in enumerate((Stage.BEFORE_UPDATE, *Stage))} | {Stage.BEFORE_UPDATE: 0}
+"""What a step does, in this order: it begins with its weights."""
+
+
 def _first_diverged(monitors: Sequence[ComparedMonitors]) -> ComparedMonitors | None:
     """The monitors that diverge in the earliest step, of equal ones in the earliest stage of it; None for none."""
     found = [
-        ((each.result.finding.step, order_of(each.result.finding.stage)), each)
+        ((each.result.finding.step, _ORDER[each.result.finding.stage]), each)
         for each in monitors
         if each.result is not None and each.result.finding is not None
     ]
@@ -319,9 +323,7 @@ def _first_diverged(monitors: Sequence[ComparedMonitors]) -> ComparedMonitors | 
 
 def _last_step(diverged: ComparedMonitors | None) -> int | None:
     """The last step in whose dumps the divergence of two monitors shows."""
-    if diverged is None or diverged.result is None or diverged.result.finding is None:
-        return None
-    return steps_around(diverged.result.finding)[-1]
+    return None if diverged is None or diverged.next is None else numbers(diverged.next.target["step"])[-1]
 
 
 def _is_by_dumps(located: Located, diverged: ComparedMonitors | None) -> bool:

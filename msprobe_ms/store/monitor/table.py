@@ -59,11 +59,3 @@ class Output:
     form: str
     ranks: dict[int, RankOutput]
     notes: tuple[Words, ...] = field(default=())
-
-    @property
-    def framework(self) -> str:
-        """`pytorch` or `mindspore`, by the dtypes in the files (`torch.float32`, `Float32`); empty where none tells."""
-        dtypes = {dtype for rank in self.ranks.values() for table in rank.tables.values() for dtype in table.dtypes}
-        if any(dtype.startswith("torch.") for dtype in dtypes):
-            return "pytorch"
-        return "mindspore" if any(dtype[:1].isupper() for dtype in dtypes) else ""
