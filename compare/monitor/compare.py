@@ -45,7 +45,7 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, target
     sides = (a, b) if clean is None else (a, b, clean)
     not_judged = unjudged(sides, paired, measured, how)
     compared = sum(int((~np.isnan(d.value)).sum()) for d in measured if d.kind != UPDATE)
-    compared -= sum(each.count for each in not_judged if each.reason is Reason.NOT_FINITE)
+    compared -= sum(each.count for each in not_judged if each.cause is Reason.NOT_FINITE)
     is_judged = finding is not None or (judged_from is not None and compared > 0)
     basis = how.basis if is_judged else Basis.NOTHING
     return Result(

@@ -49,7 +49,7 @@ class Reason(Enum):
 class Unjudged:
     """So many of these."""
 
-    reason: Reason
+    cause: Reason
     count: int
 
 

@@ -119,7 +119,7 @@ def answer(result: Result) -> Phrase:
 
 def _counts(result: Result) -> Words:
     return joined(
-        [phrase(f"{{number}} {each.reason.value}", number=each.count) for each in result.unjudged], "{before}, {after}"
+        [phrase(f"{{number}} {each.cause.value}", number=each.count) for each in result.unjudged], "{before}, {after}"
     )
 
 

@@ -84,7 +84,7 @@ def without_numbers_from(step, text="nan", columns=None):
 
 
 def reasons(found):
-    return {each["reason"]: each["count"] for each in found["unjudged"]}
+    return {each["cause"]: each["count"] for each in found["unjudged"]}
 
 
 def test_what_is_whole_passes(sides, capsys):

@@ -195,7 +195,7 @@ def test_the_micro_step_is_named(micro, golden, other):
 def test_micro_steps_of_one_side_alone_are_said(golden):
     result = compare_outputs(with_micro_steps(golden, kept=(0,)), with_micro_steps(golden))
     assert result.finding is None
-    assert [(each.reason, each.count) for each in result.unjudged] == [(Reason.MICRO_STEP, 40)]
+    assert [(each.cause, each.count) for each in result.unjudged] == [(Reason.MICRO_STEP, 40)]
     assert {(u.side, u.kind, u.count) for u in result.uncommon if u.is_micro} == {
         ("B", "actv", 40),
         ("B", "actv_grad", 40),
