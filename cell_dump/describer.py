@@ -76,8 +76,6 @@ class _Head(NamedTuple):
     dtype: Any
     layout: _Layout | None
     """None where the kernel does not read such a dtype, or there are no elements."""
-    name: str
-    """The dtype as the record spells it."""
 
 
 class Describer(ArrayDescriber):
@@ -243,7 +241,7 @@ class Describer(ArrayDescriber):
                 return "null"
             elements = self.elements(tensor)
             begun = head.text + statistics(elements) + self._digest(elements)
-            return self._finished(begun, elements, head.name, call, part)
+            return self._finished(begun, elements, dtype, call, part)
         layout = head.layout
         if layout is None or layout.of_array is None:
             elements = self.elements(tensor)
@@ -251,7 +249,7 @@ class Describer(ArrayDescriber):
             memory = kernel.memory(self.address_of(tensor), layout.bytes)
             elements = np.ndarray(layout.shape, layout.of_array, memory)
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
-        return self._finished(begun, elements, head.name, call, part)
+        return self._finished(begun, elements, dtype, call, part)
 
     def is_finite(self, tensor: Any) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
@@ -275,8 +273,7 @@ class Describer(ArrayDescriber):
             of_array = None if code == BFLOAT16 else np.dtype(letter)
             width = 2 if of_array is None else of_array.itemsize
             layout = _Layout(shape, code, width, size * width, of_array)
-        name = str(dtype)
-        head = _Head(beginning(self.kind, name, shape), size, letter, dtype, layout, name)
+        head = _Head(beginning(self.kind, str(dtype), shape), size, letter, dtype, layout)
         self._heads[id(dtype), shape] = head
         return head
 

@@ -63,12 +63,12 @@ class ArrayDescriber:
         """The member of a record that says the digest; empty where records have none."""
         return f',"md5":"{digest(array, self.digests)}"' if self.digests else ""
 
-    def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: str, call: str, part: str) -> str:
+    def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: object, call: str, part: str) -> str:
         """The record that has said its statistics and digest, once the tensor is saved, where tensors are."""
         if self.saves:
             suffix = self._writer.suffix
             if suffix == layout.PT:
-                array = marked(array, dtype)
+                array = marked(array, str(dtype))
             try:
                 name = self._writer.tensor(f"{call}.{part}{suffix}" if part else f"{call}{suffix}", array)
                 text += f',"data_name":{quote(name)}' if name else ""

@@ -104,7 +104,12 @@ REFUSED = [
     ({"task": "tensor", "tensor": {"trigger": {}}}, "tensor.trigger", '"trigger" has no place here', '"statistics"'),
     ({"statistics": {"scope": ["Functional.relu.0.forward"]}}, "statistics.scope", "1 name(s)", "write none, or two"),
     ({"task": "tensor", "tensor": {"tensor_list": ["a"]}}, "tensor.tensor_list", "has no place here", '"statistics"'),
-    ({"task": "tensor", "tensor": {"file_format": "pt"}}, "tensor.file_format", '"pt" is not known', '"npy", "bin"'),
+    (
+        {"task": "tensor", "tensor": {"file_format": "pth"}},
+        "tensor.file_format",
+        '"pth" is not known',
+        '"npy", "bin", "pt"',
+    ),
     ({"task": "tensor", "tensor": {"summary_mode": ["max"]}}, "tensor.summary_mode", "is not known", '"statistics"'),
     ({"task": "tensor", "async_dump": True}, "tensor.list", "async_dump keeps tensors in memory", "fill it"),
     (
@@ -119,7 +124,7 @@ REFUSED = [
         for task in ("statistics", "tensor")
     ),
     (
-        {"task": "structure", "structure": {"list": []}},
+        {"task": "structure", "structure": {"list": ["relu"]}},
         *("structure.list", '"list" has no place here', 'move it to section "statistics"'),
     ),
     (
