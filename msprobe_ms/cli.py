@@ -2,7 +2,7 @@
 
     msprobe [-f FRAMEWORK] VERB ...
 
-Exit code: 0 done and nothing wrong, 1 done and something differs, 2 the command was wrong.
+Exit codes: `base/verdicts`, and `_EXIT_CODES` below.
 """
 
 import argparse
@@ -69,6 +69,11 @@ VERBS = {
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", runs_script=True
     ),
 }
+
+_EXIT_CODES = """exit code of every verb:
+  0  everything that was asked for was judged and is fine
+  1  something is wrong or could not be judged; the last line has the number
+  2  nothing could be judged, or the command was wrong"""
 
 FRAMEWORKS = ("mindspore", "pytorch")
 
@@ -243,7 +248,7 @@ def _parser() -> _Parser:
         prog="msprobe",
         usage="msprobe [-h] [--version] [-f FRAMEWORK] VERB ...",
         description="Numerical-precision debugger for training with MindSpore.",
-        epilog=f"verbs:\n{table}\n\n`msprobe VERB -h` shows the options of a verb.",
+        epilog=f"verbs:\n{table}\n\n{_EXIT_CODES}\n\n`msprobe VERB -h` shows the options of a verb.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -38,18 +38,22 @@ def gaps_of(dump: Dump) -> Counter[Gap]:
     """Everything of a dump that a check of its values would need and that is not there."""
     columns = dump.columns
     gaps: Counter[Gap] = Counter()
-    for row in columns.odd:
-        if columns.kind[row] == TENSOR and (gap := gap_of_statistics(columns, row)):
-            gaps[gap] += 1
     for row, file in enumerate(columns.file):
-        if file and columns.kind[row] == TENSOR:
-            try:
-                path = tensor_path(dump, columns.record(row, columns.call_of(row)))
-                examine_tensor(path)
-                if (packed := packed_at(path)) is not None:
-                    packed.verify()
-            except DumpError:
-                gaps[Gap.UNREADABLE_TENSOR] += 1
+        if columns.kind[row] == TENSOR and not file and (gap := gap_of_statistics(columns, row)):
+            gaps[gap] += 1
+        elif columns.kind[row] == TENSOR and file:
+            gaps[Gap.UNREADABLE_TENSOR] += not _is_readable(dump, row)
     gaps[Gap.NOT_COLLECTED] += len(dump.missing)
     gaps[Gap.NO_RECORDS] += TENSOR not in columns.kind
     return +gaps
+
+
+def _is_readable(dump: Dump, row: int) -> bool:
+    try:
+        path = tensor_path(dump, dump.columns.record(row, dump.columns.call_of(row)))
+        examine_tensor(path)
+        if (packed := packed_at(path)) is not None:
+            packed.verify()
+    except DumpError:
+        return False
+    return True

@@ -24,6 +24,7 @@ class Cause(Enum):
     STANDARD = "the device alone does not meet the standard"
     RATIO = "the error is a multiple of the other device's"
     ABSENT = "the other file has no such output"
+    TORN = "a row of a file has more or less fields than its heading"
     ONLY_GOLDEN = "only the other file has the output"
     NO_NUMBERS = "an error could not be measured"
 
@@ -61,6 +62,8 @@ def _compared(row: Row, other: Row | None) -> Compared:
     if criterion is Criterion.ACCUMULATIVE:  # is of one device alone
         criterion = Criterion.BENCHMARK
     if criterion in (Criterion.BINARY, Criterion.ABSOLUTE, Criterion.THOUSANDTH, Criterion.DROPOUT):
+        if row["Status"] not in (Status.PASS.value, Status.WARNING.value, Status.ERROR.value):
+            return found(Status.SKIP, Cause.NO_NUMBERS)
         status = Status(row["Status"])
         return found(status, Cause.STANDARD if status is Status.ERROR else Cause.WITHIN)
     if other is None:

@@ -33,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     from .judge import Status
     from .tables import DETAILS, read_rows, write_compared
 
-    target, golden = (read_rows(Path(path), DETAILS) for path in (args.npu_csv_path, args.gpu_csv_path))
+    torn: list[int] = []
+    target, golden = (read_rows(Path(path), DETAILS, torn) for path in (args.npu_csv_path, args.gpu_csv_path))
     found = compared(target, golden)
     if not found:
         raise UsageError(f"{args.npu_csv_path}: has no outputs; give the details of a check")
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     first = next((f"{each.name} ({each.exceeded or each.criterion.value})" for each in wrong), "none")
     gaps = Counter(each.cause for each in found if each.status is Status.SKIP)
     gaps[Cause.ONLY_GOLDEN] = len({row["API Name"] for row in golden} - {row["API Name"] for row in target})
+    gaps[Cause.TORN] = len(torn)
     verdicts = Verdicts(len(found) - len(wrong) - skipped, len(wrong), gaps)
     print(visible(last_line(f"first wrong output: {first}", verdicts)))
     return verdicts.exit_code

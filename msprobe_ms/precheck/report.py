@@ -7,6 +7,7 @@ from shlex import quote
 
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
+from msprobe.base.verdicts import last_line
 from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
@@ -18,7 +19,7 @@ from msprobe.report.file import Chunks, Report, now
 from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 
-from .check import Checked, Output, Why
+from .check import Checked, Output, Why, verdicts_of
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
 from .wording import answer, message_said, wrong_outputs
@@ -33,7 +34,7 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
     wrong = wrong_outputs(found)
     directions = [direction for checked in found for direction in checked.directions]
     counts = Counter(direction.status for direction in directions)
-    judged = len(directions) - counts[Status.SKIP]
+    verdicts = verdicts_of(found)
     head = Head(
         "acc_check",
         phrase("kernels of {name}", name=Path(path).absolute().name),
@@ -43,8 +44,8 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
         side_of(dump),
         None,
         Answer(
-            "differs" if wrong else "clean" if judged else "unjudged",
-            answer(wrong),
+            "differs" if wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
+            last_line(answer(wrong), verdicts),
             _beginning(wrong[0], dump) if wrong else None,
             tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
             advice=tuple(_advice(wrong, dump, path)),

@@ -231,13 +231,19 @@ def _reader(file: Path) -> Iterator[Iterator[list[str]]]:
         raise UsageError(f"{file}: cannot be read ({err.strerror or err}); give the result file of a check") from err
 
 
-def read_rows(file: Path, titles: Sequence[str]) -> list[Mapping[str, str]]:
-    """The whole rows of a file by heading; UsageError where a heading is missing."""
+def read_rows(file: Path, titles: Sequence[str], torn: list[int] | None = None) -> list[Mapping[str, str]]:
+    """The whole rows of a file by heading; UsageError where a heading is missing. `torn` gets the numbers of others."""
     with _reader(file) as rows:
         head = [title.lstrip(_BOM) for title in next(rows, [])]
         if missing := [title for title in titles if title not in head]:
             raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
-        return [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+        found: list[Mapping[str, str]] = []
+        for number, row in enumerate(rows, 2):
+            if len(row) == len(head):
+                found.append(dict(zip(head, row, strict=True)))
+            elif row and torn is not None:
+                torn.append(number)
+        return found
 
 
 def verdicts_in(files: Files) -> Verdicts:

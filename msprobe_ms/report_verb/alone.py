@@ -81,11 +81,12 @@ def report_alone(
     broken = [_placed(one, place) for one in of_invariants.beginnings(violated)]
     shown = _shown(what, bool(found), bool(violated))
     wrong = [*broken, *found] if shown is What.CHECK else [*found, *broken]
-    state = "shown" if shown is What.DUMP else "differs" if wrong else "clean"
     of_check = total(gaps) + verdicts_of(judged)
     verdicts = {What.OVERFLOW_CHECK: total(answer.verdicts for answer in nonfinite), What.CHECK: of_check}.get(
         shown, _verdicts_of_page(files, made, unknown, of_check)
     )
+    is_clean = verdicts.exit_code == 0
+    state = "shown" if shown is What.DUMP else "differs" if wrong else "clean" if is_clean else "unjudged"
     line = _line(shown, nonfinite, violated, files, verdicts)
     notes[:0] = notes_of_nonfinite(nonfinite) if nonfinite else ()
     notes += _clean_lines(shown, nonfinite, judged, of_check)

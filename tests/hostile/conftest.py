@@ -1,11 +1,15 @@
 """A small whole dump that the hostile tests spoil."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from msprobe.store.writer import Writer
+
+sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
 
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.input.0.npy"

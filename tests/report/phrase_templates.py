@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import msprobe
+from msprobe.base.verdicts import Gap
 from msprobe.checks.invariants import wording as invariants
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite import wording as nonfinite
@@ -44,7 +45,7 @@ TABLES = {
     "_ANY_AMOUNT": [judge._ANY_AMOUNT],
     "_TIMES": [judge._TIMES],
     "words": [words for words in judge._WORDS.values() if isinstance(words, str)],
-    "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut) for cause in enum],
+    "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut, Gap) for cause in enum],
     "comparison.mode": MODES,
     "mode": MODES,
     "BLIND[mode]": console.BLIND.values(),

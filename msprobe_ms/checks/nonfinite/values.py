@@ -145,7 +145,9 @@ def evidence(dump: Dump, *, reads_all: bool) -> Evidence:
         else:
             if counts is not None:
                 found[row] = counts
-    return Evidence(found, len(tensors) - gaps.total(), gaps)
+    # Integers are finite without being judged, unless there is nothing else.
+    floats = sum(can_overflow(columns, row) for row in tensors)
+    return Evidence(found, (floats or len(tensors)) - gaps.total(), gaps)
 
 
 def _pieces(dump: Dump, row: int) -> Iterator[Any]:

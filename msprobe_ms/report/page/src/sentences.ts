@@ -320,6 +320,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "no difference in what both sides have": "在两侧都有的范围内未发现差异",
   "{judged} pairs judged, {open} unjudged": "判定 {judged} 对，未判定 {open} 对",
   "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
+  "{text}, {number} without counterpart or not readable": "{text}，另有 {number} 个没有对应或无法读取",
   "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
   "unjudged: {why}": "未判定：{why}",
   "{number} {cause}": "{cause} {number} 对",
