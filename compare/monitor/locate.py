@@ -221,10 +221,13 @@ class Locator:
         """The module that a target belongs to, or, where calls were monitored, the innermost around it that was called.
 
         Where calls were not monitored, the module around it too: a parameter may belong to a module of which another
-        one makes use (`self_attn.out_proj` of PyTorch).
+        one makes use (`self_attn.out_proj` of PyTorch). Empty where only the whole network shows it.
         """
-        if plain(name) in self._depth:
-            return (plain(name),)
+        module = plain(name)
+        if module in self._depth:
+            # An input is made outside its module, and its gradient is handed on there.
+            around = module.rpartition(".")[0]
+            return (module,) if not is_input(name) else (module, around) if around else ()
         path = name.split(".")[:-1]
         for length in range(len(path), 0, -1):
             if ".".join(path[:length]) in self._depth:
@@ -254,6 +257,7 @@ class Locator:
         is_common = middle is not None and all(abs(f - middle) <= _ONE_FACTOR * abs(middle) for f in factors)
         with_norm = next((o for o in same if o.of.statistic == "norm" and o.kind == first.kind), None)
         agreeing = self._agreeing(first, out, step)
+        called = [self._called(name) for name in (first.name, agreeing) if name]
         limit = (
             self.how.limit(d, first.column, first.column + 1)[first.row, 0]
             if basis is not Basis.FIRST_STEP
@@ -276,7 +280,7 @@ class Locator:
             left=len(names),
             targets=len(d.names),
             agreeing=agreeing,
-            modules=tuple(dict.fromkeys(m for name in (first.name, agreeing) for m in self._called(name) if m)),
+            modules=tuple(dict.fromkeys(m for each in called for m in each if m)) if all(called) else (),
             cause=self._cause(first, names, ranks, is_common, out),
             basis=basis,
             is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),
