@@ -248,7 +248,7 @@ class ComparedPacks:
     @property
     def is_clean(self) -> bool:
         """Whether all of it was compared and agrees."""
-        return self.result is not None and self.result.is_clean
+        return self.result is not None and self.result.verdicts.exit_code == 0
 
 
 @dataclass(frozen=True)

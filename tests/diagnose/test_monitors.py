@@ -76,34 +76,28 @@ def test_two_monitors_alone_are_diagnosed_and_end_in_a_configuration(sides, put,
         "Next collection",
     ]
     written = json.loads(config.read_text())
-    assert (written["step"], written["tensor"]["list"]) == ([STEP], ["Cell.middle."])
+    assert (written["step"], written["tensor"]["list"]) == ([STEP], [".middle."])
     assert load(str(config)).task == "tensor"
 
 
 @pytest.mark.parametrize(
-    ("dtypes", "lists"),
-    [
-        (("Float32", "Float32"), (["Cell.middle."], ["Cell.middle."])),
-        (("torch.float32", "torch.float32"), (["Module.middle."], ["Module.middle."])),
-        (("Float32", "torch.float32"), (["Cell.middle."], ["Module.middle."])),
-        (("", ""), (["Cell.middle.", "Module.middle."], ["Cell.middle.", "Module.middle."])),
-    ],
+    "dtypes", [("Float32", "Float32"), ("torch.float32", "torch.float32"), ("Float32", "torch.float32"), ("", "")]
 )
-def test_the_next_collection_has_the_names_of_each_sides_framework(dtypes, lists, found, put):
+def test_the_next_collection_has_patterns_for_the_names_of_either_framework(dtypes, found, put):
+    """Calls of modules are named `Cell.middle.Dense.forward.0` in MindSpore, `Module.middle.Linear.forward.0` in PyTorch."""
     made = found(lambda run, is_target: put(run.path / "mon", is_target, dtype=dtypes[0 if is_target else 1]))
     assert made.next.purpose is Purpose.MONITORED
-    assert (made.next.target["tensor"]["list"], made.next.golden["tensor"]["list"]) == lists
+    assert (made.next.target["tensor"]["list"], made.next.golden["tensor"]["list"]) == ([".middle."], [".middle."])
 
 
-def test_the_next_collection_has_the_names_that_each_side_gives_its_modules(found, put):
+def test_the_next_collection_has_patterns_that_no_wrapper_hides(found, put):
     """One side is wrapped by data parallelism, the other is not."""
 
     def fill(run, is_target):
         put(run.path, is_target, dtype="torch.float32", rename=lambda name: f"module.{name}" if is_target else name)
 
     made = found(fill)
-    assert made.next.target["tensor"]["list"] == ["Module.module.middle."]
-    assert made.next.golden["tensor"]["list"] == ["Module.middle."]
+    assert made.next.target["tensor"]["list"] == made.next.golden["tensor"]["list"] == [".middle."]
 
 
 def test_of_an_input_that_differs_the_module_around_it_is_collected(found, put):
@@ -115,7 +109,7 @@ def test_of_an_input_that_differs_the_module_around_it_is_collected(found, put):
 
     made = found(lambda run, is_target: put(run.path, is_target, only=("actv", "actv_grad"), rename=renamed))
     assert made.diverged.result.finding.step == STEP
-    assert one_configuration(made)[1][0] in ("Cell.net.block.", "Module.net.block.")
+    assert ".net.block." in one_configuration(made)[1]
 
 
 def test_two_monitors_that_agree_are_clean(found, put):
