@@ -1,7 +1,7 @@
 """One API of a dump checked, forward and backward: rebuilt, executed where that is asked for, and judged."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -41,6 +41,11 @@ class Why(Enum):
     CANNOT_RUN = "the framework did not execute the call"
     UNKNOWN_OPTION = "an option that the record does not tell is none of the usual ones"
     PROCESS_DIED = "the process died with the call"
+    CREATES = "an operation that takes no tensor, and of which no more is known"
+
+
+UNASKED = NOT_APPLICABLE | {Why.CREATES}
+"""Reasons for which a call has nothing to be checked against; any other leaves it unjudged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +154,18 @@ def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
         found = judged_call(call, direction, is_recorded=False)
         return Attempt(replace(found, outputs=(*different, *found.outputs)), call, operation)
     except CannotReplay as err:
-        skipped = Skipped(err.outcome.cause, err.outcome.detail)
+        is_unknown = err.outcome.cause is Cause.UNKNOWN_OPERATION
+        creates = is_unknown and call is not None and not _has_leaf([call.args, call.kwargs])
+        skipped = Skipped(Why.CREATES if creates else err.outcome.cause, err.outcome.detail)
     except CannotRun as err:
         skipped = Skipped(Why.CANNOT_RUN, str(err))
     return Attempt(Direction(direction, skipped=skipped), call)
+
+
+def _has_leaf(node: object) -> bool:
+    if isinstance(node, Mapping):
+        return any(map(_has_leaf, node.values()))
+    return any(map(_has_leaf, node)) if isinstance(node, list | tuple) else isinstance(node, Leaf)
 
 
 def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tuple[RecordedCall, tuple[Output, ...]]:
@@ -245,5 +258,5 @@ def verdicts_of(found: Iterable[Checked]) -> Verdicts:
     """The directions counted; those that have nothing to be checked against were not asked for."""
     every = [direction for checked in found for direction in checked.directions]
     counts = Counter(direction.status for direction in every)
-    gaps = Counter(each.skipped.why for each in every if each.skipped and each.skipped.why not in NOT_APPLICABLE)
+    gaps = Counter(each.skipped.why for each in every if each.skipped and each.skipped.why not in UNASKED)
     return Verdicts(counts[Status.PASS] + counts[Status.WARNING], counts[Status.ERROR], gaps)

@@ -18,9 +18,9 @@ from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, repla
 from msprobe.base.log import logger
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.cells import guard
-from msprobe.replay.recorded import NOT_APPLICABLE, Cause
+from msprobe.replay.recorded import Cause
 
-from .check import Checked, Direction, Output, Why
+from .check import UNASKED, Checked, Direction, Output, Why
 from .devices import Compared
 from .judge import Status
 from .standards import RATIOS
@@ -251,7 +251,7 @@ def verdicts_in(files: Files) -> Verdicts:
     skips = {why.value: why for why in (*Why, *Cause)}
     counts = Counter(row[title] for row in read_rows(files.result, RESULT) for title in RESULT[1:3])
     gaps = Counter(skips[row["Reason"]] for row in read_rows(files.skipped, SKIPPED) if row["Reason"] in skips)
-    open_ones = {why: number for why, number in gaps.items() if why not in NOT_APPLICABLE}
+    open_ones = {why: number for why, number in gaps.items() if why not in UNASKED}
     fine = counts[Status.PASS.value] + counts[Status.WARNING.value]
     return Verdicts(fine, counts[Status.ERROR.value], open_ones)
 

@@ -103,8 +103,8 @@ def _verdicts_of_page(files: Sequence[DumpFile], made: "_Units", *checks: Verdic
     empty = sum(file.is_empty for file in files)
     shown = len(made.assembly.units)
     gaps: Counter[Gap] = Counter({Gap.NO_DUMP: empty, Gap.UNREADABLE_DUMP: len(files) - empty - shown})
-    for one in checks:  # both may count one record
-        gaps |= Counter(one.gaps)
+    for one in checks:  # both may count one record; a dump of task structure has no values and is shown
+        gaps |= Counter({gap: n for gap, n in one.gaps.items() if gap not in (Gap.UNREADABLE_DUMP, Gap.NO_DUMP)})
     return Verdicts(shown, gaps=gaps)
 
 

@@ -16,10 +16,10 @@ from msprobe.cli import main
 def draw(tmp_path):
     """`draw("-tp", target, ...)` runs the command and gives what it wrote."""
 
-    def drawing(*words):
+    def drawing(*words, code=0):
         output = tmp_path / "drawn"
         before = set(output.glob("*")) if output.exists() else set()
-        assert main(["graph_visualize", *map(str, words), "-o", str(output)]) == 0
+        assert main(["graph_visualize", *map(str, words), "-o", str(output)]) == code
         (path,) = set(output.glob("*")) - before
         return read(path)
 

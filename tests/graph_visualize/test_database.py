@@ -132,7 +132,7 @@ def test_the_folder_of_a_rank_keeps_its_numbers(tmp_path, draw):
 def test_ranks_that_one_side_lacks_are_left_out(tmp_path, draw):
     sides = odd_dumps.ranks(tmp_path / "a"), odd_dumps.ranks(tmp_path / "b")
     (sides[1] / "step0" / "rank1").rename(sides[1] / "elsewhere")
-    drawn = draw("-tp", sides[0], "-gp", sides[1])
+    drawn = draw("-tp", sides[0], "-gp", sides[1], code=1)
     assert drawn.config["rank_list"] == [0]
 
 

@@ -298,6 +298,7 @@ export const OF_CHECKS: Record<string, string> = {
   "a collective: other ranks take part": "集合通信，需要其他 rank 参与",
   "the output depends on random numbers": "输出取决于随机数",
   "the output is uninitialised memory": "输出是未初始化的内存",
+  "an operation that takes no tensor, and of which no more is known": "未知的操作，没有张量输入",
   "a tensor of the call was not recorded, or cannot be read": "该调用的某个张量未记录，或无法读取",
   "the forward of this backward call is not in the dump": "dump 数据中没有该反向调用对应的前向",
   "a gradient is the sum over all users of a tensor": "梯度是该张量所有使用者梯度之和",
