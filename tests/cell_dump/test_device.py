@@ -102,3 +102,14 @@ def test_kinds_of_tensors(values, expected):
     found = json.loads(f"{{{members}}}")
     assert found == {k: pytest.approx(v, rel=1e-6) if isinstance(v, float) else v for k, v in expected.items()}
     assert all(type(found[k]) is type(v) for k, v in expected.items())
+
+
+def test_tensors_are_saved_where_statistics_are_on_the_device(on_device, collecting, dumped):
+    debugger = collecting({"task": "tensor"}, level="L1")
+    debugger.start()
+    ops.add(Tensor([1.0]), Tensor([2.0]))
+    debugger.stop()
+    debugger.step()
+    (entry,) = [entry for name, entry in dumped(debugger).data.items() if name.startswith("Functional.add")]
+    file = dumped(debugger).folder / "dump_tensor_data" / entry["output"][0]["data_name"]
+    assert np.load(file).tolist() == [3.0]
