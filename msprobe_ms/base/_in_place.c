@@ -34,6 +34,7 @@ typedef struct {
     PyObject *call;     /* new, or NULL where the function is as it was */
 } Entry;
 
+static PyObject *code_name, *signature_name; /* `__code__` and `__signature__` */
 static PyObject *known; /* the address of each function -> a capsule of its entry */
 static Entry *descriptors[DESCRIPTORS];
 static Py_ssize_t used;
@@ -218,23 +219,18 @@ static int put_code(PyObject *function, PyObject *code, PyObject *twin, PyObject
     if (restores && !is_ours((PyFunctionObject *)function, mark))
         return 0; /* somebody else's, or in place already */
     if (((PyFunctionObject *)function)->func_code != code)
-        failed = PyObject_SetAttrString(function, "__code__", code) < 0;
+        failed = PyObject_SetAttr(function, code_name, code) < 0;
     if (failed || signature == Py_None)
         return failed ? -1 : 0;
-    PyObject *attributes = PyObject_GetAttrString(function, "__dict__"); /* new */
-    if (attributes == NULL)
+    PyObject *attributes = ((PyFunctionObject *)function)->func_dict; /* borrowed */
+    if (attributes == NULL && (attributes = ((PyFunctionObject *)function)->func_dict = PyDict_New()) == NULL)
         return -1;
-    PyObject *name = PyUnicode_InternFromString("__signature__"); /* new */
-    PyObject *there = name ? PyDict_GetItemWithError(attributes, name) : NULL; /* borrowed */
-    if (name == NULL || PyErr_Occurred())
-        failed = 1;
-    else if (restores && there == signature)
-        failed = PyDict_DelItem(attributes, name) < 0;
-    else if (!restores && there == NULL)
-        failed = PyDict_SetItem(attributes, name, signature) < 0;
-    Py_XDECREF(name);
-    Py_DECREF(attributes);
-    return failed ? -1 : 0;
+    PyObject *there = PyDict_GetItemWithError(attributes, signature_name); /* borrowed */
+    if (there == NULL && PyErr_Occurred())
+        return -1;
+    if (restores && there == signature)
+        return PyDict_DelItem(attributes, signature_name);
+    return !restores && there == NULL ? PyDict_SetItem(attributes, signature_name, signature) : 0;
 }
 
 PyDoc_STRVAR(put_doc, "put(functions, values, twins, signatures, mark)\n--\n\n"
@@ -278,6 +274,10 @@ static struct PyModuleDef MODULE = {
 PyMODINIT_FUNC PyInit__in_place(void)
 {
     if (known == NULL && (known = PyDict_New()) == NULL)
+        return NULL;
+    if (code_name == NULL && (code_name = PyUnicode_InternFromString("__code__")) == NULL)
+        return NULL;
+    if (signature_name == NULL && (signature_name = PyUnicode_InternFromString("__signature__")) == NULL)
         return NULL;
     return PyModule_Create(&MODULE);
 }

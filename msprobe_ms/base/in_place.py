@@ -19,6 +19,7 @@ generators and coroutines, and all functions of C where the extension could not 
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, Signature, signature
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
@@ -42,7 +43,10 @@ _TARGET = 0.5
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SyntaxWarning)  # a number is not callable; it is not called either
-    _PATTERN = compile(f"def trampoline(*args, **kwargs): return {_TARGET}(*args, **kwargs)", "", "exec").co_consts[0]
+    _MODULE = compile(f"def trampoline(*args, **kwargs): return {_TARGET}(*args, **kwargs)", "", "exec")
+_PATTERN: CodeType = _MODULE.co_consts[0]
+
+_OF_C = (BuiltinFunctionType, MethodDescriptorType)
 
 _NO_PLAIN_CALL = CO_ASYNC_GENERATOR | CO_COROUTINE | CO_GENERATOR
 
@@ -105,7 +109,7 @@ def _made(function: Any) -> Known | None:
     if type(function) is FunctionType:
         code = function.__code__
         return None if code.co_flags & _NO_PLAIN_CALL or is_trampoline(code) else _of_python(function)
-    if extension is not None and type(function) in (BuiltinFunctionType, MethodDescriptorType):
+    if extension is not None and type(function) in _OF_C:
         try:
             return Known(function, extension.twin(function), None)
         except ValueError:
@@ -258,8 +262,8 @@ class InPlace:
 
     def _look_up(self) -> None:
         """Find what stands at each name, and what of it can be changed in place."""
-        self.functions = {}
-        at_names: dict[int, Place] = {}
+        self.own, self.functions = None, {}  # until all is known
+        at_names: dict[int, tuple[Place, Any]] = {}
         found: dict[int, tuple[Any, dict[str, Any]]] = {}
         for place in sorted(self._places, key=_preference):
             there = vars(place.owner).get(place.name, INHERITED)
@@ -273,13 +277,14 @@ class InPlace:
                 (each.owner, each.name) != (place.owner, place.name) for each in others
             )
             if how is None or is_second:
-                at_names[id(place)] = place
+                at_names[id(place)] = place, function
             else:
                 self.functions.setdefault(id(function), (how, []))[1].append(place)
                 found.setdefault(id(place.owner), (place.owner, {}))[1][place.name] = there
         self._found = [(ref(owner), there) for owner, there in found.values()]
+        rank = {id(place): i for i, place in enumerate(self._places)}
         for _, places in self.functions.values():
-            places.sort(key=self._places.index)
+            places.sort(key=lambda place: rank[id(place)])
         self._replace_at_names(at_names)
         self.own = _Arrangement.of(
             (how, how.calling(self.call_of(how, places))) for how, places in self.functions.values()
@@ -291,24 +296,23 @@ class InPlace:
         """Return what a function is to call; `original` where another `InPlace` is to see the call next."""
         return self._make(original or how.twin, places, how.frames)
 
-    def _replace_at_names(self, at_names: dict[int, Place]) -> None:
+    def _replace_at_names(self, at_names: dict[int, tuple[Place, Any]]) -> None:
         for key in self._replaced.keys() - at_names.keys():
             self._attributes.discard(self._replaced.pop(key)[1])
-        for key, place in at_names.items():
+        for key, (place, _) in at_names.items():
             if key not in self._replaced:
-                patch = self._attributes.add(
-                    place.owner, place.name, lambda original, at=place: self._at_name(original, at)
-                )
+                patch = self._attributes.add(place.owner, place.name, partial(self._at_name, place))
                 self._replaced[key] = place, patch
-        if extension is None and at_names:
+        of_c = sum(type(function) in _OF_C for _, function in at_names.values())
+        if extension is None and of_c:
             once(
                 "functions of C",
-                f"the extension _in_place of msprobe is not built here: {len(at_names)} functions of C are other "
+                f"the extension _in_place of msprobe is not built here: {of_c} functions of C are other "
                 "objects while they are collected (`torch.relu is f` may change), and their calls by references that "
                 "were made before are not recorded; install a C compiler and install msprobe again",
             )
 
-    def _at_name(self, original: Any, place: Place) -> Any:
+    def _at_name(self, place: Place, original: Any) -> Any:
         """Return the replacement for an attribute; what a class holds stays the kind of method that it was."""
         if isinstance(original, (staticmethod, classmethod)):
             return type(original)(self._make(original.__func__, [place], None))
@@ -360,6 +364,7 @@ def _arrange() -> None:
         changed = put(wanted.functions, wanted.values, wanted.twins, wanted.signatures, MARK)
         if changed is None:
             return
+        put(wanted.functions, wanted.originals, wanted.twins, wanted.signatures, MARK)
         for each in _installed:
             if id(changed) in each.functions:
                 each.forget(changed)

@@ -115,10 +115,13 @@ def test_nothing_of_ours_stays_in_the_framework(collecting):
     held, shown = vars(msadapter), vars(torch)
     before = dict(held), dict(shown), dict(vars(msadapter.nn.functional)), dict(vars(ms.Tensor))
     debugger = collecting()
+    codes = [torch.cumsum.__code__, F.gelu.__code__]
     debugger.start(small_net.filled())
-    assert torch.cumsum is not before[0]["cumsum"]  # asked for now for the first time: the layer keeps what it gives
+    assert torch.cumsum is before[0]["cumsum"]
+    assert torch.cumsum.__code__ is not codes[0]
     debugger.stop()
     debugger.step()
+    assert [torch.cumsum.__code__, F.gelu.__code__] == codes
     assert (dict(held), dict(shown), dict(vars(msadapter.nn.functional)), dict(vars(ms.Tensor))) == before
     assert torch.cumsum is held["cumsum"]
     assert F.gelu is small_net.gelu is vars(msadapter.nn.functional)["gelu"]
@@ -243,3 +246,17 @@ def test_a_seed_is_the_layers_too(monkeypatch):
     first = torch.rand(4).numpy()
     seed_all(5, rm_dropout=False)
     np.testing.assert_array_equal(torch.rand(4).numpy(), first)
+
+
+def test_functions_are_the_same_objects_while_they_are_recorded(collecting, dumped):
+    """Also by the names of the module that users import, and by references that were made before."""
+    acts, x = {F.gelu: 1, F.relu: 2}, torch.ones(2, 3)
+    held, act, debugger = (F.relu, torch.cat, torch.Tensor.sum), F.gelu, collecting(level="L1")
+    debugger.start()
+    same = (F.relu, torch.cat, torch.Tensor.sum) == held, acts.get(F.gelu), act is F.gelu, F.relu in held
+    act(x), held[0](x), held[1]([x, x]), held[2](x)
+    debugger.stop()
+    debugger.step()
+    assert same == (True, 1, True, True)
+    names = [name for name in dumped(debugger).data if name.endswith(".forward")]
+    assert [name.split(".")[1] for name in names] == ["gelu", "relu", "cat", "sum"]
