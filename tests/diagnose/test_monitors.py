@@ -84,7 +84,7 @@ def test_two_monitors_alone_are_diagnosed_and_end_in_a_configuration(sides, put,
     "dtypes", [("Float32", "Float32"), ("torch.float32", "torch.float32"), ("Float32", "torch.float32"), ("", "")]
 )
 def test_the_next_collection_has_patterns_for_the_names_of_either_framework(dtypes, found, put):
-    """Calls of modules are named `Cell.middle.Dense.forward.0` in MindSpore, `Module.middle.Linear.forward.0` in PyTorch."""
+    """Names begin with `Cell.` in MindSpore and with `Module.` in PyTorch."""
     made = found(lambda run, is_target: put(run.path / "mon", is_target, dtype=dtypes[0 if is_target else 1]))
     assert made.next.purpose is Purpose.MONITORED
     assert (made.next.target["tensor"]["list"], made.next.golden["tensor"]["list"]) == ([".middle."], [".middle."])
