@@ -226,8 +226,8 @@ class Locator:
         module = plain(name)
         if module in self._depth:
             # An input is made outside its module, and its gradient is handed on there.
-            around = module.rpartition(".")[0]
-            return (module,) if not is_input(name) else (module, around) if around else ()
+            outer = module.rpartition(".")[0]
+            return (module,) if not is_input(name) else (module, outer) if outer else ()
         path = name.split(".")[:-1]
         for length in range(len(path), 0, -1):
             if ".".join(path[:length]) in self._depth:
