@@ -56,9 +56,9 @@ class Patches:
 
     def remove(self) -> None:
         if self.installed:
-            self.installed = False
             for each in reversed((*self._planned.values(), *self._joined)):
                 each.remove()
+            self.installed = False  # not before: what an interrupt leaves in place is taken out by the next call
 
     def __iter__(self) -> Iterator["Patch"]:
         return (patch for together in self._planned.values() for patch in together)

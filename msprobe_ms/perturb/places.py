@@ -4,6 +4,8 @@ import linecache
 import sys
 from types import CodeType, FrameType
 
+from msprobe.base.interrupts import passes
+
 from .finding import Place
 
 _FRAMEWORKS = ("msprobe", "mindspore", "torch", "msadapter", "mindtorch")
@@ -37,7 +39,9 @@ class Places:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user's own, which may raise anything
+                if passes(cause):
+                    raise
                 source = ""
             place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, source)
         return place
