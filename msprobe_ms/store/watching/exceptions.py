@@ -10,6 +10,7 @@ import traceback
 from types import FrameType
 
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
 from msprobe.store.writer import Raised, StepFolder
@@ -105,4 +106,6 @@ def _text(cause: BaseException, frame: FrameType | None) -> str:
         inner.stack = traceback.StackSummary.from_list(frames)
         return "".join(inner.format())
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
+        if passes(err):
+            raise
         return f"the traceback could not be made: {reason(err)}"
