@@ -9,6 +9,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options, scope_of
@@ -71,11 +72,16 @@ class Collector:
 
     def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used when this begins a step."""
+        uninterrupted(partial(self._install, model, step_folder))
+        if self._dispatch is not None:  # which belongs to the thread that enters it
+            self._dispatch.install()
+        assert self.session is not None
+        self.session.resume(None if token_range is None else self._tokens(model, token_range))
+
+    def _install(self, model: Any, step_folder: StepFolder) -> None:
         if not self._planned:
             self._planned = True
             self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
-            if self._dispatch is not None:
-                self._guards.join(self._dispatch)
         level = self._settings.level
         if level in ("L1", "mix"):
             roots = [] if model is None else [root for _, root in roots_of(model, self._framework.kind)]
@@ -102,7 +108,6 @@ class Collector:
             self.session.cell_hooks.attach(self._cells.cells())
         self._patches.install()
         self._guards.install()
-        self.session.resume(None if token_range is None else self._tokens(model, token_range))
 
     def _tokens(self, model: Any, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
@@ -115,6 +120,21 @@ class Collector:
         if self.session is not None and not self.session.open:
             self.session.gave_way = True
 
+    def recover(self) -> None:
+        """Take out what a start or a stop that an interrupt ended has left in place."""
+        if not self.is_open:
+            self._give_back()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt ended the step that has begun."""
+        return self.session is not None and self.session.is_interrupted
+
+    def interrupted(self, cause: str) -> None:
+        """Have the step's dump say that it was interrupted."""
+        if self.session is not None:
+            self.session.interrupted(cause)
+
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
         self._give_back()
@@ -125,13 +145,21 @@ class Collector:
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
         self._give_back()
-        self._cells.unhook_parameters()
+        if self._cells.has_hooks:
+            uninterrupted(self._cells.unhook_parameters)
         if self.session is not None:
             self.session.close()
             self.session = None
         self._scope.reset()
 
     def _give_back(self) -> None:
+        if self._dispatch is not None:
+            self._dispatch.remove()
+        has_hooks = self.session is not None and self.session.cell_hooks is not None
+        if self._patches.installed or self._guards.installed or has_hooks:
+            uninterrupted(self._remove)
+
+    def _remove(self) -> None:
         self._guards.remove()
         self._patches.remove()
         if self.session is not None and self.session.cell_hooks is not None:

@@ -19,7 +19,8 @@ import numpy as np
 from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
-from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
+from msprobe.base.interrupts import passes
+from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
 from msprobe.store.tensor_pack.chunks import BFLOAT16
@@ -149,6 +150,8 @@ class Describer(ArrayDescriber):
             self.lost(call, part, not_written(cause))
             name = ""
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
         named = f',"data_name":{quote(name)}' if name else ""
@@ -174,9 +177,9 @@ class Describer(ArrayDescriber):
             return f"{{{','.join(named)}}}"
         try:
             return self.plain(node, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
-        except PASSED:
-            raise
         except BaseException as cause:  # a value of foreign code
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
 
@@ -218,6 +221,8 @@ class Describer(ArrayDescriber):
         try:
             return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
 
@@ -337,7 +342,9 @@ class Stacks:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user's own, which may raise anything
+                if passes(cause):
+                    raise
                 source = ""
             if source and not _is_ours(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")

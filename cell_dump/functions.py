@@ -208,6 +208,9 @@ class FunctionCalls:
         return stems
 
 
+_NEVER = object()
+
+
 class Dispatch:
     """A mode of the framework that sees each operation, entered while a collection is open; to be joined to patches.
 
@@ -217,15 +220,21 @@ class Dispatch:
     def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:
         self._mode, self._innermost = mode, innermost
         self._entered: Any = None
+        self._before: Any = _NEVER
+        """The innermost mode when ours was about to be entered."""
 
     def install(self) -> None:
         """Enter the mode, unless it could not be left last time."""
         if self._entered is None:
+            self._before = self._innermost()
             self._mode.__enter__()
             self._entered = self._innermost()
 
     def remove(self) -> None:
         """Leave the mode; where the user is inside a mode of his own, ours stays below it and does nothing."""
+        if self._entered is None and self._before is not _NEVER and self._innermost() != self._before:
+            self._entered = self._innermost()  # an interrupt came when the mode was entered and before that was noted
+        self._before = _NEVER
         if self._entered is not None and self._innermost() == self._entered:
             self._mode.__exit__(None, None, None)
             self._entered = None

@@ -11,6 +11,7 @@ and other threads. While the user is inside a mode of his own that he entered af
 operations; `start` and `stop` stand on the same side of such a `with`.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
@@ -24,6 +25,7 @@ from msprobe.base.framework import CELLS, own_parameters
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current
+from msprobe.cell_dump.backward import extension
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
@@ -88,6 +90,16 @@ def _settle_gradients(gradients: tuple[Any, ...]) -> None:
     settle(tree_of(gradients).tensors)
 
 
+def _plan_registering(guards: Patches) -> None:
+    """Plan that an interrupt waits until a hook is registered.
+
+    MindSpore registers hooks of nodes by a function of Python, and does not expect it to raise: the process would end.
+    """
+    utils = getattr(sys.modules.get("mindspore.common.hook_handle"), "_HookUtils", None)
+    if extension is not None and isinstance(vars(utils or object).get("register_hook"), staticmethod):
+        guards.add(utils, "register_hook", lambda original: staticmethod(extension.insistent(original.__func__)))
+
+
 class MindSpore(Framework):
     """MindSpore, whose modules are cells."""
 
@@ -146,6 +158,7 @@ class MindSpore(Framework):
         return _HAS_FINAL_CALLBACK
 
     def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
+        _plan_registering(guards)
         jit.plan(guards, patches, unhooked)
         plan_recompute(current, guards)
 

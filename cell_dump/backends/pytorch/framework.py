@@ -38,11 +38,15 @@ def plan_recompute(current: Current, guards: Patches) -> None:
 def apart(work: Callable[..., Any], *args: Any) -> Any:
     """Do some work unseen by the modes that are entered now: users count, trace or place on devices with them."""
     with torch._C.DisableTorchFunction():
-        modes = [_pop_mode() for _ in range(torch._C._len_torch_dispatch_stack())]
+        depth = torch._C._len_torch_dispatch_stack()
+        modes = [torch._C._get_dispatch_stack_at(i) for i in range(depth)]
         try:
+            while torch._C._len_torch_dispatch_stack():
+                _pop_mode()
             return work(*args)
         finally:
-            for mode in reversed(modes):
+            # Those that are missing now: an interrupt may have come before all of them were taken away.
+            for mode in modes[torch._C._len_torch_dispatch_stack() :]:
                 _push_mode(mode)
 
 
@@ -57,6 +61,13 @@ class _Mode(TorchDispatchMode):
     def __init__(self, current: Current) -> None:
         super().__init__()
         self._current = current
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            super().__exit__(*exc)
+        except IndexError:  # an interrupt ended a call of this method when it had restored its flags
+            if _innermost() is self:
+                _pop_mode()
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
