@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.interrupts import passes
 from msprobe.store.monitor.layout import STATISTICS
 
 from .backend import Backend, Handle, Update
@@ -157,7 +158,9 @@ class ParameterPoints:
         found = [] if self._parameters is None else pairs(self._parameters.names, tensors)
         try:
             self._readings.add_all(kind, found)
-        except Exception:  # the guard logs it once, with the name of the tensor that caused it
+        except Exception as cause:  # the guard logs it once, with the name of the tensor that caused it
+            if passes(cause):
+                raise
             for key, tensor in found:
                 self._guard.run(f"{kind} of {key.name}", self._readings.add, kind, key, tensor)
 
