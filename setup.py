@@ -57,7 +57,7 @@ setup(
         Extension(
             "msprobe.cell_dump._gradients",
             ["cell_dump/_gradients.c"],
-            depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_placing.h"],
+            depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_insistent.h", "cell_dump/_placing.h"],
             optional=True,
         ),
         # Optional: without it the operators of graph_save/transport/callback.py serve.

@@ -20,6 +20,8 @@ static struct {
 
 #include "_guard.h"
 
+#include "_insistent.h"
+
 static PyObject *quote; /* of the json module: a text as JSON in ASCII */
 
 struct before {
@@ -428,6 +430,7 @@ static PyTypeObject NODES = {
 
 static PyMethodDef METHODS[] = {
     {"skeletons", TAKES(skeletons, METH_FASTCALL), skeletons_doc},
+    {"insistent", insistent, METH_O, insistent_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -115,6 +115,8 @@ static int guarded(PyObject *session, PyObject *work, PyObject *const *args, siz
             PyObject *type, *cause, *trace;
             PyErr_Fetch(&type, &cause, &trace);
             PyErr_NormalizeException(&type, &cause, &trace);
+            if (trace != NULL) /* by which `note` knows an interrupt */
+                PyException_SetTraceback(cause, trace);
             none = PyObject_CallMethodObjArgs(session, words.note, work, cause, NULL);
             failed = none == NULL;
             Py_XDECREF(none);
@@ -144,12 +146,13 @@ static PyObject *hook_run(PyObject *self, PyObject *const *args, size_t flagged,
     PyObject *work = Py_NewRef(hook->work), *session = Py_NewRef(guard->session), *gradients = PyTuple_New(count);
     for (Py_ssize_t i = 0; gradients && i < count; i++)
         PyTuple_SET_ITEM(gradients, i, Py_NewRef(args[i]));
-    PyObject *none = gradients ? PyObject_CallOneArg(guard->before_hook, gradients) : NULL;
-    int closed = none ? flag(session, words.closed) : -1, seen = closed == 0 ? is_seen(guard->functions) : 0;
-    if (closed == 0 && seen == 0)
+    int closed = gradients ? flag(session, words.closed) : -1;
+    PyObject *none = closed == 0 ? PyObject_CallOneArg(guard->before_hook, gradients) : NULL;
+    int failed = closed < 0 || (closed == 0 && none == NULL), seen = !failed && closed == 0 ? is_seen(guard->functions) : 0;
+    if (!failed && closed == 0 && seen == 0)
         seen = is_seen(guard->operations);
     Py_XDECREF(none);
-    int failed = closed < 0 || seen < 0;
+    failed = failed || seen < 0;
     if (seen > 0) {
         PyObject *function = PyObject_GetAttr(session, words.guard), *front = function ? PyTuple_Pack(1, work) : NULL;
         PyObject *all = front ? PySequence_Concat(front, gradients) : NULL;

@@ -115,6 +115,11 @@ class CellCalls:
                     hook = session.hook(session.parameter_gradient, named.stem, name)
                     self._handles.append((parameter, hook, parameter.register_hook(hook)))
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether parameters are hooked, or a step's hooks are noted."""
+        return bool(self._hooked or self._handles or self._passed_by)
+
     def unhook_parameters(self) -> None:
         """Take the parameters' hooks off."""
         self._hooked.clear()

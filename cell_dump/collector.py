@@ -9,6 +9,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options, scope_of
@@ -31,10 +32,10 @@ class Collector:
         self._scope = scope_of(settings)
         self._patches = Patches()
         self._guards = Patches()
+        self._recording = _Recording(self._patches)
         self._current: Callable[[], Session | None] = partial(getattr, self, "session")  # asked at each call: no Python
         self._cells = CellCalls(framework, self._current)
         self._functions = framework.calls(self._current, self._patches)
-        self._dispatch: Dispatch | None = None
         self._names: Names = {}
         self._planned = False
 
@@ -66,17 +67,21 @@ class Collector:
             )
         if token_range is not None:
             check_tokens(token_range)
-        if self._settings.dispatch and self._dispatch is None:
-            self._dispatch = self._framework.dispatch(self._current)
+        if self._settings.dispatch and self._recording.dispatch is None:
+            self._recording.dispatch = self._framework.dispatch(self._current)
 
     def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used when this begins a step."""
+        uninterrupted(partial(self._install, model, step_folder))
+        if self._recording.dispatch is not None:
+            self._recording.dispatch.install()
+        assert self.session is not None
+        self.session.resume(None if token_range is None else self._tokens(model, token_range))
+
+    def _install(self, model: Any, step_folder: StepFolder) -> None:
         if not self._planned:
             self._planned = True
-            self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
-            # What is joined to the patches is out of place with them, while code is compiled.
-            if self._dispatch is not None:
-                self._patches.join(self._dispatch)
+            self._framework.guard(self._current, self._guards, self._recording, self._cells.unhooked)
             if self._settings.gradients == "hooks" and self._settings.level != "L1":
                 self._patches.join(_ModuleHooks(self._current, self._cells))
         level = self._settings.level
@@ -103,7 +108,6 @@ class Collector:
             self.session.guard(self._cells.hook_parameters, self.session)
         self._patches.install()
         self._guards.install()
-        self.session.resume(None if token_range is None else self._tokens(model, token_range))
 
     def _tokens(self, model: Any, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
@@ -116,6 +120,21 @@ class Collector:
         if self.session is not None and not self.session.open:
             self.session.gave_way = True
 
+    def recover(self) -> None:
+        """Take out what a start or a stop that an interrupt ended has left in place."""
+        if not self.is_open:
+            self._give_back()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt ended the step that has begun."""
+        return self.session is not None and self.session.is_interrupted
+
+    def interrupted(self, cause: str) -> None:
+        """Have the step's dump say that it was interrupted."""
+        if self.session is not None:
+            self.session.interrupted(cause)
+
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
         self._give_back()
@@ -126,14 +145,48 @@ class Collector:
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
         self._give_back()
-        self._cells.unhook_parameters()
+        if self._cells.has_hooks:
+            uninterrupted(self._cells.unhook_parameters)
         if self.session is not None:
             self.session.close()
             self.session = None
         self._scope.reset()
 
     def _give_back(self) -> None:
+        if self._recording.dispatch is not None:
+            self._recording.dispatch.remove()
+        if self._patches.installed or self._guards.installed:
+            uninterrupted(self._remove)
+
+    def _remove(self) -> None:
         self._guards.remove()
+        self._patches.remove()
+
+
+class _Recording:
+    """Everything that is in place while calls are recorded, and out of place while code is compiled.
+
+    Patches may be installed by any thread; a mode belongs to the thread that enters it.
+    """
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self.dispatch: Dispatch | None = None
+
+    @property
+    def installed(self) -> bool:
+        return self._patches.installed
+
+    def install(self) -> None:
+        """Install the patches, and enter the mode."""
+        self._patches.install()
+        if self.dispatch is not None:
+            self.dispatch.install()
+
+    def remove(self) -> None:
+        """Leave the mode, and remove the patches."""
+        if self.dispatch is not None:
+            self.dispatch.remove()
         self._patches.remove()
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
-from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
+from msprobe.base.interrupts import passes
+from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import UNWRITTEN, WIDEST, ArrayDescriber, beginning, not_written, statistics
 from msprobe.store.stacks_and_construct import without_secrets
@@ -153,6 +154,8 @@ class Describer(ArrayDescriber):
             self.lost(call, part, not_written(cause))
             name = ""
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
         named = f',"data_name":{quote(name)}' if name else ""
@@ -178,9 +181,9 @@ class Describer(ArrayDescriber):
             return f"{{{','.join(named)}}}"
         try:
             return self.plain(node, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
-        except PASSED:
-            raise
         except BaseException as cause:  # a value of foreign code
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
 
@@ -225,6 +228,8 @@ class Describer(ArrayDescriber):
         try:
             return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.lost(call, part, reason(cause))
             return "null"
 
@@ -345,7 +350,9 @@ class Stacks:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user's own, which may raise anything
+                if passes(cause):
+                    raise
                 source = ""
             if source and not is_inserted(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")

@@ -160,6 +160,8 @@ class Position:
         self._tail = ""
         self._runs: dict[int, int] = {}
         self._recomputed = 0
+        self._turn = 0
+        """Changes when `keep` says what is open: what ends later, and began before, changes nothing then."""
         self._first_runs: dict[int, list[Forward | None]] = {}
         self._backwards: dict[int, list[Forward]] = {}
 
@@ -184,6 +186,19 @@ class Position:
         """Members for the entry of a call made now; empty at the usual place."""
         return self.here[1]
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether calls made now have another place than those of a step's outermost code."""
+        return bool(self._open or self._tail or self._recomputed)
+
+    def keep(self, calls: Sequence[Forward], *, is_inside: bool) -> None:
+        """Keep of the open calls those among `calls`; without `is_inside` calls made now are of the outermost code."""
+        self._turn += 1
+        if calls or not is_inside:
+            self._open = [call for call in self._open if call in calls]
+        if not is_inside:
+            self._tail, self._recomputed = "", 0
+
     def enter(self, call: Forward) -> None:
         """A cell's call runs now."""
         self._open.append(call)
@@ -192,8 +207,9 @@ class Position:
 
     def leave(self, call: Forward) -> None:
         """It has ended, and with it whatever an exception left open inside."""
-        while self._open and self._open.pop() is not call:
-            pass
+        if call in self._open:  # `keep` may have forgotten it
+            while self._open.pop() is not call:
+                pass
         if self._own_backward and call.backward is not None and hasattr(call.cell, self._own_backward):
             self._backwards.setdefault(id(call.cell), []).append(call)
         if self._next_node is not None and call.backward is not None and (end := self._next_node()) > call.first_node:
@@ -213,12 +229,13 @@ class Position:
             return
         call = begun[-1]
         calls.remove(call)
-        before = self._open, self._tail
+        before, turn = (self._open, self._tail), self._turn
         self._open, self._tail = [call.run_back()], call.tail
         try:
             yield
         finally:
-            self._open, self._tail = before
+            if turn == self._turn:
+                self._open, self._tail = before
 
     @contextmanager
     def backward_of_node(self, number: int) -> Iterator[None]:
@@ -231,23 +248,25 @@ class Position:
         if (found := next(around, None)) is None:
             yield
             return
-        before = self._open, self._tail, self._recomputed
+        before, turn = (self._open, self._tail, self._recomputed), self._turn
         self._open, self._tail, self._recomputed = [found.place], found.place.tail, 0
         try:
             yield
         finally:
-            self._open, self._tail, self._recomputed = before
+            if turn == self._turn:
+                self._open, self._tail, self._recomputed = before
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:
         """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
         run = self._runs.get(model, 0)
         self._runs[model] = run + 1
-        before, self._tail = self._tail, place_of_run(run, model)
+        before, turn, self._tail = self._tail, self._turn, place_of_run(run, model)
         try:
             yield
         finally:
-            self._tail = before
+            if turn == self._turn:
+                self._tail = before
 
     def first_run(self, owner: Any) -> None:
         """What `owner` runs now will be run again by a recomputation; the runs of one object are a stack."""
@@ -258,12 +277,13 @@ class Position:
         """Calls made meanwhile are a recomputation, inside the call that enclosed the first run."""
         runs = self._first_runs.get(id(owner))
         base = runs.pop() if runs else None
-        before = self._open, self._tail
+        before, turn = (self._open, self._tail), self._turn
         self._open = [] if base is None else [base]
         self._tail = "" if base is None else base.tail.removeprefix(_SECOND)
         self._recomputed += 1
         try:
             yield
         finally:
-            self._recomputed -= 1
-            self._open, self._tail = before
+            if turn == self._turn:
+                self._recomputed -= 1
+                self._open, self._tail = before

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from msprobe.base.framework import Kind
 from msprobe.base.nested import Leaf
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Removable
 from msprobe.store.writer import Writer
 
 from .backward import Backward
@@ -177,7 +177,7 @@ class Framework:
         """How tensors are exchanged between ranks."""
         return self.calls.collectives
 
-    def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
+    def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
         """Plan into `guards` what is in place besides: who compiles code, and who recomputes."""
         raise NotImplementedError
 

@@ -235,8 +235,11 @@ def _shown(owner: Any, name: str) -> Any:
     return getattr_static(owner, name, None) if isinstance(owner, type) else getattr(owner, name, None)
 
 
+_NEVER = object()
+
+
 class Dispatch:
-    """A mode of the framework that sees each operation, entered while calls are recorded; to be joined to patches.
+    """A mode of the framework that sees each operation, entered while calls are recorded, by the thread that computes.
 
     `innermost` returns the mode that was entered last. The mode's `is_active` says whether it is in place.
     """
@@ -244,10 +247,13 @@ class Dispatch:
     def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:
         self._mode, self._innermost = mode, innermost
         self._entered: Any = None
+        self._before: Any = _NEVER
+        """The innermost mode when ours was about to be entered."""
 
     def install(self) -> None:
         """Enter the mode, unless it could not be left last time."""
         if self._entered is None:
+            self._before = self._innermost()
             self._mode.__enter__()
             self._entered = self._innermost()
         self._mode.is_active = True
@@ -255,6 +261,9 @@ class Dispatch:
     def remove(self) -> None:
         """Leave the mode; inside a mode of the user it stays below that one, and only passes operations on."""
         self._mode.is_active = False
+        if self._entered is None and self._before is not _NEVER and self._innermost() != self._before:
+            self._entered = self._innermost()  # an interrupt came when the mode was entered and before that was noted
+        self._before = _NEVER
         if self._entered is not None and self._innermost() == self._entered:
             self._mode.__exit__(None, None, None)
             self._entered = None

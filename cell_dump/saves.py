@@ -9,6 +9,7 @@ from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import once
 from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
 from msprobe.base.settings import Settings, collect_options
@@ -42,6 +43,8 @@ class Saves:
             tree = tree_of_one(variable)
             wrong = refusal(tree, name, save_backward)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             wrong = f"a variable cannot be read: {reason(cause)}"
         if wrong:
             once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; nothing is saved by this call")
@@ -49,16 +52,25 @@ class Saves:
         self._framework.settle(tree.tensors)
         if self._step is None and not self._refused:
             try:
-                writer = open_writer()
-                wishes = self._wishes
-                describer = self._framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
-                self._step = _Step(self._framework, writer, describer)
+                uninterrupted(lambda: self._begin(open_writer()))
             except Exception as cause:  # a debugger never stops the training because of itself
+                if passes(cause):
+                    raise
                 self._refused = True
                 message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"
                 once(message, f"{message}; the training goes on")
         if self._step is not None:
             self._step.save(tree, name, save_backward)
+
+    def _begin(self, writer: Writer) -> None:
+        wishes = self._wishes
+        describer = self._framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
+        self._step = _Step(self._framework, writer, describer)
+
+    def interrupted(self, cause: str) -> None:
+        """Have the step's dump say that it was interrupted."""
+        if self._step is not None:
+            self._step.interrupted(cause)
 
     def end_step(self) -> None:
         """Write what is still awaited, as it is, and finish the step's dump; numbers begin anew."""
@@ -90,13 +102,19 @@ class _Step:
         self._taken: set[str] = set()
         self._awaited: list[_Awaited] = []
         self._final = self._ended  # kept: the framework may drop its last reference without holding the GIL
-        self._is_registered = False
+        self._is_registered = self._is_interrupted = False
 
     def save(self, tree: Tree, name: str, save_backward: bool) -> None:
         call, gradients = self._next(name)
         self._guard(call, "value", self._write, call, tree)
         if save_backward:
             self._guard(gradients, "gradients", self._await, gradients, tree)
+
+    def interrupted(self, cause: str) -> None:
+        """Have the dump say that the step was interrupted; once."""
+        if not self._is_interrupted:
+            self._is_interrupted = True
+            self._guard("step", "interrupted", self._writer.missing, "step", "interrupted", cause)
 
     def close(self) -> None:
         """Finish the dump; hooks on parameters and data go, those on nodes that live on do nothing."""
@@ -109,6 +127,8 @@ class _Step:
         try:
             work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self._describer.lost(call, part, reason(cause))
 
     def _next(self, name: str) -> tuple[str, str]:

@@ -4,13 +4,16 @@ A session lives from a step's first `start` to its `step`; `on` says whether `st
 hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.names import api_calls, cell_calls, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
@@ -32,17 +35,28 @@ _recording: "WeakSet[Session]" = WeakSet()
 """The sessions between a start and its stop."""
 
 
-@contextmanager
-def unrecorded() -> "Iterator[None]":
+class unrecorded:
     """No session of this process records what runs inside: another tool of ours reads tensors there."""
-    before = [(session, session.busy, session._api) for session in tuple(_recording)]
-    for session, _, _ in before:
-        session.busy, session._api = True, None
-    try:
-        yield
-    finally:
-        for session, busy, api in before:
+
+    def __enter__(self) -> None:
+        self._before = [(session, session.busy, session._api) for session in tuple(_recording)]
+        for session, _, _ in self._before:
+            session.busy, session._api = True, None
+
+    def __exit__(self, *_: object) -> None:
+        for session, busy, api in self._before:
             session.busy, session._api = busy, api
+
+
+def _frames_with(session: "Session") -> Iterator[FrameType]:
+    """The calls of this package that run now, in this thread, and are about a session."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        if frame.f_globals.get("__package__") == __package__:
+            variables = frame.f_locals
+            if variables.get("session") is session or variables.get("self") is session:
+                yield frame
+        frame = frame.f_back
 
 
 class Tokens:
@@ -74,6 +88,7 @@ class Session:
         """`names` are those of parameters by their ids, where the framework's tensors do not know them themselves."""
         mode = wishes.data_mode
         self.on = self.open = self.busy = self.closed = self.gave_way = False
+        self.is_interrupted = False
         if isinstance(writer, Front):
             writer.when_over = self.cease
         else:
@@ -136,9 +151,32 @@ class Session:
 
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
+        if self.busy or self._api is not None or self.position.is_inside:
+            self._forget_interrupted()
+        self._gradients.rest()
         self._tokens, self._thread = tokens, threading.get_ident()
         self.open, self.on, self.gave_way = True, tokens is None, False
         _recording.add(self)
+
+    def _forget_interrupted(self) -> None:
+        """Keep of the calls that have begun those that run now: an interrupt may have ended one of the others before
+        it was noted that it ended.
+        """
+        frames = list(_frames_with(self))
+        calls = [call for frame in frames if type(call := frame.f_locals.get("call")) is Forward]
+        if not any(frame.f_code in _READING for frame in frames):
+            self.busy, self._api = False, None
+        self.position.keep(calls, is_inside=bool(frames))
+
+    def _note_interrupt(self, cause: BaseException) -> None:
+        if not self.is_interrupted and passes(cause):
+            self.interrupted(f"{reason(cause)} ended the step before all of it was collected")
+
+    def interrupted(self, cause: str) -> None:
+        """Have the dump say that the step was interrupted; once."""
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            self.guard(self.writer.missing, "step", "interrupted", cause)
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
@@ -184,7 +222,9 @@ class Session:
             self.busy, self._api = before
 
     def note(self, work: Callable[..., Any], cause: Exception) -> None:
-        """Have the dump say that a piece of collecting failed."""
+        """Have the dump say that a piece of collecting failed; an interrupt is raised again."""
+        if passes(cause):
+            raise cause
         self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
 
     def unwritten(self, result: Any) -> None:
@@ -200,8 +240,9 @@ class Session:
         before_hook = self._before_hook
 
         def hook(*gradients: Any) -> None:
-            before_hook(gradients)
-            self.guard(work, *args, *gradients)
+            if not self.closed:
+                before_hook(gradients)
+                self.guard(work, *args, *gradients)
 
         return hook
 
@@ -214,19 +255,25 @@ class Session:
         if self._tokens is not None and model == self._tokens.model:
             self.on = self._tokens.is_next_collected()
         with self.position.run_of(model):
-            yield
+            try:
+                yield
+            except BaseException as cause:
+                self._note_interrupt(cause)
+                raise
 
     @contextmanager
     def second_run(self, owner: Any) -> Iterator[None]:
         """A second run of what `owner` ran first, in the thread that runs the backward: that of a device may be one of
         its own, while ours waits.
         """
-        before, self._thread = self._thread, threading.get_ident()
+        before, ours = self._thread, threading.get_ident()
+        self._thread = ours
         try:
             with self.position.second_run(owner):
                 yield
         finally:
-            self._thread = before
+            if self._thread == ours:  # a later start is in another thread
+                self._thread = before
 
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
@@ -320,6 +367,8 @@ class Session:
             tensors = tree.tensors
             awaited = self._own_parameters(cell) if not tensors and cell is not None else tensors
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.describer.lost(stem, "forward", reason(cause))
             return None
         self._settle(awaited)
@@ -351,6 +400,8 @@ class Session:
                     call.describe_inputs(tree.lost, tuple(kwargs), sources, shown)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.describer.lost(stem, "forward", reason(cause))
             return None
 
@@ -368,6 +419,8 @@ class Session:
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
+        if self.on:
+            self._note_interrupt(cause)
         if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
         if not isinstance(cause, self._early_stop):  # by which a recomputation ends when it has what it needs
@@ -386,6 +439,8 @@ class Session:
             is_one = not issubclass(type(result), tuple)
             results, tensors, lost, _ = tree_of((result,) if is_one else results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.describer.lost(call.name, "output", reason(cause))
             self.guard(self.writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
             return
@@ -417,6 +472,8 @@ class Session:
                     self._backwards.append(backward)
             call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self.describer.lost(call.name, "output", reason(cause))
 
     def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
@@ -482,3 +539,7 @@ class Session:
             if backward.begun:
                 backward.finish_all()
         self._backwards = [b for b in self._backwards if not b.done]
+
+
+_READING = {method.__code__ for method in (Session.call_api, Session.call_inner, Session.guard, Session.waited)}
+"""The methods inside of which a session is busy."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
@@ -156,7 +157,7 @@ class GraphCalls:
         self._parameters_grad: dict[str, list[str]] = {}
         self._optimizer_ran = False
         self.listens = True
-        self.any = False
+        self.any = self.is_interrupted = False
 
     @property
     def takes_records(self) -> bool:
@@ -212,12 +213,21 @@ class GraphCalls:
         for name, members in made.items():
             self.guard(name, "gradients", self._writer.call, name, None, None, f"{{{','.join(members)}}}")
 
+    def interrupted(self, cause: str) -> None:
+        """Have the dump say that the step was interrupted; once."""
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            if isinstance(self._around, GraphsOnly):  # else the session of Python's calls says so
+                self.guard("step", "interrupted", self._writer.missing, "step", "interrupted", cause)
+
     def guard(self, name: str, part: str, work: Callable[..., None], *args: Any) -> None:
         """Do a piece of recording that the training must not feel; what fails is noted under a name and a part."""
         with self._lock:
             try:
                 work(*args)
             except Exception as cause:  # a debugger never stops the training because of itself
+                if passes(cause):
+                    raise
                 self._describer.lost(name, part, reason(cause))
 
     # ---- forward ---------------------------------------------------------------------------------------------------

@@ -105,6 +105,21 @@ class GraphCollector:
         listen(calls)
         self._calling.install()
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt ended the step that has begun."""
+        return self._calls is not None and self._calls.is_interrupted
+
+    def interrupted(self, cause: str) -> None:
+        """Have the step's dump say that it was interrupted."""
+        if self._calls is not None:
+            self._calls.interrupted(cause)
+
+    def recover(self) -> None:
+        """Take out what a start or a stop that an interrupt ended has left in place."""
+        if not self.is_open:
+            self._remove()
+
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
         self._remove()

@@ -16,6 +16,7 @@ from msprobe.base.checks import shown
 from msprobe.base.digest import KINDS, digest
 from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
@@ -90,6 +91,8 @@ class SaveTree:
             with self._lock:
                 self._save(save_dir, name, array, dtype, count, rank, kind)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training goes on")
 
     def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str) -> None:

@@ -7,6 +7,7 @@ here, at construction or at `start`; after the first step nothing of ours stops 
 import atexit
 import logging
 import platform
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,8 +19,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from msprobe.base.checks import folder, shown
-from msprobe.base.errors import MsprobeError, SettingsError, UsageError
+from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
 from msprobe.base.framework import Framework, Roots, frozen_parameters, rank, size, weak_roots
+from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
@@ -70,6 +72,16 @@ class Collecting(Protocol):
 
     def give_way(self) -> None:
         """Another debugger has begun to collect."""
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt ended the step that has begun."""
+
+    def interrupted(self, cause: str) -> None:
+        """Have the step's dump say that it was interrupted."""
+
+    def recover(self) -> None:
+        """Take out what a start or a stop that an interrupt ended has left in place."""
 
     def shut(self) -> None:
         """Stop recording."""
@@ -148,6 +160,8 @@ class Debugger:
     _tally: Tally
     _service: Service | None = None
     _has_started = False
+    _handled = 0
+    """The id of the exception that was being handled when the last start was called."""
     _has_logged_end = False
     _roots: Roots = ()
 
@@ -167,6 +181,11 @@ class Debugger:
             self._service.first_start = False
 
     def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+        for each in _all():
+            each._collectors.recover()
+        if self._clock.is_ending:
+            (self._above or self)._finish_step()
+        self._handled = id(sys.exc_info()[1])
         if self._is_over or self._settings.level == "debug" or isinstance(self._collectors, GradProbe):
             return
         try:
@@ -176,7 +195,21 @@ class Debugger:
                 raise
             self._collectors.shut()
             once(f"{self._settings.dump_path}: {cause}", f"{cause}; the training goes on without the dump of this step")
+        except BaseException as cause:
+            self._has_started = True
+            self._note_interrupt(cause)
+            raise
         self._has_started = True
+
+    def _note_interrupt(self, cause: BaseException | None) -> None:
+        """Have the dump say that the step was interrupted, where `cause`, which is on its way, is an interrupt."""
+        if cause is not None and id(cause) != self._handled and passes(cause):
+            for each in (self._above or self)._family():
+                each._interrupted(f"{reason(cause)} ended the step before all of it was collected")
+
+    def _interrupted(self, cause: str) -> None:
+        self._collectors.interrupted(cause)
+        self._saves.interrupted(cause)
 
     def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         _check_format(self._settings)
@@ -193,6 +226,7 @@ class Debugger:
                     f"start(): {which} was still started, as after a batch that an exception ended, and is stopped "
                     "here; call stop() in a finally: where batches may be skipped",
                 )
+                other._interrupted("start() was called before stop(), as after an exception that ended the step")
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
@@ -228,9 +262,14 @@ class Debugger:
     @in_turn
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
-        self._shut()
-        if self._started is not self:
-            self._started._shut()
+        self._note_interrupt(sys.exc_info()[1])
+        try:
+            self._shut()
+            if self._started is not self:
+                self._started._shut()
+        except BaseException as cause:
+            self._note_interrupt(cause)
+            raise
 
     def _shut(self) -> None:
         self._collectors.shut()
@@ -254,9 +293,8 @@ class Debugger:
                 f"debugger; call step() of the debugger of {self._above._settings.dump_path}, once a training step",
             )
             return
-        for each in self._family():
-            each._end_step()
-        self._clock.end()
+        self._note_interrupt(sys.exc_info()[1])
+        self._finish_step()
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
             self._known.pop(self._places.pop(root)._requested, None)
         if not self._has_logged_end and all(each._is_over for each in self._family()):
@@ -267,6 +305,13 @@ class Debugger:
             logger.info(
                 "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
             )
+
+    def _finish_step(self) -> None:
+        """End the step; where an interrupt ends this call, the next start, or step, ends that same step."""
+        self._clock.is_ending = True
+        for each in self._family():
+            each._end_step()
+        self._clock.end()
 
     @on_either
     def stage(self, name: str, config_path: "str | PathLike[str] | None" = None, **settings: Any) -> "Debugger":
@@ -359,7 +404,14 @@ class Debugger:
                 f"set_init_step(): {self._settings.dump_path} is a stage, which counts no steps; call it of the "
                 f"debugger of {self._above._settings.dump_path}"
             )
-        if any(each._collectors.in_step for each in self._family()):
+        self._note_interrupt(sys.exc_info()[1])
+        if self._clock.is_ending:
+            self._finish_step()
+        family = self._family()
+        if any(each._collectors.is_interrupted for each in family):
+            for each in family:
+                each._end_step()
+        if any(each._collectors.in_step for each in family):
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._clock.begin(step)
 
@@ -423,7 +475,11 @@ class Debugger:
             return
         place._tally.start(place._settings, place._step, size(place._framework))
         if not place._is_over and place._collects(ours):
-            place._saves.save(variable, name, save_backward, lambda: place._open_saves(ours))
+            try:
+                place._saves.save(variable, name, save_backward, lambda: place._open_saves(ours))
+            except BaseException as cause:
+                self._note_interrupt(cause)
+                raise
 
     def _destination(self) -> Destination:
         def counted(step: int, is_written: bool) -> None:

@@ -197,6 +197,18 @@ class Collectors:
     def give_way(self) -> None:
         self.python.give_way()
 
+    @property
+    def is_interrupted(self) -> bool:
+        return any(each.is_interrupted for each in self._all)
+
+    def interrupted(self, cause: str) -> None:
+        for each in self._all:
+            each.interrupted(cause)
+
+    def recover(self) -> None:
+        for each in self._all:
+            each.recover()
+
     def shut(self) -> None:
         """Graphs first, for they may write where Python's calls are written."""
         for each in self._all:

@@ -18,8 +18,9 @@ from msprobe.base.checks import folder, listed, nearest, shown
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.files import make_root
 from msprobe.base.framework import FRAMEWORKS, Framework
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
+from msprobe.base.nested import MEMBERS, is_tensor, type_name
 from msprobe.store.layout import DATA
 from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
@@ -166,6 +167,8 @@ class SingleTree:
         try:
             write_configurations(self._run_root(), data)
         except Exception as cause:  # a failure while collecting never stops the training
+            if passes(cause):
+                raise
             _lost("configurations.json", cause)
 
     def _save_each(self, data: Any, micro_step_of: Callable[[str], int | None]) -> None:
@@ -189,6 +192,8 @@ class SingleTree:
             else:
                 write(root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
         except Exception as cause:  # a failure while collecting never stops the training
+            if passes(cause):
+                raise
             _lost(key, cause)
 
     def _run_root(self) -> Path:
@@ -202,9 +207,11 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
     """The tensors of a value, as `_tensors` has them, computed; the training's own errors come out here."""
     try:
         tensors = _tensors(key, value)
-    except (NotATensor, *PASSED):
+    except NotATensor:
         raise
     except BaseException as cause:  # a container is foreign code, which another thread may be changing
+        if passes(cause):
+            raise
         _lost(key, cause)
         return None
     framework.settle(list(tensors.values()) if tensors else [])
@@ -215,9 +222,9 @@ def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is logged and left out."""
     try:
         items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
-    except PASSED:
-        raise
     except BaseException as cause:  # foreign code, which another thread may be changing
+        if passes(cause):
+            raise
         _lost("data", cause)
         return []
     if items is None:

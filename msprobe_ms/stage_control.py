@@ -4,13 +4,14 @@
 `debugger.stage(name)`; see `how-to/collecting/rl-flows.md`.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper, wraps
 from os import PathLike
 from pathlib import Path
-from threading import Lock
+from types import FrameType
 from typing import Any
 
 from msprobe.base.errors import MsprobeError, UsageError
@@ -39,6 +40,8 @@ class Clock:
     step: int = 0
     ended: int = 0
     turns: dict[Any, int] = field(default_factory=dict)
+    is_ending: bool = False
+    """Whether the end of the step has begun: an interrupt may have ended it before all was finished."""
 
     def begin(self, step: int) -> None:
         """Another step, in which no stage has begun."""
@@ -46,8 +49,7 @@ class Clock:
 
     def end(self) -> None:
         """The step is over, the next one begins."""
-        self.ended += 1
-        self.begin(self.step + 1)
+        self.step, self.ended, self.turns, self.is_ending = self.step + 1, self.ended + 1, {}, False
 
     def turn_of(self, stage: Any) -> int:
         """The position of a stage among those of this step, from 0, by the first call of this method."""
@@ -58,30 +60,52 @@ class Turns:
     """One call at a time: a call from a signal handler or another thread, while one is running, is done after it."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._holder: dict[str, object] = {}
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, work: Callable[[], None]) -> None:
         """Do it now, or after what is being done. What it raises is raised where it is done at once."""
-        if not self._lock.acquire(blocking=False):
+        turn = object()
+        if not self._has(turn):
             self._waiting.append(work)
             return
         try:
             work()
         finally:
-            self._lock.release()
-            while self._waiting and self._lock.acquire(blocking=False):
+            self._holder.clear()
+            while self._waiting and self._has(turn):
                 try:
                     while self._waiting:
                         self._do(self._waiting.popleft())
                 finally:
-                    self._lock.release()
+                    self._holder.clear()
+
+    def _has(self, turn: object) -> bool:
+        """Take the turn, unless it is another's: one whose call is still running, for an interrupt may have ended it
+        without giving its turn back.
+        """
+        holder = self._holder.setdefault("turn", turn)
+        if holder is turn:
+            return True
+        if any(_takes(frame, holder) for frame in sys._current_frames().values()):
+            return False
+        self._holder["turn"] = turn
+        return True
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
             work()
         except MsprobeError as cause:  # its caller has gone on
             once(f"in between: {cause}", f"{cause}")
+
+
+def _takes(frame: FrameType | None, turn: object) -> bool:
+    """Return whether a thread, of which `frame` is the innermost call, is inside the call with this turn."""
+    while frame is not None:
+        if frame.f_code is Turns.take.__code__ and frame.f_locals.get("turn") is turn:
+            return True
+        frame = frame.f_back
+    return False
 
 
 _TURNS = Turns()

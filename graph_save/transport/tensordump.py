@@ -23,6 +23,7 @@ from mindspore import dtype as mstype
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.graph_save.calls import GraphCalls, Value
 from msprobe.graph_save.operators import has_tensor_dump, synchronize, wide
@@ -241,6 +242,8 @@ class Dumping:
         try:
             next_step()
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             what = f"the framework could not count a step of its tensor files: {reason(cause)}"
             once(what, f"{what}; the training goes on")
         shutil.rmtree(self._root / f"step{self._step}", ignore_errors=True)

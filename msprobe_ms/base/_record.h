@@ -19,6 +19,24 @@ static void put(struct text *to, const char *key, const char *value)
 /* Writes a finite double and returns the number of letters, 40 at most: `_shortest.cpp`. NULL where it is not built. */
 static size_t (*shortest)(double value, char *to);
 
+/* Whether the exception that is set is an interrupt, as `passes` of interrupts.py says; it stays set. */
+static int is_interrupt(void)
+{
+    PyObject *type, *cause, *trace; /* new */
+    PyErr_Fetch(&type, &cause, &trace);
+    PyErr_NormalizeException(&type, &cause, &trace);
+    if (trace != NULL)
+        PyException_SetTraceback(cause, trace);
+    PyObject *module = PyImport_ImportModule("msprobe.base.interrupts");
+    PyObject *answer = module ? PyObject_CallMethod(module, "passes", "O", cause) : NULL;
+    int found = answer == Py_True;
+    Py_XDECREF(module);
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    PyErr_Restore(type, cause, trace);
+    return found;
+}
+
 #define SHORTEST "msprobe.base._shortest.write"
 
 /* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
@@ -231,7 +249,7 @@ done:
     if (made != NULL)
         return made;
     if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception))
+        if (!PyErr_ExceptionMatches(PyExc_Exception) || is_interrupt())
             return NULL;
         PyErr_Clear(); /* None lets the caller read the tensor itself, where it is raised again */
     }

@@ -13,6 +13,7 @@ from typing import Any
 
 from .errors import SettingsError
 from .files import user_path
+from .interrupts import passes
 
 Check = Callable[[object], Any]
 
@@ -21,9 +22,9 @@ def shown(value: object) -> str:
     """A value for a message, as JSON writes it, cut where it would fill the screen. Never raises."""
     try:
         text = json.dumps(_part(value), ensure_ascii=False, default=repr)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # foreign code
+    except BaseException as cause:  # foreign code
+        if passes(cause):
+            raise
         text = f"<{type.__dict__['__name__'].__get__(type(value))}>"
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -7,6 +7,8 @@ MsprobeError
   UsageError        an API was called in the wrong order
 """
 
+from .interrupts import passes
+
 _LONGEST = 1000
 """Characters of a reason."""
 
@@ -39,9 +41,9 @@ def reason(cause: BaseException) -> str:
     kind = type.__dict__["__name__"].__get__(type(cause))
     try:
         text = str.__str__(str(cause))[:_LONGEST]
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # foreign code
+    except BaseException as raised:  # foreign code
+        if passes(raised):
+            raise
         return f"{kind}"
     lines = [words for line in text.splitlines() if (words := line.strip(" -"))]
     if lines and lines[0].endswith(":"):  # a heading

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from .errors import UsageError, reason
+from .interrupts import passes
 from .log import once
 from .statistic import Array
 
@@ -34,9 +35,9 @@ def maker(value: object) -> Framework | None:
         try:
             if isinstance(kind, type) and isinstance(value, kind):
                 return framework
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:  # a value's own `__class__` may be foreign code
+        except BaseException as cause:  # a value's own `__class__` may be foreign code
+            if passes(cause):
+                raise
             continue
     return None
 
@@ -216,9 +217,9 @@ def frozen_parameters(roots: Roots) -> Sequence[str]:
 def _of_foreign(found: Callable[[], list[Item]]) -> list[Item]:
     try:
         return found()
-    except (KeyboardInterrupt, SystemExit):
-        raise
     except BaseException as err:  # a model may be foreign code
+        if passes(err):
+            raise
         once("frozen parameters", f"which parameters are frozen cannot be seen: {reason(err)}", logging.DEBUG)
         return []
 

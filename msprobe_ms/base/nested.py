@@ -3,8 +3,8 @@
 Such a value may be anything: a list that holds itself, a mapping without end, a class whose methods raise. All code
 that calls methods of foreign objects is in this file. The members of lists, tuples and dicts are read from where Python
 stores them, whatever methods a subclass overrides; of other mappings `items` is called, of dataclasses the fields are
-read, and what raises is left out. KeyboardInterrupt and SystemExit pass, for a signal may raise them at any time; every
-other exception of foreign code is kept from the training.
+read, and what raises is left out. Interrupts pass (`interrupts.passes`); every other exception of foreign code is kept
+from the training.
 
 The walk is a loop, not a recursion, and bounded: `DEPTH` containers inside each other, `MEMBERS` members of one value,
 containers in containers counted together. A container that is inside itself is not read again there; one at several
@@ -20,6 +20,7 @@ from zlib import crc32
 
 from .errors import reason
 from .framework import maker
+from .interrupts import passes
 
 DEPTH = 50
 """Containers inside each other that are read, the list of a call's arguments included."""
@@ -29,9 +30,6 @@ MEMBERS = 10_000
 
 KEY = 200
 """Characters of a key; a longer one is cut and ends in `#` and its CRC-32."""
-
-PASSED = (KeyboardInterrupt, SystemExit)
-"""Exceptions of foreign code that are not kept from the training."""
 
 PLAIN = (bool, int, float, str)
 
@@ -84,9 +82,9 @@ def _kind_of(value: Any) -> int:
         if known is None:
             known = _KINDS[kind] = _look(value, kind)
         return known
-    except PASSED:
-        raise
-    except BaseException:  # a class may have a metaclass of its own, with a hash of its own
+    except BaseException as cause:  # a class may have a metaclass of its own, with a hash of its own
+        if passes(cause):
+            raise
         return _OTHER
 
 
@@ -114,9 +112,9 @@ def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of any framework."""
     try:
         known = _KINDS.get(type(value))
-    except PASSED:
-        raise
-    except BaseException:  # as in `_kind_of`
+    except BaseException as cause:  # as in `_kind_of`
+        if passes(cause):
+            raise
         known = None
     return (_kind_of(value) if known is None else known) == _TENSOR
 
@@ -139,10 +137,9 @@ def _tree_of(values: Sequence[Any]) -> Tree:
                 break
         else:
             return Tree(values, tensors, (), ())
-    except PASSED:
-        raise
-    except BaseException:  # more than 64 values; a type that cannot be looked up
-        pass
+    except BaseException as cause:  # more than 64 values; a type that cannot be looked up
+        if passes(cause):
+            raise
     walk = _Walk(DEPTH - 1)
     made = [walk.read(value, str(i)) for i, value in enumerate(values)]
     return Tree(made, walk.tensors, walk.lost, walk.odd_keys)
@@ -281,9 +278,9 @@ class _Walk:
                     break
                 key, member = pair
                 pairs.append((key, member))
-        except PASSED:
-            raise
         except BaseException as cause:
+            if passes(cause):
+                raise
             self._lose(place, f"to read it raised {reason(cause)}")
         return pairs
 
@@ -293,16 +290,16 @@ class _Walk:
         names: list[str] = []
         try:
             names = [each.name for each in fields(type(value))]
-        except PASSED:
-            raise
         except BaseException as cause:
+            if passes(cause):
+                raise
             self._lose(place, f"to read it raised {reason(cause)}")
         for name in islice(names, self._remaining):
             try:
                 pairs.append((name, getattr(value, name)))
-            except PASSED:
-                raise
             except BaseException as cause:
+                if passes(cause):
+                    raise
                 pairs.append((name, None))
                 self._lose(_inside(place, name), f"to read it raised {reason(cause)}")
         self._leave_over(len(names) - len(pairs), place)
@@ -364,9 +361,9 @@ def _text(key: Any) -> str:
         text = str.__str__(key) if issubclass(type(key), str) else f"<{type_name(key)}>"
         if not is_tensor(key) and not issubclass(type(key), str):
             text = str.__str__(str(key))
-    except PASSED:
-        raise
-    except BaseException:
+    except BaseException as cause:
+        if passes(cause):
+            raise
         text = f"<{type_name(key)}>"
     text = whole(text)
     return text if len(text) <= KEY else f"{text[:KEY]}#{crc32(text.encode()):08x}"

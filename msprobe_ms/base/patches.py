@@ -26,6 +26,13 @@ class Installable(Protocol):
     def remove(self) -> None: ...
 
 
+class Removable(Installable, Protocol):
+    """An `Installable` that tells whether it is in place."""
+
+    @property
+    def installed(self) -> bool: ...
+
+
 class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 
@@ -57,9 +64,9 @@ class Patches:
 
     def remove(self) -> None:
         if self.installed:
-            self.installed = False
             for each in reversed((*self._planned.values(), *self._joined)):
                 each.remove()
+            self.installed = False  # not before: what an interrupt leaves in place is taken out by the next call
 
     def __iter__(self) -> Iterator["Patch"]:
         return (patch for together in self._planned.values() for patch in together)

@@ -16,9 +16,10 @@ from typing import Any
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.files import user_path
 from msprobe.base.framework import FRAMEWORKS, Framework, rank, settle, size
+from msprobe.base.interrupts import passes
 from msprobe.base.lazy import needed
 from msprobe.base.log import logger, once
-from msprobe.base.nested import PASSED, tree_of_one
+from msprobe.base.nested import tree_of_one
 from msprobe.base.redaction import Redactor
 from msprobe.store import config_pack
 
@@ -54,9 +55,9 @@ class ConfigChecker:
         backend = _backend(_known(fmk))
         try:
             _calls.install(backend.RANDOM, backend.passes)
-        except PASSED:
-            raise
         except BaseException as err:  # we never stop the training because of ourselves
+            if passes(err):
+                raise
             once("config_check patches", f"config_check: random calls are not counted ({reason(err)})")
 
     def __init__(
@@ -119,9 +120,9 @@ class ConfigChecker:
         settle([tensor for _, tensor in tree_of_one([list(args), dict(kwargs)]).tensors])
         try:
             self._collect(args, kwargs)
-        except PASSED:
-            raise
         except BaseException as err:  # we never stop the training because of ourselves
+            if passes(err):
+                raise
             once(
                 "config_check forward",
                 f"config_check: nothing more is collected after forward {self._step} ({reason(err)}); "
@@ -132,9 +133,9 @@ class ConfigChecker:
     def _give_up(self) -> None:
         try:
             self.close()
-        except PASSED:
-            raise
-        except BaseException:  # we never stop the training because of ourselves
+        except BaseException as cause:  # we never stop the training because of ourselves
+            if passes(cause):
+                raise
             self._unwatch = self._writer = None
 
     def _collect(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

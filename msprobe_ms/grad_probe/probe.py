@@ -12,6 +12,7 @@ from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError, reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import few, logger, once
 from msprobe.base.sections import GradProbeSettings
 from msprobe.base.settings import Settings
@@ -71,6 +72,8 @@ class Watch:
             if settings.collects_step(self._step) and settings.collects_rank(rank):
                 self._folder = rank_folder(self._probe.destination.root(), rank)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self._lost(f"the table of step {self._step} cannot be begun", cause)
         return self._folder is not None
 
@@ -89,6 +92,8 @@ class Watch:
             self._folder = None
             self._lost(f"step {self._step}", cause)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self._lost(f"the gradient of {name}", cause)
 
     def end(self) -> None:
@@ -101,6 +106,8 @@ class Watch:
             self._probe.write(folder, self._step, rows)
             self._probe.destination.counted(self._step, True)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self._lost(f"the table of step {self._step}", cause)
 
     def _lost(self, what: str, cause: Exception) -> None:
@@ -111,8 +118,7 @@ class Watch:
 class GradProbe:
     """The collector of a debugger with the task `grad_probe`; `start`, `stop` and `step` collect nothing by it."""
 
-    is_open = False
-    in_step = False
+    is_open = in_step = is_interrupted = False
 
     def __init__(self, settings: Settings, attach: "Callable[[Any, GradProbe], None]") -> None:
         """`attach` has an optimizer call the watches that it asks of the probe; NotAnOptimizerError if it cannot."""
@@ -204,6 +210,12 @@ class GradProbe:
 
     def give_way(self) -> None:
         """It shares nothing with other debuggers."""
+
+    def interrupted(self, cause: str) -> None:
+        """There is no dump of the step that could say so."""
+
+    def recover(self) -> None:
+        """Nothing is put in place by a start."""
 
     def shut(self) -> None:
         """Finish the files of the updates so far."""

@@ -7,6 +7,7 @@ training goes on.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import maker
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import logger
 from msprobe.base.statistic import widen
 from msprobe.store.monitor.writer import Row
@@ -98,11 +100,17 @@ class Engine:
         self.step = self.guard.step = start
         self._watched = watched
         if watched.optimizer is not None:
-            self._update += self._backend.update_hook(watched.optimizer, self._before, self._after)
+            uninterrupted(self._hook_optimizer)
+
+    def _hook_optimizer(self) -> None:
+        self._update += self._backend.update_hook(self._watched.optimizer, self._before, self._after)
 
     def install(self, wishes: Wishes) -> None:
         """Hook what is wished; measuring begins with the present step, where it is to be measured."""
-        self.uninstall()
+        uninterrupted(partial(self._install, wishes))
+
+    def _install(self, wishes: Wishes) -> None:
+        self._uninstall()
         self._parts = _Parts(self._backend, self.guard, wishes, self._watched)
         self._activate()
 
@@ -113,13 +121,20 @@ class Engine:
 
     def uninstall(self) -> None:
         """Take every hook off but the optimizer's."""
+        if self._parts is not None:
+            uninterrupted(self._uninstall)
+
+    def _uninstall(self) -> None:
         parts, self._parts = self._parts, None
         if parts is not None:
             parts.remove()
 
     def stop(self) -> None:
         """Take every hook off."""
-        self.uninstall()
+        uninterrupted(self._stop)
+
+    def _stop(self) -> None:
+        self._uninstall()
         while self._update:
             self._update.pop().remove()
 
@@ -157,27 +172,36 @@ class Engine:
         if self.guard.is_busy:
             return
         parts = self._parts
-        if parts is not None and parts.active:
-            self._backend.settle()
-            self.guard.run("the update", parts.points.after)
-        if self.ends_with_update:
-            self.end_step()
+        try:
+            if parts is not None and parts.active:
+                self._backend.settle()
+                self.guard.run("the update", parts.points.after)
+        finally:  # the parameters are updated: the step has ended also where an interrupt has come
+            if self.ends_with_update:
+                self.end_step()
 
     def _end(self) -> None:
         parts, step = self._parts, self.step
         rows = None
-        if parts is not None:
-            if parts.active:
+        try:
+            if parts is not None and parts.active:
                 parts.points.conclude()
                 rows = self.guard.run("the step", parts.rows)
-            parts.end_step()
-        self._loss = 0
-        self.step = step + 1
+        finally:
+            uninterrupted(self._next_step)
         try:
             self._ended(step, rows)
         finally:
             self.guard.step = self.step
             self._activate()
+
+    def _next_step(self) -> None:
+        """Nothing of the step that has ended is left for the next one."""
+        if self._parts is not None:
+            self._parts.end_step()
+        self._loss = 0
+        self.step += 1
+        self._activate()
 
     def _activate(self) -> None:
         if self._parts is not None:

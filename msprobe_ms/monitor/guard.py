@@ -11,6 +11,7 @@ from typing import Any
 
 from msprobe.base.errors import MsprobeError, reason
 from msprobe.base.files import FILE_MODE
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.cell_dump.session import unrecorded
 from msprobe.store.monitor.layout import LOST
@@ -42,6 +43,8 @@ class Guard:
             with unrecorded():
                 return work(*args)
         except Exception as cause:  # a monitor never stops the training because of itself
+            if passes(cause):
+                raise
             self._failed(what, cause)
             return None
         finally:

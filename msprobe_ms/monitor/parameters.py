@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.interrupts import passes
+
 from .backend import Backend, Update
 from .gradients import OwnGradients, refuse
 from .guard import Guard
@@ -157,7 +159,9 @@ class ParameterPoints:
         found = [] if self._parameters is None else pairs(self._parameters.names, tensors)
         try:
             self._readings.add_all(kind, found)
-        except Exception:  # the guard logs it once, with the name of the tensor that caused it
+        except Exception as cause:  # the guard logs it once, with the name of the tensor that caused it
+            if passes(cause):
+                raise
             for key, tensor in found:
                 self._guard.run(f"{kind} of {key.name}", self._readings.add, kind, key, tensor)
 

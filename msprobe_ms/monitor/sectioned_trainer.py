@@ -51,16 +51,15 @@ class TrainerMonitorV2:
             logger.warning(
                 "monitor: without an optimizer no moments and no weights are measured: start(model, optimizer)"
             )
-        engine.watch(
-            Watched(models_of(model), optimizer, lambda _: False, *collectives_of(backend)),
-            int(ctx.get("start_iteration", 0)),
-        )
+        watched = Watched(models_of(model), optimizer, lambda _: False, *collectives_of(backend))
+        self._engine = engine
         try:
+            engine.watch(watched, int(ctx.get("start_iteration", 0)))
             engine.install(self._wishes())
         except BaseException:
+            self._engine = None
             engine.stop()
             raise
-        self._engine = engine
 
     def step(self) -> None:
         """A step has ended; nothing to do where the optimizer's update ends it."""
@@ -69,10 +68,12 @@ class TrainerMonitorV2:
 
     def stop(self) -> None:
         """Take every hook off and close the files."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.stop()
-        self._close()
+        try:
+            if self._engine is not None:
+                self._engine.stop()
+        finally:
+            self._engine = None
+            self._close()
 
     def _wishes(self) -> Wishes:
         monitors = self._settings.monitors

@@ -104,16 +104,17 @@ class TrainerMon:
         self._backend, self._model, self._rank = backend, model, backend.rank()
         engine = Engine(backend, self._collects, self._ended)
         left_out = _left_out(backend, tp_group, dp_group)
-        engine.watch(Watched(models_of(model), optimizer, left_out, *collectives_of(backend)), start_iteration)
         self._engine = engine
-        if self._switch is None:
-            self._first = self._settings.start_step
-            try:
+        try:
+            engine.watch(Watched(models_of(model), optimizer, left_out, *collectives_of(backend)), start_iteration)
+            if self._switch is None:
+                self._first = self._settings.start_step
                 self._begin()
-            except BaseException:
-                engine.stop()
-                self._engine = None
-                raise
+        except BaseException:
+            self._engine = None
+            engine.stop()
+            self._remove_stacks()
+            raise
 
     def loss(self, value: Any) -> None:
         """Note the loss of this process's own micro batch, a number or a tensor: file `local`, before any reduction."""
@@ -122,9 +123,11 @@ class TrainerMon:
 
     def stop(self) -> None:
         """Take every hook off and close the files; the training goes on without a monitor."""
-        if self._engine is not None:
-            self._engine.stop()
-        self._close()
+        try:
+            if self._engine is not None:
+                self._engine.stop()
+        finally:
+            self._close()
         if self._dump is not None:
             self._dump.stop()
 

@@ -59,6 +59,14 @@ class Backend:
         """Plan into `guards` what keeps `patches` out of compiled code."""
         raise NotImplementedError
 
+    def grad_mode(self) -> Any:
+        """Whether the framework records gradients now, as `set_grad_mode` takes it."""
+        raise NotImplementedError
+
+    def set_grad_mode(self, mode: Any) -> None:
+        """Have it record gradients as it did."""
+        raise NotImplementedError
+
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
     def refuse(self, tensors: Sequence[Any]) -> None:

@@ -3,10 +3,12 @@
 With `check` the training is not changed. With `fix` it is, as asked: calls are computed in float32, or on the CPU.
 """
 
+from functools import partial
 from typing import Any
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import check_model, roots_of
+from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import logger, once
 from msprobe.base.patches import Patches
 from msprobe.base.sections import FreeBenchmarkSettings
@@ -48,7 +50,7 @@ class Perturber:
         self._session = Session(backend(), mode, stage, section.handler_type == "fix")
         self._patches, self._guards = Patches(), Patches()
         self._functions = calls_of(backend, chosen(backend, section.apis), self._current, self._patches)
-        self._planned = False
+        self._planned = self._is_interrupted = False
         self._named: list[tuple[str, Place]] | None = None
 
     @property
@@ -77,15 +79,18 @@ class Perturber:
     def open(self, model: Any, folder_of: Any, token_range: Any = None) -> None:
         """Begin, or go on, with a step."""
         step_folder: StepFolder = folder_of("")
+        uninterrupted(partial(self._install, model))
+        folder = step_folder.folder
+        rank = None if folder.name == "rank" else step_folder.header["run"]["rank"]
+        step = step_folder.header["run"]["step"]
+        self._session.resume(Where(folder.parent.parent, step, rank, step_folder.tally))
+
+    def _install(self, model: Any) -> None:
         if not self._planned:
             self._planned = True
             self._backend.guard(self._current, self._guards, self._patches)
         roots = [] if model is None else [root for _, root in roots_of(model, self._backend.framework.kind)]
         self._functions.plan(roots, "list")
-        folder = step_folder.folder
-        rank = None if folder.name == "rank" else step_folder.header["run"]["rank"]
-        step = step_folder.header["run"]["step"]
-        self._session.resume(Where(folder.parent.parent, step, rank, step_folder.tally))
         self._patches.install()
         self._guards.install()
 
@@ -95,10 +100,31 @@ class Perturber:
     def give_way(self) -> None:
         """It shares nothing with other debuggers."""
 
-    def shut(self) -> None:
-        """Put the framework's functions back, and write and log what was found so far."""
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt ended the step that has begun."""
+        return self._is_interrupted
+
+    def interrupted(self, cause: str) -> None:
+        """There is no dump of the step that could say so."""
+        self._is_interrupted = self.in_step
+
+    def recover(self) -> None:
+        """Put the framework's functions back, where a start or a stop that an interrupt ended has left ours."""
+        if not self._session.on:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._patches.installed or self._guards.installed:
+            uninterrupted(self._remove)
+
+    def _remove(self) -> None:
         self._guards.remove()
         self._patches.remove()
+
+    def shut(self) -> None:
+        """Put the framework's functions back, and write and log what was found so far."""
+        self._give_back()
         if self._session.on:
             self._session.pause()
             self._report()
@@ -107,6 +133,7 @@ class Perturber:
         """The same, and numbers start anew."""
         self.shut()
         self._session.end_step()
+        self._is_interrupted = False
 
     def _report(self) -> None:
         where = self._session.where
@@ -120,6 +147,8 @@ class Perturber:
             once(f"free_benchmark {cause.strerror}", wording.not_written(path, cause))
             return
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             once("free_benchmark summary", wording.failed("the summary", cause))
             return
         named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][: wording.MOST]

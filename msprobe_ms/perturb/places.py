@@ -6,6 +6,7 @@ from types import CodeType, FrameType
 
 from msprobe.base import redaction
 from msprobe.base.in_place import is_trampoline
+from msprobe.base.interrupts import passes
 
 from .finding import Place
 
@@ -40,7 +41,9 @@ class Places:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user's own, which may raise anything
+                if passes(cause):
+                    raise
                 source = ""
             place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, redaction.source(source))
         return place

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.nested import tree_of
 from msprobe.base.tally import Tally
@@ -69,7 +70,7 @@ class Session:
 
     def resume(self, where: Where) -> None:
         """Calls of this thread are run a second time from here on."""
-        self.where, self._thread, self.on = where, threading.get_ident(), True
+        self.where, self._thread, self.busy, self.on = where, threading.get_ident(), False, True
         self._steps.add(where.step)
 
     def pause(self) -> None:
@@ -95,6 +96,7 @@ class Session:
 
         A fix is the one exception: the result is that of the second run.
         """
+        grad_mode = self.backend.grad_mode()
         self.busy = True
         try:
             tree = self._guarded(tree_of, [*args, *kwargs.values()] if kwargs else args)
@@ -110,6 +112,9 @@ class Session:
             if self._guarded(lambda: not tree_of(results_of(outcome(args, result))).tensors):
                 self._numbers[stem] -= 1  # no computation on tensors: as in a dump, as if it had not been called
             return result
+        except BaseException:  # an interrupt may have ended the second run with gradients off
+            self.backend.set_grad_mode(grad_mode)
+            raise
         finally:
             self.busy = False
 
@@ -152,6 +157,8 @@ class Session:
                 level = logging.WARNING if skip.cause in _UNSUPPORTED else logging.INFO
                 once(f"free_benchmark {call.stem} {skip.cause}", wording.skipped(call.name, skip.cause), level)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             self._skipped[Cause.FAILED] += 1
             once(f"free_benchmark {call.stem} {type(cause).__name__}", wording.failed(call.name, cause))
         return None
@@ -160,6 +167,8 @@ class Session:
         try:
             return work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training goes on")
             return None
 

@@ -18,8 +18,9 @@ from msprobe.base import framework
 from msprobe.base.checks import shown
 from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, PASSED, Leaf, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import MEMBERS, Leaf, leaves_of, tree_of_one, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_save import NotATensor, is_savable, tree_of
 from msprobe.store.layout import DATA
@@ -85,9 +86,9 @@ class KeyData:
             return
         try:
             items = [(key, {key: value}) for key, value in islice(data.items(), MEMBERS)]
-        except PASSED:
-            raise
         except BaseException as cause:  # foreign code, as in `save`
+            if passes(cause):
+                raise
             failed("save_data", cause)
             return
         for key, item in items:

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import once
 from msprobe.base.memory import available
 
@@ -159,17 +160,20 @@ class AsyncWriter:
             return False
         if self._thread is None:
             try:
-                self._ring = np.empty(self._limit, np.uint8)
-                thread = threading.Thread(target=self._work, name="msprobe tensors", daemon=True)
-                thread.start()
+                uninterrupted(self._begin)
             except (RuntimeError, MemoryError) as cause:
                 once("no thread", f"tensors are written by the training's own thread, which takes longer ({cause})")
                 self._limit = -1
                 return False
-            self._thread = thread
             _all.add(self)
             _termination.heed()
         return True
+
+    def _begin(self) -> None:
+        self._ring = np.empty(self._limit, np.uint8)
+        thread = threading.Thread(target=self._work, name="msprobe tensors", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _allocate(self, size: int) -> int:
         """Where in the ring the next `size` bytes go, as soon as they are free."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.digest import digest
+from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
 from msprobe.base.statistic import statistic
@@ -106,6 +107,8 @@ class ArrayDescriber:
         try:
             self._writer.missing(call, part, cause)
         except Exception as error:  # a debugger never stops the training because of itself
+            if passes(error):
+                raise
             once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
 
 

@@ -12,6 +12,8 @@ from preloaded import python
 from small_model import Mlp
 
 import msprobe
+from msprobe import stage_control
+from msprobe.base.errors import UsageError
 
 HOME = str(Path(msprobe.__file__).parent)
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -251,3 +253,71 @@ def test_a_relative_dump_path_without_a_working_directory_is_refused_in_one_line
         '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is '
         "there"
     )
+
+
+class Stops(torch.nn.Module):
+    """Interrupted in its forward, as by Ctrl-C, when asked to be."""
+
+    interrupts = False
+
+    def forward(self, x):
+        if self.interrupts:
+            signal.raise_signal(signal.SIGINT)
+        return x.relu()
+
+
+@pytest.fixture
+def stopping(interruptible):
+    net = torch.nn.Sequential(Mlp(), Stops())
+    net[1].interrupts = True
+    return net
+
+
+@pytest.mark.parametrize("task", ["statistics", "exception_dump", "overflow_check", "structure"])
+@pytest.mark.parametrize("is_handling", [True, False])
+def test_steps_can_be_numbered_anew_after_an_interrupt(task, is_handling, stopping, collecting, dumped):
+    debugger = collecting({"task": task, task: {}})
+    try:
+        train(debugger, stopping)
+    except KeyboardInterrupt:
+        if is_handling:
+            debugger.set_init_step(7)
+    if not is_handling:
+        debugger.set_init_step(7)
+    stopping[1].interrupts = False
+    train(debugger, stopping)
+    assert debugger._step == 8
+    if task == "statistics":
+        assert {"name": "step", "part": "interrupted"}.items() <= dumped(debugger, 0).missing[0].items()
+        assert "Module.1.Stops.forward.0" in dumped(debugger, 7).data
+        assert not dumped(debugger, 7).missing
+
+
+def test_steps_cannot_be_numbered_anew_in_a_step_that_goes_on(collecting):
+    debugger, net = collecting(), Mlp()
+    debugger.start(net)
+    net(X)
+    with pytest.raises(UsageError, match="being collected"):
+        debugger.set_init_step(7)
+
+
+def test_the_next_start_notes_that_the_step_was_left(stopping, collecting, dumped):
+    debugger = collecting()
+    stopping[1].interrupts = False
+    debugger.start(stopping)
+    stopping(X)
+    with pytest.raises(KeyboardInterrupt):  # outside of all that is recorded
+        signal.raise_signal(signal.SIGINT)
+    train(debugger, stopping)
+    [note] = dumped(debugger).missing
+    assert (note["name"], note["part"]) == ("step", "interrupted")
+
+
+def test_a_turn_that_was_not_given_back_is_taken(collecting):
+    """As when an interrupt comes as `start` has taken its turn."""
+    debugger, net = collecting(), Mlp()
+    train(debugger, net)
+    stage_control._TURNS._holder["turn"] = object()
+    train(debugger, net)
+    assert debugger._step == 2
+    assert sorted(path.name for path in debugger._settings.dump_path.glob("step*")) == ["step0", "step1"]

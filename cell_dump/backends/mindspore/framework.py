@@ -11,6 +11,7 @@ and other threads. While the user is inside a mode of his own that he entered af
 operations; `start` and `stop` stand on the same side of such a `with`.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
@@ -23,7 +24,8 @@ from mindspore.ops import Primitive
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import CELLS, own_parameters
 from msprobe.base.nested import tree_of
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Removable
+from msprobe.cell_dump.backward import extension
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
@@ -94,6 +96,16 @@ def _settle_gradients(gradients: tuple[Any, ...]) -> None:
 
 _HAS_MEMORY = all(hasattr(mindspore.Tensor, name) for name in ("untyped_storage", "_version"))
 """Whether a tensor tells its memory, and how often that was written; older versions do not."""
+
+
+def _plan_registering(guards: Patches) -> None:
+    """Plan that an interrupt waits until a hook is registered.
+
+    MindSpore registers hooks of nodes by a function of Python, and does not expect it to raise: the process would end.
+    """
+    utils = getattr(sys.modules.get("mindspore.common.hook_handle"), "_HookUtils", None)
+    if extension is not None and isinstance(vars(utils or object).get("register_hook"), staticmethod):
+        guards.add(utils, "register_hook", lambda original: staticmethod(extension.insistent(original.__func__)))
 
 
 class MindSpore(Framework):
@@ -171,7 +183,8 @@ class MindSpore(Framework):
             executor.queue_backward_final_callback(call)
         return _HAS_FINAL_CALLBACK
 
-    def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
+    def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
+        _plan_registering(guards)
         jit.plan(guards, patches, unhooked)
         plan_recompute(current, guards)
 

@@ -19,7 +19,7 @@ from mindspore import Parameter, Tensor, nn
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.log import once
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.wrappers import Current, Stems
 from msprobe.executors import COMPILERS, GRAPHS, api, tracer
 
@@ -67,7 +67,7 @@ def stem_of(executor: Any) -> str:
     return f"Jit.{type(executor.obj).__name__ if is_cell else name}"
 
 
-def plan(guards: Patches, patches: Patches, unhooked: Callable[[], AbstractContextManager[None]]) -> None:
+def plan(guards: Patches, patches: Removable, unhooked: Callable[[], AbstractContextManager[None]]) -> None:
     """Plan, into `guards`, patches of the graph executors that take `patches` away while they compile.
 
     `unhooked` takes our hooks off the parameters meanwhile: the compiler would take them into a graph that has the
@@ -90,7 +90,7 @@ def plan(guards: Patches, patches: Patches, unhooked: Callable[[], AbstractConte
         guards.add(api.PIJitCaptureContext, name, partial(_capturing, patches))
 
 
-def _leaving(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+def _leaving(patches: Removable, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def leaving(*args: Any, **kwargs: Any) -> Any:
         patches.remove()
@@ -99,7 +99,7 @@ def _leaving(patches: Patches, original: Callable[..., Any]) -> Callable[..., An
     return leaving
 
 
-def _restoring(patches: Patches, early: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+def _restoring(patches: Removable, early: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def restoring(*args: Any, **kwargs: Any) -> Any:
         installed = patches.installed
@@ -136,7 +136,7 @@ def _unhooked(argument: Any) -> Any:
     return Tensor(argument.asnumpy(), argument.dtype)
 
 
-def _tracing(patches: Patches, traced: list[bool], original: Callable[..., Any]) -> Callable[..., Any]:
+def _tracing(patches: Removable, traced: list[bool], original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def begin(*args: Any, **kwargs: Any) -> Any:
         traced[:] = [patches.installed]
@@ -146,7 +146,7 @@ def _tracing(patches: Patches, traced: list[bool], original: Callable[..., Any])
     return begin
 
 
-def _traced(patches: Patches, traced: list[bool], original: Callable[..., Any]) -> Callable[..., Any]:
+def _traced(patches: Removable, traced: list[bool], original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def end(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -158,7 +158,7 @@ def _traced(patches: Patches, traced: list[bool], original: Callable[..., Any]) 
     return end
 
 
-def _capturing(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+def _capturing(patches: Removable, original: Callable[..., Any]) -> Callable[..., Any]:
     """Neither begin nor end to capture bytecode: it would break off at each of our wrappers, or compile them."""
 
     @wraps(original)

@@ -14,7 +14,7 @@ from mindspore import Parameter
 
 from msprobe.base.errors import SettingsError
 from msprobe.base.framework import MODULES
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Removable
 from msprobe.base.settings import Settings, collect_options
 from msprobe.cell_dump import describer
 from msprobe.cell_dump.backends.mindspore import tensor
@@ -99,7 +99,7 @@ class MindTorch(MindSpore):
             )
         return ModuleHooks(hook, *FULL_HOOKS, executor.requires_grad)
 
-    def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
+    def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
         super().guard(current, guards, patches, unhooked)
         # The layer's own recomputation, reentrant, beside that of MindSpore. The kind by hooks on saved tensors runs
         # nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.

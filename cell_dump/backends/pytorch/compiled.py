@@ -21,14 +21,14 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from threading import get_ident
 from types import FrameType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils import hooks
 from torch.utils.hooks import BackwardHook
 
-from msprobe.base.patches import Installable, Patches
+from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.session import Session
 from msprobe.cell_dump.wrappers import Current, quietly
 
@@ -53,13 +53,6 @@ _TRACERS: tuple[tuple[str, str, str], ...] = (
     ("torch.fx.experimental.proxy_tensor", "_MakefxTracer", "_trace_inner"),
 )
 """Module, class ("" where there is none) and name of functions that trace or compile what they are given."""
-
-
-class Removable(Installable, Protocol):
-    """An `Installable` that tells whether it is in place."""
-
-    @property
-    def installed(self) -> bool: ...
 
 
 class CompiledCode:
@@ -144,7 +137,7 @@ class CompiledCode:
 
     def _forget_interrupted(self) -> None:
         """Put back what a call of compiled code left away that was ended by an interrupt before it had begun."""
-        if self._frame is not None and self._thread == get_ident() and not _runs(self._frame):
+        if self._frame is not None and not _runs(self._frame, self._thread):
             self.leave()
 
     @contextmanager
@@ -173,9 +166,9 @@ class CompiledCode:
         return result
 
 
-def _runs(frame: FrameType) -> bool:
-    """Whether a call of this thread has not ended."""
-    each: FrameType | None = sys._getframe(1)
+def _runs(frame: FrameType, thread: int) -> bool:
+    """Return whether a call of a thread has not ended."""
+    each: FrameType | None = sys._current_frames().get(thread)
     while each is not None and each is not frame:
         each = each.f_back
     return each is not None
@@ -308,7 +301,7 @@ class Around:
         COMPILED_CODE.close(self._collecting)
 
 
-def plan(current: Current, guards: Patches, patches: Patches) -> None:
+def plan(current: Current, guards: Patches, patches: Removable) -> None:
     """Plan to keep our patches out of compiled code, and not to record what the framework does around a backward."""
     guards.join(Around(patches))
     guards.add(torch.autograd, "_make_grads", partial(quietly, current))

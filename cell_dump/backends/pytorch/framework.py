@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.base.framework import MODULES
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.backends.torch_api import ARBITRARY
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
@@ -42,11 +42,15 @@ def plan_recompute(current: Current, guards: Patches) -> None:
 def apart(work: Callable[..., Any], *args: Any) -> Any:
     """Do some work unseen by the modes that are entered now: users count, trace or place on devices with them."""
     with torch._C.DisableTorchFunction():
-        modes = [_pop_mode() for _ in range(torch._C._len_torch_dispatch_stack())]
+        depth = torch._C._len_torch_dispatch_stack()
+        modes = [torch._C._get_dispatch_stack_at(i) for i in range(depth)]
         try:
+            while torch._C._len_torch_dispatch_stack():
+                _pop_mode()
             return work(*args)
         finally:
-            for mode in reversed(modes):
+            # Those that are missing now: an interrupt may have come before all of them were taken away.
+            for mode in modes[torch._C._len_torch_dispatch_stack() :]:
                 _push_mode(mode)
 
 
@@ -71,6 +75,13 @@ class _Mode(TorchDispatchMode):
     def ignore_compile_internals(cls) -> bool:
         """Whether the compiler may compile inside of it, as without it: it is passive where it could not be left."""
         return True
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            super().__exit__(*exc)
+        except IndexError:  # an interrupt ended a call of this method when it had restored its flags
+            if _innermost() is self:
+                _pop_mode()
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -134,7 +145,7 @@ class PyTorch(Framework):
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         return ModuleHooks(hook, *FULL_HOOKS, torch.is_grad_enabled)
 
-    def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
+    def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
         compiled.plan(current, guards, patches)
         plan_recompute(current, guards)
         gradient.plan_node_backward(current, guards)

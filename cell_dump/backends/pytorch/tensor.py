@@ -65,8 +65,7 @@ class Describer(describer.Describer):
     def is_finite(self, tensor: torch.Tensor) -> bool:
         """As the base; on a device by an operation there, of which one element is fetched."""
         if type(tensor) in _PLAIN and not tensor.is_cpu and tensor.is_floating_point() and tensor.numel():
-            with torch.no_grad():
-                return bool(tensor.isfinite().all())
+            return bool(tensor.detach().isfinite().all())
         return super().is_finite(tensor)
 
     def elements(self, tensor: torch.Tensor) -> np.ndarray[Any, Any]:

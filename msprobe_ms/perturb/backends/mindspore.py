@@ -109,6 +109,13 @@ class MindSpore(Backend):
 
     # ---- runs ------------------------------------------------------------------------------------------------------
 
+    def grad_mode(self) -> tuple[bool, bool]:
+        return executor.grad_flag(), executor.enable_grad()
+
+    def set_grad_mode(self, mode: tuple[bool, bool]) -> None:
+        executor.set_grad_flag(mode[0])
+        executor.set_enable_grad(mode[1])
+
     def in_full_precision(self, tensors: Sequence[Any]) -> AbstractContextManager[Any]:
         return nullcontext()
 

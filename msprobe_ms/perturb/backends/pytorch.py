@@ -47,6 +47,12 @@ class PyTorch(Backend):
     def guard(cls, current: Current, guards: Patches, patches: Patches) -> None:
         compiled.plan(current, guards, patches)
 
+    def grad_mode(self) -> bool:
+        return torch.is_grad_enabled()
+
+    def set_grad_mode(self, mode: bool) -> None:
+        torch._C._set_grad_enabled(mode)
+
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
     def refuse(self, tensors: Sequence[Any]) -> None:
@@ -128,12 +134,14 @@ class PyTorch(Backend):
         """Modes of the user, who counts or traces with them, see nothing either; nor do his hooks of saved tensors."""
         generators = _states(tensors)
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            modes = [_pop_mode() for _ in range(torch._C._len_torch_dispatch_stack())]
+            modes = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
             try:
+                while torch._C._len_torch_dispatch_stack():
+                    _pop_mode()
                 with torch.autograd.graph.saved_tensors_hooks(_same, _same):
                     yield
             finally:
-                for mode in reversed(modes):
+                for mode in modes[torch._C._len_torch_dispatch_stack() :]:
                     _push_mode(mode)
                 for restore, state in generators:
                     restore(state)

@@ -15,6 +15,7 @@ from typing import Any
 
 from msprobe.base import names
 from msprobe.base.errors import SettingsError, UsageError, reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
 from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
@@ -177,6 +178,8 @@ class CheckFront(HoldingFront):
         try:
             return work()
         except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
             once(f"acc_check {type(cause)}", f"acc_check: a call could not be checked: {reason(cause)}")
             return None
         finally:
@@ -281,8 +284,8 @@ class CheckFront(HoldingFront):
             if direction == "forward":
                 self._turns[stem, "backward", shapes].closed = self._turns[key].closed
         api = directions[0].name.removesuffix(".forward")
-        self._results.setdefault(api, []).append(found)
         self._lines[api] = line = self._line(directions[0].stack)
+        self._results.setdefault(api, []).append(found)
         if found.status is Status.ERROR and key not in self._watch.known_wrong:
             self._watch.known_wrong.add(key)
             wrong = next(output for output in found.outputs if output.judgement.status is Status.ERROR)

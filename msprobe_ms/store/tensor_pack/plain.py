@@ -79,6 +79,9 @@ class PlainPack:
             self._known.clear()  # some of it lies nowhere
             for name, _ in lines:
                 note_failure(self._failed, os.path.join(self._folder, name), cause)
+        except BaseException:  # an interrupt: the next flush writes all of it once more
+            self._waiting, self._lines = waiting + self._waiting, lines + self._lines
+            raise
 
     def write_now(self, path: str, array: Array) -> None:
         """The same as `write` under the name of `path`, for one who does not flush."""

@@ -11,6 +11,7 @@ from types import FrameType
 
 from msprobe.base import redaction
 from msprobe.base.errors import reason
+from msprobe.base.interrupts import passes
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
 from msprobe.store.writer import Raised, StepFolder
@@ -107,4 +108,6 @@ def _text(cause: BaseException, frame: FrameType | None) -> str:
         inner.stack = traceback.StackSummary.from_list(frames)
         return redaction.traceback("".join(inner.format()))
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
+        if passes(err):
+            raise
         return f"the traceback could not be made: {reason(err)}"

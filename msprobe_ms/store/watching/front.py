@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from msprobe.base.interrupts import uninterrupted
 from msprobe.store.writer import Raised, StepFolder, Writer
 
 from .findings import Finding, write_findings
@@ -115,8 +116,12 @@ class Opened:
     def writer(self) -> Writer:
         """The writer; OSError and UsageError as of its construction."""
         if self._writer is None:
-            self._writer = self._step.writer()
+            uninterrupted(self._open)
+        assert self._writer is not None
         return self._writer
+
+    def _open(self) -> None:
+        self._writer = self._step.writer()
 
     @property
     def is_open(self) -> bool:

@@ -102,6 +102,9 @@ class LastCalls(Front):
         self._last.clear()
         self._files.clear()
         if self._opened.is_open:
+            for note in [note for note in self._notes if note[0] == "step"]:
+                self._opened.writer.missing(*note)
+                self._notes.remove(note)
             self._opened.writer.close()
 
     # ---- what is written -------------------------------------------------------------------------------------------

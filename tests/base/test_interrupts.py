@@ -1,0 +1,89 @@
+"""Which exceptions are interrupts, and work that none of them cuts in two."""
+
+import signal
+import threading
+from functools import partial
+
+import pytest
+
+from msprobe.base.interrupts import passes, uninterrupted
+
+
+class Limit(Exception):
+    pass
+
+
+def raise_limit(number, frame):
+    raise Limit
+
+
+def variadic(*arguments):
+    raise Limit
+
+
+class Handler:
+    def method(self, number, frame):
+        raise Limit
+
+    def __call__(self, number, frame):
+        self.method(number, frame)
+
+
+@pytest.fixture
+def handled():
+    """Installs a handler of SIGUSR1."""
+    before = signal.getsignal(signal.SIGUSR1)
+    yield partial(signal.signal, signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [raise_limit, variadic, Handler().method, Handler(), partial(raise_limit), lambda n, f: raise_limit(n, f)],
+)
+def test_what_any_kind_of_handler_raises_is_an_interrupt(handler, handled):
+    handled(handler)
+    with pytest.raises(Limit) as raised:
+        signal.raise_signal(signal.SIGUSR1)
+    assert passes(raised.value)
+
+
+def test_the_same_exception_raised_by_other_code_is_none():
+    with pytest.raises(Limit) as raised:
+        raise_limit(signal.SIGUSR1, None)
+    assert not passes(raised.value)
+    assert not passes(ValueError("never raised"))
+    assert passes(KeyboardInterrupt())
+    assert passes(SystemExit())
+
+
+def test_work_is_done_as_a_whole_and_the_interrupt_raised_after_it(handled):
+    handled(raise_limit)
+    done, main = [], threading.get_ident()
+
+    def work():
+        for each in range(50):
+            if each == 10:
+                signal.pthread_kill(main, signal.SIGUSR1)
+            done.append(each)
+
+    with pytest.raises(Limit) as raised:
+        uninterrupted(work)
+    assert done == list(range(50))
+    assert passes(raised.value)
+
+
+def test_work_runs_once_and_its_own_exception_is_raised():
+    calls = []
+    with pytest.raises(ZeroDivisionError):
+        uninterrupted(lambda: calls.append(1 / 0))
+    uninterrupted(lambda: calls.append(1))
+    assert calls == [1]
+
+
+def test_another_thread_does_the_work_itself():
+    seen = []
+    thread = threading.Thread(target=lambda: uninterrupted(lambda: seen.append(threading.get_ident())))
+    thread.start()
+    thread.join()
+    assert seen == [thread.ident]
