@@ -103,6 +103,9 @@ class Debugged(Training):
         return places, hooks, modes, torch.get_num_threads(), len(hooks_of(self.optimizer))
 
 
+NODE = torch.autograd.function.BackwardCFunction.__name__
+
+
 class Moded(Debugged):
     """The user's own modes are around the model, which count operations."""
 
@@ -129,7 +132,10 @@ class Probed(Probing, Debugged):
     """Task grad_probe."""
 
     def untouched(self):
-        return super().untouched()[:-1]  # the optimizer is watched for good
+        """Without what is watched for good: the optimizer, and what compiles or traces its steps."""
+        places, *rest = super().untouched()[:-1]
+        followed = {("torch.jit", "script"), ("torch.jit", "trace"), ("torch.jit", "trace_module"), ("torch", "compile")}
+        return {place: of for place, of in places.items() if place not in followed and place[0] != NODE}, *rest
 
 
 class Checked(Checking, Debugged):
