@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from .log import once
-from .patches import INHERITED, Patch, Patches, inherited, matches
+from .patches import INHERITED, Patch, PatchGroup, inherited, matches
 
 try:
     from . import _in_place  # type: ignore[attr-defined]  # the optional extension, which has no Python source
@@ -153,12 +153,12 @@ def _put(
         restores = value is twin.__code__
         if restores and not is_trampoline(function.__code__):
             continue
+        # what is interrupted in between is restored as long as the code is ours
+        if restores and meanwhile is not None and function.__dict__.get("__signature__") is meanwhile:
+            del function.__dict__["__signature__"]
         function.__code__ = value
-        if meanwhile is not None:
-            if not restores:
-                function.__dict__.setdefault("__signature__", meanwhile)
-            elif function.__dict__.get("__signature__") is meanwhile:
-                del function.__dict__["__signature__"]
+        if not restores and meanwhile is not None:
+            function.__dict__.setdefault("__signature__", meanwhile)
     return None
 
 
@@ -212,7 +212,8 @@ class InPlace:
         self._places: list[Place] = []
         self._found: list[tuple[ref[Any], dict[str, Any]]] = []
         """Owners, and what stood at the names there when the functions were looked up."""
-        self._attributes = Patches()
+        self._attributes: dict[int, PatchGroup] = {}
+        """By the owner's id; each may be installed and removed whatever is there."""
         self._replaced: dict[int, tuple[Place, Patch]] = {}
         self.functions: dict[int, tuple[Known, list[Place]]] = {}
         """What is changed in place, by the id of the function."""
@@ -240,7 +241,8 @@ class InPlace:
         """Change every function, as it stands at its name now."""
         if self.own is None or not self._is_as_found():
             self._look_up()
-        self._attributes.install()
+        for group in self._attributes.values():
+            group.install()
         if self not in _installed:
             _installed.append(self)
         _arrange()
@@ -250,7 +252,8 @@ class InPlace:
         if self in _installed:
             _installed.remove(self)
         _arrange()
-        self._attributes.remove()
+        for group in self._attributes.values():
+            group.remove()
 
     def forget(self, function: Any) -> None:
         """Look the functions up anew: somebody else has changed this one."""
@@ -298,10 +301,13 @@ class InPlace:
 
     def _replace_at_names(self, at_names: dict[int, tuple[Place, Any]]) -> None:
         for key in self._replaced.keys() - at_names.keys():
-            self._attributes.discard(self._replaced.pop(key)[1])
+            place, patch = self._replaced.pop(key)
+            patch.remove()
+            self._attributes[id(place.owner)].discard(patch)
         for key, (place, _) in at_names.items():
             if key not in self._replaced:
-                patch = self._attributes.add(place.owner, place.name, partial(self._at_name, place))
+                patch = Patch(place.owner, place.name, partial(self._at_name, place))
+                self._attributes.setdefault(id(place.owner), PatchGroup(place.owner)).add(patch)
                 self._replaced[key] = place, patch
         of_c = sum(type(function) in _OF_C for _, function in at_names.values())
         if extension is None and of_c:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from operator import is_
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 Make = Callable[[Any], Any]
@@ -164,9 +164,6 @@ class Patch:
 
     __slots__ = ("_make", "name", "original", "owner", "replacement")
 
-    made: ClassVar[int] = 0
-    """Replacements that were made in this process. As long as it stays the same, so does every patch's."""
-
     def __init__(self, owner: Any, name: str, make: Make) -> None:
         self.owner, self.name, self._make = owner, name, make
         self.original: Any = None
@@ -178,7 +175,6 @@ class Patch:
         if found is self.replacement is not None:
             return
         if found is not self.original:
-            Patch.made += 1
             self.original = found
             self.replacement = self._make(inherited(self.owner, self.name) if found is INHERITED else found)
         setattr(self.owner, self.name, self.replacement)

@@ -12,6 +12,7 @@ import pytest
 import msprobe
 
 EXTENSIONS = [
+    "msprobe/base/_in_place",
     "msprobe/base/_nested",
     "msprobe/base/_patching",
     "msprobe/base/_shortest",

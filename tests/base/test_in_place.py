@@ -8,11 +8,13 @@ import math
 import operator
 import os
 import pickle
+import signal
 import struct
 import sys
 import threading
 import time
 import zlib
+from random import Random
 from types import FunctionType, ModuleType
 
 import pytest
@@ -29,6 +31,7 @@ def way(request, monkeypatch):
     if request.param == "python":
         monkeypatch.setattr(in_place, "put", in_place._put)
         monkeypatch.setattr(in_place, "extension", None)
+        monkeypatch.setattr(in_place, "_known", {})
     elif in_place.extension is None:
         pytest.skip("the extension is not built here")
     return request.param
@@ -383,6 +386,42 @@ def test_an_interruption_leaves_a_state_that_the_next_call_completes(at, way, mo
     seen.remove()
     assert len(seen.calls) == 1
     assert scaled.__code__ is original
+
+
+def test_interruptions_at_random_moments_leave_nothing_behind(way, monkeypatch):
+    """Also of what is replaced at its name; a signal handler runs between any two instructions of Python."""
+
+    class Callable:
+        def __call__(self, x):
+            return x
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    own, random, hits = ModuleType("own"), Random(0), 0
+    own.first, own.second, own.scaled, own.root = Callable(), Callable(), scaled, math.sqrt
+    before, original = dict(vars(own)), scaled.__code__
+    seen = Seen(*((own, name) for name in ("first", "second", "scaled", "root")))
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while hits < 100:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-6, 4e-4))
+                for _ in range(1000):
+                    seen.install()
+                    seen.remove()
+            except KeyboardInterrupt:
+                hits += 1
+            seen.remove()
+            assert vars(own) == before
+            assert scaled.__code__ is original
+            assert "__signature__" not in vars(scaled)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    with seen:
+        assert (own.first(1), own.scaled(1)) == (1, 2)
+    assert len(seen.calls) == 2
 
 
 def test_what_others_do_to_a_function_stays(way):
