@@ -50,7 +50,9 @@ def test_a_missing_rank_is_not_clean(run, tmp_path, capsys):
     )
     lines = printed(capsys)
     assert "missing: rank 1 is only on the target side" in lines
-    assert lines[-1] == "no difference in what could be judged: 6 pairs judged, 0 not"
+    assert lines[-1] == (
+        "no difference in what could be judged: 6 pairs judged, 0 not, 1 without counterpart or not readable"
+    )
 
 
 def test_a_rank_that_cannot_be_read_does_not_stop_the_others(run, tmp_path, capsys):

@@ -134,7 +134,12 @@ class Probed(Probing, Debugged):
     def untouched(self):
         """Without what is watched for good: the optimizer, and what compiles or traces its steps."""
         places, *rest = super().untouched()[:-1]
-        followed = {("torch.jit", "script"), ("torch.jit", "trace"), ("torch.jit", "trace_module"), ("torch", "compile")}
+        followed = {
+            ("torch.jit", "script"),
+            ("torch.jit", "trace"),
+            ("torch.jit", "trace_module"),
+            ("torch", "compile"),
+        }
         return {place: of for place, of in places.items() if place not in followed and place[0] != NODE}, *rest
 
 
