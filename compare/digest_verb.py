@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     done = workers.run(digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting")
     results = dict(done)
     made = kept = failed = 0
-    empty = [] if root.is_file() else ranks_without_dump({file.parent for file in files})
+    empty = [] if root.is_file() else ranks_without_dump(root, {file.parent for file in files})
     for folder in (folder for folder in empty if folder not in unreadable):
         failed += 1
         print(visible(f"not digested: {folder}: holds no dump"))

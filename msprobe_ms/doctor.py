@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     for each in wrong:
         print(visible(f"installation: WRONG: {sentence(each)}"))
     verdicts = Verdicts(wrong=len(wrong))
-    empty = [folder for folder in ranks_without_dump(folders) if folder not in unreadable]
+    empty = [folder for folder in ranks_without_dump(root, folders) if folder not in unreadable]
     for folder in sorted({*folders, *empty, *unreadable}):
         if folder in unreadable:
             verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})

@@ -38,11 +38,11 @@ def folders_below(root: Path, unreadable: dict[Path, str]) -> Iterator[tuple[Pat
         yield Path(folder), files
 
 
-def ranks_without_dump(dumps: Iterable[Path]) -> list[Path]:
-    """Everything that is called like a rank and has no dump, in the folders of steps in which a rank has one."""
+def ranks_without_dump(root: Path, dumps: Iterable[Path]) -> list[Path]:
+    """Everything below `root` that is called like a rank and has no dump, beside a rank that has one."""
     known = {folder for folder in dumps if layout.rank_number(folder.name) is not None}
     found = []
-    for step in sorted({folder.parent for folder in known}):
+    for step in sorted({folder.parent for folder in known if folder != root}):
         for name in sorted(os.listdir(step)):
             if layout.rank_number(name) is not None and step / name not in known:
                 found.append(step / name)

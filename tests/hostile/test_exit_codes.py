@@ -185,6 +185,13 @@ def test_a_step_that_one_rank_lacks_is_not_passed_over(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize("verb", ["doctor", "digest", "overflow_check", "check"])
+def test_a_rank_that_was_asked_for_alone_is_judged_alone(verb, tmp_path):
+    run = write_run(tmp_path / "run")
+    SPOILED["no dump"](run / "step0" / "rank1")
+    assert main([str(word) for word in VERBS[verb](run / "step0" / "rank0", None, tmp_path / "out")]) == 0
+
+
 def test_statistics_alone_are_trusted_on_request(tmp_path):
     run = write_run(tmp_path / "run")
     SPOILED["nan in a tensor"](run / "step0" / "rank0")
