@@ -107,6 +107,17 @@ class KernelDump:
         self._iterations = self._begin(plan, machine)
         atexit.register(self._finish)
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Return False: the framework writes the dump, and an interrupt of Python does not end it."""
+        return False
+
+    def interrupted(self, cause: str) -> None:
+        """Do nothing: the dump is the framework's."""
+
+    def recover(self) -> None:
+        """Do nothing: `open` and `shut` leave nothing in place."""
+
     def _begin(self, plan: Plan, machine: Machine) -> Iterations:
         if machine.whole_graph and os.environ.get("GRAPH_OP_RUN") == "1":
             raise UsageError(

@@ -39,7 +39,7 @@ def _is_of_handler(frame: FrameType) -> bool:
         return False
     arguments = list(_arguments(frame))
     return any(
-        isinstance(number, int) and other is above and number in signal.valid_signals()
+        type(number) is int and other is above and number in signal.valid_signals()  # foreign objects are not asked
         for number, other in pairwise(arguments)
     )
 
