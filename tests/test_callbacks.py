@@ -163,15 +163,15 @@ def test_what_goes_wrong_later_does_not_stop_the_training(tmp_path, capsys):
 def test_an_exception_of_the_training_leaves_the_framework_as_it_was(tmp_path):
     class Fails(Callback):
         def on_train_step_begin(self, run_context):
-            replaced.append(ops.square is not original)
+            replaced.append(ops.square.__code__ is not original)
             if run_context.original_args().cur_step_num == 2:
                 raise ArithmeticError("the training's own")
 
-    original, replaced = ops.square, []
+    original, replaced = ops.square.__code__, []
     with pytest.raises(ArithmeticError):
         train([MsprobeStep(PrecisionDebugger(dump_path=tmp_path, level="mix")), Fails()])
     assert replaced == [True, True]
-    assert ops.square is original
+    assert ops.square.__code__ is original
     assert sorted(set(CELLS) & set(data_of(tmp_path, 0))) == sorted(CELLS)
 
 

@@ -189,7 +189,7 @@ def test_what_a_diagnosis_of_monitors_proposes_collects_the_wrong_call(framework
     proposed = json.loads(following.read_text())
     assert proposed["step"] == [STEP]
     if mode == "monitor":  # the block around the layer whose input differs
-        assert proposed["tensor"]["list"] == [f"{'Cell' if framework == 'mindspore' else 'Module'}.blocks.1."]
+        assert proposed["tensor"]["list"][-1] == ".blocks.1."
     run(framework, "dump", following, "next", tmp_path)
     report = json.loads(diagnosed(tmp_path, capsys, "--format", "json"))
     assert (report["collection"], report["step"], report["monitor"]) == ("next", STEP, None)

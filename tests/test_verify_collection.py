@@ -27,7 +27,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from msprobe.mindspore import PrecisionDebugger
 
-bare = id(ops.square)  # an identity: the function itself would be replaced here too
+bare = ops.square.__code__
 
 class Net(nn.Cell):
     def __init__(self):
@@ -39,7 +39,7 @@ class Net(nn.Cell):
         return ops.square(x * self.first * self.second).sum()
 
 def is_collecting():
-    return id(ops.square) != bare
+    return ops.square.__code__ is not bare
 
 with open("said", "a") as said:
     print(*sys.argv, __name__, file=said)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses
 from msprobe.store.describe import UNWRITTEN
-from msprobe.store.record import GRADIENTS, KINDS, PARTS, Columns, Dump, Record, Statistics
+from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, Columns, Dump, Record, Statistics
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
 from .elements import keeps_elements, looked_at
@@ -101,6 +102,15 @@ def says_nothing(call: str, place: str) -> bool:
     or that is written without being read."""
     found = _unjudgeable(call)
     return found is not None and re.match(found[2], place) is not None
+
+
+def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
+    """Yield the inputs of a call that its dump marks as memory that nothing had written, and that the call reads."""
+    for row in columns.rows(at):
+        if columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN:
+            place = ".".join((PARTS[INPUT], *columns.path_of(row)[:1]))
+            if place != "input.out" and not says_nothing(columns.names[at], place):
+                yield row
 
 
 @dataclass(frozen=True, eq=False)

@@ -257,7 +257,7 @@ class Locator:
         is_common = middle is not None and all(abs(f - middle) <= _ONE_FACTOR * abs(middle) for f in factors)
         with_norm = next((o for o in same if o.of.statistic == "norm" and o.kind == first.kind), None)
         agreeing = self._agreeing(first, out, step)
-        called = [self._called(name) for name in (first.name, agreeing) if name]
+        called = self._called(first.name)
         limit = (
             self.how.limit(d, first.column, first.column + 1)[first.row, 0]
             if basis is not Basis.FIRST_STEP
@@ -280,7 +280,7 @@ class Locator:
             left=len(names),
             targets=len(d.names),
             agreeing=agreeing,
-            modules=tuple(dict.fromkeys(m for each in called for m in each if m)) if all(called) else (),
+            modules=tuple(dict.fromkeys(m for m in (*called, *self._called(agreeing)) if m)) if called else (),
             cause=self._cause(first, names, ranks, is_common, out),
             basis=basis,
             is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),

@@ -9,9 +9,10 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import UNKNOWN
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
+from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
 from msprobe.replay.recorded import NOT_APPLICABLE, Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
+from msprobe.store.describe import UNWRITTEN
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import INPUT, Dump
 
@@ -103,18 +104,22 @@ def _worst(made: Replayed) -> str:
 def memory_is_written(run: Run) -> Iterator[Judgement]:
     """Nothing reads memory as `empty` gives it.
 
-    Where no call says that an input is such memory, its elements may: of an input that no recorded call made, a part is
-    as small as what integers and addresses are when they are read as floats.
+    The dump marks such an input, or the call that made it says so. Where neither does, its elements may: of an input
+    that no recorded call made, a part is as small as integers and addresses are when they are read as floats.
     """
     found = False
     for step, rank, dump in run.every:
         columns = dump.columns
         memory = {n.text for n in dump.names if n.kind == "api" and n.stem.rsplit(".", 1)[-1] in UNINITIALISED}
-        found |= bool(memory) or (dump.task == "tensor" and bool(columns.names))
+        is_marked = any(kind == UNWRITTEN for kind, _, _ in columns.looks)
+        found |= is_marked or bool(memory) or (dump.task == "tensor" and bool(columns.names))
         graph = Graph(dump)
         for at, name in enumerate(columns.names if found else ()):
             if dump.names[at].direction != "forward":
                 continue
+            for row in unwritten_inputs(columns, at):
+                place = ".".join(("input", *columns.path_of(row)[:1]))
+                yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
             for row in columns.tensors(at, INPUT):
                 place = ".".join(("input", *columns.path_of(row)[:1]))
                 high, low, *_ = columns.four(row)

@@ -24,9 +24,8 @@ from msprobe.base.errors import DumpError
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing
+from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
 from msprobe.compare.ranks.collectives import Exchange, exchanges_of, is_buffer, word_of
-from msprobe.store.describe import UNWRITTEN
 from msprobe.store.reader import json_object_or_empty, read
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
@@ -155,7 +154,7 @@ class _Walk:
             inputs = self._incoming(at)
         before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
         given, made = together(before), together(after)
-        if not given and (blank := self._unwritten_input(at)) is not None:
+        if not given and (blank := next(unwritten_inputs(self._columns, at), None)) is not None:
             self._add(at, Kind.UNINITIALISED, before, after, self._giver(blank))
             return
         if not given:
@@ -174,16 +173,6 @@ class _Walk:
         results = (OUTPUT, PARAMETERS_GRAD)
         is_without = not any(self._columns.part[row] in results for row in self._columns.rows(at))
         return self._dump.names[at].direction == "backward" and is_without
-
-    def _unwritten_input(self, at: int) -> int | None:
-        """The first input of a call that the dump marks as memory that nothing had written, and that the call reads."""
-        columns = self._columns
-        for row in columns.rows(at):
-            place = ".".join((PARTS[columns.part[row]], *columns.path_of(row)[:1]))
-            is_marked = columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN
-            if is_marked and place != "input.out" and not says_nothing(columns.names[at], place):
-                return row
-        return None
 
     def _giver(self, row: int) -> str:
         """The last call before an input that gave unwritten memory of its type, dtype and shape; empty for none."""
