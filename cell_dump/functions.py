@@ -170,6 +170,7 @@ class FunctionCalls:
             self._planned = True
             self.collectives.plan(self._current, self._patches)
             self._plan_functions()
+            self._plan_memory()
             self._patches.join(self._in_place)
         if roots:
             self._take_in(roots)
@@ -194,6 +195,9 @@ class FunctionCalls:
         for (owner, name, stem), is_wanted in zip(every, wanted, strict=True):
             if is_wanted or (owner is not self.tensor and id(_shown(owner, name)) in known):
                 self._in_place.add(owner, name, stem if is_wanted else None, inherits=owner is self.tensor)
+
+    def _plan_memory(self) -> None:
+        """Plan to follow memory that nothing has written, where functions give it that are not recorded."""
 
     def _wants(self, owner: Any, name: str, stem: str) -> bool:
         """Return whether the calls of a function by this name are recorded."""

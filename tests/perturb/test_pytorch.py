@@ -389,6 +389,16 @@ def test_containers_of_all_kinds_are_taken_apart(perturb):
     assert given.positional[0][0] is x
 
 
+def test_memory_that_nothing_has_written_does_not_stop_the_training(perturb):
+    with perturb("bit_noise") as run:
+        made = torch.empty(2, 3).copy_(torch.ones(2, 3))
+        freed = torch.ones(4).untyped_storage()
+        freed.resize_(0)
+        freed.resize_(16)
+        torch.add(made, torch.empty_like(made).zero_())
+    assert "Torch.add" in run.conditions
+
+
 def test_compiled_code_is_not_touched(perturb):
     with perturb("bit_noise", "torch.exp") as run, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer versions discourage it

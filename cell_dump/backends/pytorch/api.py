@@ -104,8 +104,7 @@ class Calls(FunctionCalls):
     golden = "PyTorch"
     functions = staticmethod(functions)
 
-    def _plan_functions(self) -> None:
-        super()._plan_functions()
+    def _plan_memory(self) -> None:
         for owner, name in empty():
             self._in_place.add(owner, name, _GIVES_MEMORY, inherits=owner is Tensor)
         self._patches.add(torch.UntypedStorage, "resize_", partial(_resizing, self._current))
