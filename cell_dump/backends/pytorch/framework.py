@@ -122,7 +122,7 @@ class PyTorch(Framework):
         except (
             NotImplementedError,
             RuntimeError,
-        ):  # of `torch.func`, or one that stands for another while code is traced
+        ):  # of `torch.func`, or of code that is traced
             return None
         version = 0 if tensor.is_inference() else tensor._version
         return Memory(address, storage.nbytes(), version) if address and storage.nbytes() else None
