@@ -303,6 +303,23 @@ def test_modes_of_the_user_see_the_training_alone(perturb):
     assert run_.summary["compared"] == 2
 
 
+@pytest.mark.parametrize("stage", ["forward", "backward"])
+def test_modes_of_the_user_see_no_attribute_that_a_second_run_reads(stage, perturb):
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(3, requires_grad=True)
+    with perturb("improve_precision", "torch.exp", stage=stage), Functions():
+        torch.exp(x)
+    assert seen == [torch.exp]
+
+
 def test_an_exception_of_the_training_passes_once_and_untouched(perturb):
     with perturb("bit_noise", "torch.matmul") as run, pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         torch.matmul(torch.ones(2, 3), torch.ones(2, 3))
