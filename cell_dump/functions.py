@@ -197,7 +197,7 @@ class FunctionCalls:
                 self._in_place.add(owner, name, stem if is_wanted else None, inherits=owner is self.tensor)
 
     def _plan_memory(self) -> None:
-        """Plan to see which functions give memory that nothing has written."""
+        """Plan to follow memory that nothing has written, where functions give it that are not recorded."""
 
     def _wants(self, owner: Any, name: str, stem: str) -> bool:
         """Return whether the calls of a function by this name are recorded."""

@@ -63,11 +63,11 @@ def calls_of(backend: type[Backend], apis: Sequence[Api], current: Current, patc
     class Chosen(backend.framework.calls):  # type: ignore[name-defined,misc]  # a class that is known at run time
         """The chosen functions of a framework."""
 
-        def _plan_memory(self) -> None:
-            """Nothing is recorded, so that it does not matter."""
-
         def _wants(self, owner: Any, name: str, stem: str) -> bool:
             return (id(owner), name) in places
+
+        def _plan_memory(self) -> None:
+            """Nothing is recorded here, so it does not matter what is written."""
 
         def _named(self, path: str, rank: str) -> frozenset[str]:
             return stems

@@ -303,6 +303,23 @@ def test_modes_of_the_user_see_the_training_alone(perturb):
     assert run_.summary["compared"] == 2
 
 
+@pytest.mark.parametrize("stage", ["forward", "backward"])
+def test_modes_of_the_user_see_no_attribute_that_a_second_run_reads(stage, perturb):
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(3, requires_grad=True)
+    with perturb("improve_precision", "torch.exp", stage=stage), Functions():
+        torch.exp(x)
+    assert seen == [torch.exp]
+
+
 def test_an_exception_of_the_training_passes_once_and_untouched(perturb):
     with perturb("bit_noise", "torch.matmul") as run, pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         torch.matmul(torch.ones(2, 3), torch.ones(2, 3))
@@ -387,6 +404,16 @@ def test_containers_of_all_kinds_are_taken_apart(perturb):
     assert made.keywords == {"more": OrderedDict(k={"x": 13})}
     assert type(made.positional[1]) is Pair
     assert given.positional[0][0] is x
+
+
+def test_memory_that_nothing_has_written_does_not_stop_the_training(perturb):
+    with perturb("bit_noise") as run:
+        made = torch.empty(2, 3).copy_(torch.ones(2, 3))
+        freed = torch.ones(4).untyped_storage()
+        freed.resize_(0)
+        freed.resize_(16)
+        torch.add(made, torch.empty_like(made).zero_())
+    assert "Torch.add" in run.conditions
 
 
 def test_compiled_code_is_not_touched(perturb):

@@ -101,6 +101,20 @@ def test_what_a_call_only_writes_to_is_no_value(collecting, dumped):
     assert all(map(is_unwritten, data["Torch.max.0.forward"]["input_kwargs"]["out"]))
 
 
+def test_calls_of_transformed_functions_are_recorded_beside_memory_that_nothing_has_written(collecting, dumped):
+    kept, results = [], []
+
+    def run():
+        kept.append(torch.empty(4))
+        x = torch.tensor([[-2.0, 4.0]])
+        results.append(torch.func.grad(lambda t: torch.square(t).sum())(x))
+        results.append(torch.func.vmap(lambda t: torch.add(t, torch.empty(2).zero_()))(x))
+
+    data = collected(collecting, dumped, run)
+    assert [each.tolist() for each in results] == [[[-4.0, 8.0]], [[-2.0, 4.0]]]
+    assert {"Torch.square.0.forward", "Torch.add.0.forward"} <= data.keys()
+
+
 def test_memory_that_is_used_again_is_known_no_longer(collecting, dumped):
     def run():
         for _ in range(20):

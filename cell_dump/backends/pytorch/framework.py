@@ -116,8 +116,14 @@ class PyTorch(Framework):
             return None
         if not tensor.is_cpu or tensor.layout is not torch.strided:
             return None
-        storage = tensor.untyped_storage()
-        address = storage.data_ptr()
+        try:
+            storage = tensor.untyped_storage()
+            address = storage.data_ptr()
+        except (
+            NotImplementedError,
+            RuntimeError,
+        ):  # of `torch.func`, or of code that is traced
+            return None
         version = 0 if tensor.is_inference() else tensor._version
         return Memory(address, storage.nbytes(), version) if address and storage.nbytes() else None
 

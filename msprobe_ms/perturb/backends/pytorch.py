@@ -56,15 +56,16 @@ class PyTorch(Backend):
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
     def refuse(self, tensors: Sequence[Any]) -> None:
-        for tensor in tensors:
-            if not isinstance(tensor, torch.Tensor):
-                raise Skipped(Cause.FOREIGN)
-            if _is_transformed(tensor) or torch._C._functorch.peek_interpreter_stack() is not None:
-                raise Skipped(Cause.TRANSFORM)
-            if isinstance(tensor, UninitializedTensorMixin) or tensor.is_meta or not _has_data(tensor):
-                raise Skipped(Cause.NO_DATA)
-            if type(tensor) not in _PLAIN or tensor.is_nested:
-                raise Skipped(Cause.FOREIGN)
+        with torch._C.DisableTorchFunction():  # a mode of the user would see each attribute that is read
+            for tensor in tensors:
+                if not isinstance(tensor, torch.Tensor):
+                    raise Skipped(Cause.FOREIGN)
+                if _is_transformed(tensor) or torch._C._functorch.peek_interpreter_stack() is not None:
+                    raise Skipped(Cause.TRANSFORM)
+                if isinstance(tensor, UninitializedTensorMixin) or tensor.is_meta or not _has_data(tensor):
+                    raise Skipped(Cause.NO_DATA)
+                if type(tensor) not in _PLAIN or tensor.is_nested:
+                    raise Skipped(Cause.FOREIGN)
 
     def format(self, tensor: Any) -> Format | None:
         return format_of(tensor.dtype) if tensor.layout is torch.strided else None
@@ -132,8 +133,8 @@ class PyTorch(Backend):
     @contextmanager
     def unnoticed(self, tensors: Sequence[Any]) -> Iterator[None]:
         """Modes of the user, who counts or traces with them, see nothing either; nor do his hooks of saved tensors."""
-        generators = _states(tensors)
         with torch._C.DisableTorchFunction(), torch.no_grad():
+            generators = _states(tensors)
             modes = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
             try:
                 while torch._C._len_torch_dispatch_stack():
@@ -147,7 +148,8 @@ class PyTorch(Backend):
                     restore(state)
 
     def generators(self, tensors: Sequence[Any]) -> bytes:
-        return b"".join(state.numpy().tobytes() for _, state in _states(tensors))
+        with torch._C.DisableTorchFunction():
+            return b"".join(state.numpy().tobytes() for _, state in _states(tensors))
 
     def gradients(
         self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
