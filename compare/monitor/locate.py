@@ -280,7 +280,7 @@ class Locator:
             left=len(names),
             targets=len(d.names),
             agreeing=agreeing,
-            modules=tuple(dict.fromkeys(m for each in called for m in each if m)) if all(called) else (),
+            modules=tuple(dict.fromkeys(m for each in called for m in each if m)) if called[0] else (),
             cause=self._cause(first, names, ranks, is_common, out),
             basis=basis,
             is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),
