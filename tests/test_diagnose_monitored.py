@@ -188,8 +188,8 @@ def test_what_a_diagnosis_of_monitors_proposes_collects_the_wrong_call(framework
     assert f" at step {STEP} on rank 0: " in page.splitlines()[1]
     proposed = json.loads(following.read_text())
     assert proposed["step"] == [STEP]
-    if mode == "monitor":  # the block around the layer whose input differs
-        assert proposed["tensor"]["list"][-1] == ".blocks.1."
+    if mode == "monitor":  # the layer whose input differs, and the block around it
+        assert proposed["tensor"]["list"] == [".blocks.1.out.", ".blocks.1."]
     run(framework, "dump", following, "next", tmp_path)
     report = json.loads(diagnosed(tmp_path, capsys, "--format", "json"))
     assert (report["collection"], report["step"], report["monitor"]) == ("next", STEP, None)

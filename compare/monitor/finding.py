@@ -27,6 +27,10 @@ class Cause(Enum):
     LOSS_SCALE = "all gradients differ by one factor while activations and loss agree: the loss scale"
     LOSS_GRADIENT = "the gradient of the last layer's output differs already: the backward pass of the loss"
     BACKWARD = "the backward pass of a layer"
+    ANYTHING_BEFORE = (
+        "the first gradient of the backward pass differs already, and neither activations nor the loss were monitored: "
+        "the data, the forward pass, the loss, or the backward pass of the last layer"
+    )
     LOCAL_REDUCTION = "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there"
     REDUCTION = "reduced gradients differ while unreduced ones agree: the reduction, or clipping"
     COLLECTIVE = "what ranks exchange"

@@ -286,6 +286,11 @@ class Locator:
             is_of_digits=all(abs(o.value) <= LIMITS.digits * o.of.resolution[o.row, o.column] for o in out),
         )
 
+    def _has_forward(self) -> bool:
+        """Whether anything of the forward pass was monitored."""
+        forward = (Stage.ACTIVATION, Stage.LOSS)
+        return any(stage_of(d.kind, name) in forward for d in self.measured for name in d.names)
+
     def _agreeing(self, first: _Out, out: list[_Out], step: int) -> str:
         """In a backward pass the gradient that came just before and agrees."""
         if first.stage not in _BACKWARD:
@@ -316,7 +321,10 @@ class Locator:
             near = [abs(f - middle) <= 10 * _ONE_FACTOR * abs(middle) for f in norms]
             if is_all and abs(middle - 1) > _ONE_FACTOR and near and sum(near) >= 0.9 * len(near):
                 return Cause.LOSS_SCALE
-            return Cause.BACKWARD if stage is Stage.UNREDUCED else Cause.LOSS_GRADIENT
+            if stage is Stage.ACTIVATION_GRADIENT:
+                return Cause.LOSS_GRADIENT
+            is_first = all(self._backward(first) >= self._backward_of(first.kind, name) for name in first.of.names)
+            return Cause.ANYTHING_BEFORE if is_first and not self._has_forward() else Cause.BACKWARD
         if stage is Stage.ACTIVATION:
             return Cause.DATA if first.row == 0 else Cause.FORWARD
         if stage is Stage.REDUCED:

@@ -23,7 +23,14 @@ _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
 """How names begin of which a monitor has cut the beginning, perhaps within a word: `norm.` of `prenorm.`."""
 
-_WHOLE_STEP = (Cause.DATA, Cause.LOSS, Cause.LOSS_SCALE, Cause.LOSS_GRADIENT, Cause.WEIGHTS)
+_WHOLE_STEP = (
+    Cause.DATA,
+    Cause.LOSS,
+    Cause.LOSS_SCALE,
+    Cause.LOSS_GRADIENT,
+    Cause.ANYTHING_BEFORE,
+    Cause.WEIGHTS,
+)
 _OF_THE_UPDATE = (Stage.MOMENT, Stage.AFTER_UPDATE, Stage.BEFORE_UPDATE)
 
 

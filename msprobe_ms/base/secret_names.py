@@ -72,7 +72,7 @@ def strength_of(name: str) -> Strength:
         return Strength.NONE
     if any(word in rules.CERTAIN for word in words) or words[-2:] in (["seed", "phrase"], ["pass", "word"]):
         return Strength.LIKELY if last.endswith("s") and before and before[0] in _COUNTS else Strength.CERTAIN
-    if last == "code" and {*before} & {"access", "auth", "verification", "recovery", "invite", "mfa", "otp", "login"}:
+    if {*before} & rules.SECRET_ONLY_AFTER.get(last, frozenset()):
         return Strength.LIKELY
     if last not in rules.LIKELY:
         return Strength.NONE

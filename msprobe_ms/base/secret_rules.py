@@ -160,6 +160,14 @@ HARMLESS_BEFORE = {
 }  # fmt: skip
 """Words before the last one that make it an ordinary setting."""
 
+SECRET_ONLY_AFTER = {
+    "code": words("access auth verification recovery invite mfa otp login"),
+    "tok": words("api access auth oauth bearer refresh login deploy bot service github gitlab wandb registry"),
+    "ticket": words("auth cas krb kerberos login session sso tgt"),
+    "private": words("signing ssh rsa wireguard"),
+}
+"""Words that name a secret as the last word of a name only after these."""
+
 NEUTRAL = words(
     "id ids value values val str string text txt base64 b64 hex raw plain plaintext encoded enc encrypted encr hash "
     "hashed prod production dev development test staging stage env new old current curr data main default backup "

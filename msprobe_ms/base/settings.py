@@ -324,8 +324,10 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
                 f"{origin.file}: this looks like {what} (it has {listed(found)}); give it to {taker}, and a "
                 "collection's configuration to PrecisionDebugger"
             )
-    # For a misplaced key: the first section that knows it.
-    elsewhere = {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
+    # For a misplaced key: the section of the task, or the first section that knows it.
+    own = [name for name in (contents.get("task", Settings.task),) if isinstance(name, str) and name in SECTIONS]
+    names = [*reversed(SECTIONS), *own]
+    elsewhere = {key: f"section {shown(name)}" for name in names for key in settings_of(SECTIONS[name])}
     values = checked(Settings, contents, origin.common, elsewhere, also=sections)
     if "dump_path" not in values:
         what = "the setting is missing; name the folder to write to there, or pass dump_path to PrecisionDebugger"

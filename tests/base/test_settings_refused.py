@@ -47,6 +47,7 @@ REFUSED = [
     ({"zzz": 1}, "zzz", 'unknown setting "zzz"', 'remove it, or choose from "task", "dump_path"'),
     ({"list": ["relu"]}, "list", '"list" has no place here', 'move it to section "statistics"'),
     ({"bounds": [1]}, "bounds", '"bounds" has no place here', 'move it to section "grad_probe"'),
+    ({"task": "tensor", "file_format": "npy"}, "file_format", "has no place here", 'move it to section "tensor"'),
     ({"statistics": {"level": "L1"}}, "statistics.level", '"level" has no place here', "move it to the top level"),
     ({"statistics": []}, "statistics", "[] is not an object", "write {} or fill it"),
     ({"statistics": {"lst": []}}, "statistics.lst", 'unknown setting "lst"', 'did you mean "list"?'),

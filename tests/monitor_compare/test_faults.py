@@ -157,6 +157,28 @@ def test_the_next_dump_is_around_the_finding(name, steps, ranks, chosen, golden)
     assert made[made["task"]]["list"] == chosen
 
 
+@pytest.mark.parametrize("order", [0, 3], ids=["same arithmetic", "other order of sums"])
+def test_gradients_alone_that_all_differ_do_not_accuse_the_last_layer(order, golden):
+    """Another batch: without activations nothing tells it from a fault of the last layer's backward pass."""
+
+    def gradients_of(training):
+        return output({rank: {kind: rows for kind, rows in kinds.items() if kind.startswith(("grad_", "param_o"))}
+                       for rank, kinds in training.items()})  # fmt: skip
+
+    other = gradients_of(train(Fault("batch", 41, rank=1), order=order))
+    found = compare_outputs(other, gradients_of(golden)).finding
+    assert (found.stage, found.step, found.ranks, found.cause) == (
+        *(Stage.UNREDUCED, 41, (1,)),
+        Cause.ANYTHING_BEFORE,
+    )
+    made = next_dump(found, 2)
+    assert made[made["task"]]["list"] == [], "the cause may be anywhere in the step"
+    later = compare_outputs(
+        gradients_of(train(Fault("backward", 41, rank=1), order=order)), gradients_of(golden)
+    ).finding
+    assert (later.cause, later.agreeing.startswith("head.")) == (Cause.BACKWARD, True)
+
+
 def test_series_of_a_finding_are_kept_for_the_page(golden):
     result = compare_outputs(output(train(Fault("clip", 41, rank=1), order=1)), output(golden))
     first = result.curves[0]

@@ -114,7 +114,8 @@ class Evidence:
     """What the tensors of a dump show beside its statistics.
 
     `non_finite` has the rows whose tensor is not finite and whose statistics do not show it. `judged` counts the
-    records of tensors of which it is known whether they are finite, `gaps` the others by reason.
+    records of tensors of which it is known whether they are finite, `gaps` the others by reason, and tensors that
+    could not be read to confirm their statistics.
     """
 
     non_finite: dict[int, NonFinite]
@@ -130,6 +131,7 @@ def evidence(dump: Dump, *, reads_all: bool) -> Evidence:
     columns = dump.columns
     gaps: Counter[Gap] = Counter()
     found: dict[int, NonFinite] = {}
+    by_statistics = 0  # not confirmed by their tensors
     tensors = [row for row, kind in enumerate(columns.kind) if kind == TENSOR]
     known = set(nonfinite_rows(columns)) if reads_all else ()
     with_odd = [row for row in columns.odd if columns.kind[row] == TENSOR]
@@ -141,13 +143,14 @@ def evidence(dump: Dump, *, reads_all: bool) -> Evidence:
         try:
             counts = _counts(_pieces(dump, row))
         except DumpError:
-            gaps.update([Gap.UNREADABLE_TENSOR] if gap else ())
+            gaps[Gap.UNREADABLE_TENSOR] += 1
+            by_statistics += not gap
         else:
             if counts is not None:
                 found[row] = counts
     # Integers are finite without being judged, unless there is nothing else.
     floats = sum(can_overflow(columns, row) for row in tensors)
-    return Evidence(found, (floats or len(tensors)) - gaps.total(), gaps)
+    return Evidence(found, (floats or len(tensors)) - gaps.total() + by_statistics, gaps)
 
 
 def _pieces(dump: Dump, row: int) -> Iterator[Any]:

@@ -154,6 +154,8 @@ export const OF_CHECKS: Record<string, string> = {
   "the gradient of the last layer's output differs already: the backward pass of the loss":
     "最后一层输出的梯度已有差异：loss 的反向有问题",
   "the backward pass of a layer": "某一层的反向",
+  "the first gradient of the backward pass differs already, and neither activations nor the loss were monitored: the data, the forward pass, the loss, or the backward pass of the last layer":
+    "反向的第一个梯度已有差异，而激活值和 loss 均未监控：数据、前向、loss 或最后一层的反向有问题",
   "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there":
     "归约前梯度一致，而部分 rank 上归约后梯度不同：这些 rank 的裁剪或缩放有问题",
   "reduced gradients differ while unreduced ones agree: the reduction, or clipping":
