@@ -18,6 +18,7 @@ from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import FindingKind, UpdateCause
 from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.finding import Cause
+from msprobe.compare.monitor.unjudged import Reason as NotJudged
 from msprobe.compare.noise.identities import Law
 from msprobe.compare.parallel import wording as parallel
 from msprobe.compare.rl import wording as flows
@@ -45,6 +46,7 @@ TABLES = {
     "_ANY_AMOUNT": [judge._ANY_AMOUNT],
     "_TIMES": [judge._TIMES],
     "words": [words for words in judge._WORDS.values() if isinstance(words, str)],
+    "f'{{number}} {each.cause.value}'": [f"{{number}} {each.value}" for each in NotJudged],
     "cause.value": [cause.value for enum in (CauseOfUnjudged, LeftOut, Gap) for cause in enum],
     "comparison.mode": MODES,
     "mode": MODES,

@@ -238,6 +238,7 @@ const KINDS: Record<string, readonly [string, string]> = {
   unrecorded: ["received from a call that was not recorded", "来自未记录的调用"],
   "missing rank": ["received from a rank that is not in the dump", "来自未采集的 rank"],
   "inputs unknown": ["outputs are not finite, inputs are not known", "输出含非有限值，输入未知"],
+  entered: ["non-finite values entered from outside the collected cells", "非有限值来自未采集的代码"],
   received: ["an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"],
   nan: ["holds NaN", "含 NaN"],
   inf: ["holds an infinity", "含无穷"],

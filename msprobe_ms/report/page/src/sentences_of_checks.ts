@@ -370,6 +370,27 @@ export const OF_CHECKS: Record<string, string> = {
   "folders of another form were left out; give one of them to read it": "忽略了其他格式的目录；如需读取，请单独指定",
   "steps were written again by a run that was resumed; what it wrote counts":
     "有被续训重新写入的 step，以续训写入的为准",
+  // What could not be judged, and memory that was not written.
+  "Uninitialised memory on at least one side, which is not a value; what fills it is judged":
+    "至少一侧是未初始化的内存，不是数值；写入它的内容会被判定",
+  "an input, memory of {call} that was never written": "输入是 {call} 分配、从未写入的内存",
+  "an input, memory that was never written": "输入是从未写入的内存",
+  "{text}; not judged: {counts}": "{text}；未判定：{counts}",
+  "{number} numbers that are not finite on both sides": "{number} 个两侧都非有限的数",
+  "{number} numbers without a band, for the series is too short, or the clean pair lacks it":
+    "{number} 个没有容许带的数（序列太短，或干净的一对中没有）",
+  "{number} rows that one side alone has": "{number} 行只在一侧有",
+  "{number} statistics that one side alone has": "{number} 个统计量只在一侧有",
+  "{number} targets that one side alone has": "{number} 个监控对象只在一侧有",
+  "{number} kinds that one side alone has": "{number} 种数据只在一侧有",
+  "{number} micro steps that one side alone has": "{number} 个 micro step 只在一侧有",
+  "{number} steps that one side alone has": "{number} 个 step 只在一侧有",
+  "{number} ranks that one side alone has": "{number} 个 rank 只在一侧有",
+  "{number} faults of the files": "{number} 处文件错误",
+  "measurements failed in the training; lost.csv has the reasons": "训练中有测量失败，原因见 lost.csv",
+  "{statistic} {a:.6g} for {b:.6g}": "{statistic}：{a:.6g}，标杆 {b:.6g}",
+  "statistics of {kind}: {names}": "{kind} 的统计量：{names}",
+  "unjudged: no number is finite on both sides": "未判定：没有两侧都有限的数",
   // Titles.
   "kernels of {name}": "{name} 的算子",
   summary: "汇总",
