@@ -22,7 +22,8 @@ from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.interrupts import passes
 from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
-from msprobe.store.describe import UNWRITTEN, WIDEST, ArrayDescriber, beginning, not_written, statistics
+from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
+from msprobe.store.record import UNWRITTEN
 from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import Writer

@@ -18,8 +18,7 @@ from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses
-from msprobe.store.describe import UNWRITTEN
-from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, Columns, Dump, Record, Statistics
+from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, UNWRITTEN, Columns, Dump, Record, Statistics
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
 from .elements import keeps_elements, looked_at
@@ -49,6 +48,15 @@ Mask = NDArray[np.bool_]
 
 UNINITIALISED = ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
 
+_FILL_THE_FIRST = frozenset(
+    str.split("""
+    all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_to_all reduce_scatter
+    reduce_scatter_single reduce_scatter_tensor
+    """)
+)
+"""Collectives whose first argument is filled where a second one is read; the form that returns its result reads the
+first."""
+
 _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
     # The result is whatever the memory held before: mindspore.mint.empty, "the data is uninitialized"; torch.empty
     # likewise.
@@ -61,15 +69,9 @@ _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
         ("irecv", "recv", "_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"),
         (Why.PLACEHOLDER, r"input"),
     ),
-    # These have what they read among their inputs as well: the tensors to be filled are the first, or have these names.
     **dict.fromkeys(
-        (
-            *("all_gather", "all_gather_into_tensor", "all_to_all", "reduce_scatter", "reduce_scatter_tensor"),
-            *("all_gather_coalesced", "all_gather_single", "reduce_scatter_single", "scatter"),
-        ),
-        (Why.PLACEHOLDER, r"input\.(0|output|output_tensor|output_tensor_list|tensor_list)$"),
+        _FILL_THE_FIRST, (Why.PLACEHOLDER, r"input\.(0|output|output_tensor|output_tensor_list|tensor_list)$")
     ),
-    "gather": (Why.PLACEHOLDER, r"input\.(1|gather_list)$"),
     # Every element of their first input is written, none is read.
     **dict.fromkeys(
         (
@@ -97,11 +99,21 @@ def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
     )
 
 
-def says_nothing(call: str, place: str) -> bool:
-    """Whether the values of a record show nothing, by its call and place (`input.0`): memory that was not written yet,
-    or that is written without being read."""
-    found = _unjudgeable(call)
-    return found is not None and re.match(found[2], place) is not None
+def says_nothing(columns: Columns, at: int, place: str) -> bool:
+    """Return whether the values at a place (`input.0`) of a call show nothing: memory that was not written yet, or that
+    is written without being read."""
+    return _shows_nothing(columns, at, place, _unjudgeable(columns.names[at])) is not None
+
+
+def _shows_nothing(columns: Columns, at: int, place: str, found: tuple[str, Why, str] | None) -> Reason | None:
+    if found is None or not re.match(found[2], place):
+        return None
+    word, why, _ = found
+    if word in _FILL_THE_FIRST and place == "input.0":
+        others = (columns.path_of(row)[:1] for row in columns.tensors(at, INPUT))
+        if all(path == ("0",) for path in others):
+            return None
+    return Reason(why, name=word)
 
 
 def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
@@ -109,7 +121,7 @@ def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
     for row in columns.rows(at):
         if columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN:
             place = ".".join((PARTS[INPUT], *columns.path_of(row)[:1]))
-            if place != "input.out" and not says_nothing(columns.names[at], place):
+            if place != "input.out" and not says_nothing(columns, at, place):
                 yield row
 
 
@@ -273,6 +285,11 @@ class PairJudge:
         self._has_unjudgeable = _has_unjudgeable(target)
         self.by_statistics: set[int] = set()
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The calls of the target by their names."""
+        return {name: at for at, name in enumerate(self._target.columns.names)}
+
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
         """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
 
@@ -282,9 +299,10 @@ class PairJudge:
         if target is None or golden is None:
             return _with_equality(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
         if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
-            word, why, places = found
-            if re.match(places, ".".join((target.part, *target.path[:1]))):
-                return unjudged(Cause.UNUSED, Reason(why, name=word)), UNKNOWN
+            place = ".".join((target.part, *target.path[:1]))
+            reason = _shows_nothing(self._target.columns, self._numbers[call], place, found)
+            if reason is not None:
+                return unjudged(Cause.UNUSED, reason), UNKNOWN
         if UNWRITTEN in (target.type, golden.type):
             return unjudged(Cause.UNUSED, Reason(Why.UNWRITTEN)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:

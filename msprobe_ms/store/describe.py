@@ -25,10 +25,6 @@ LONGEST = 10_000
 WIDEST = 2048
 """Bits of a whole number. Python may be set to refuse numbers of more than 640 digits, wherever they are read."""
 
-UNWRITTEN = "uninitialized"
-"""The type of a record that stands for a tensor whose memory was not written: not a value. Its `value` is what a tensor
-has as type, dtype and shape."""
-
 
 class ArrayDescriber:
     """Makes the records of arrays, and writes the files of tensors where tensors are saved.

@@ -243,6 +243,10 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 INPUT, PARAMETERS, OUTPUT, PARAMETERS_GRAD, DEBUG = range(5)  # in PARTS
 TENSOR, VALUE, NULL = range(3)  # in KINDS
 
+UNWRITTEN = "uninitialized"
+"""The type of a record that stands for a tensor whose memory was not written: not a value. Its `value` is what a tensor
+has as type, dtype and shape."""
+
 # Rows of these parts are named after the call and their path alone.
 _WITHOUT_PART = (PARAMETERS_GRAD, DEBUG)
 _TENSOR_SUFFIXES = (".npy", ".pt")

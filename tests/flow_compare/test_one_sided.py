@@ -170,7 +170,7 @@ def test_configurations_alone_are_compared_and_judge_nothing(roots, compare):
     roots[0].configure(lr=1)
     roots[1].configure(lr=2)
     code, lines, _ = compare()
-    assert code == 1
+    assert code == 2
     assert lines[1:] == [
         "  lr: 1, golden 2 (the update)",
         "no difference in what could be judged: 0 pairs judged, 0 not",

@@ -368,7 +368,7 @@ def complaint(verb, code, output, path, must_refuse, is_whole):
         return "an exit code of no command"
     if must_refuse and code != 2:
         return "not refused"
-    if code == 2:
+    if code == 2 and (log or must_refuse or not output.out):  # without a line of the log, nothing could be judged
         if len(log) != 1 or not log[0].startswith(f"msprobe {verb}: "):
             return "not one line"
         if must_refuse and path.name not in log[0]:

@@ -12,9 +12,8 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
 from msprobe.replay.recorded import NOT_APPLICABLE, Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
-from msprobe.store.describe import UNWRITTEN
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import INPUT, Dump
+from msprobe.store.record import INPUT, UNWRITTEN, Dump
 
 from .judgement import Judgement, Run, Status, Why, of_call, unjudged
 
@@ -114,7 +113,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
         is_marked = any(kind == UNWRITTEN for kind, _, _ in columns.looks)
         found |= is_marked or bool(memory) or (dump.task == "tensor" and bool(columns.names))
         graph = Graph(dump)
-        for at, name in enumerate(columns.names if found else ()):
+        for at in range(len(columns.names) if found else 0):
             if dump.names[at].direction != "forward":
                 continue
             for row in unwritten_inputs(columns, at):
@@ -127,7 +126,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
                 is_memory = source.call in memory and source.part == "output"
                 if not is_memory and columns.source[row] in ("leaf", "code", ""):
                     is_memory = _looks_like_addresses(dump, at, row)
-                if is_memory and not says_nothing(name, place):
+                if is_memory and not says_nothing(columns, at, place):
                     yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
     yield Judgement(Status.HOLDS) if found else unjudged(Why.NOTHING)
 

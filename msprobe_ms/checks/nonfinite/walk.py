@@ -133,7 +133,7 @@ class _Walk:
         for row in rows:
             at, part = columns.call_of(row), columns.part[row]
             place = ".".join((PARTS[part], *columns.path_of(row)[:1]))
-            if says_nothing(columns.names[at], place):
+            if says_nothing(columns, at, place):
                 if part == OUTPUT and self._last_word(at) in UNINITIALISED:
                     self._uninitialised.add(row)
                 continue
