@@ -224,3 +224,41 @@ def test_digests_that_differ_are_an_error(builder):
     verdict, _ = one(builder, 1.0, np.nextafter(np.full((2, 2), 1.0, np.float32), np.float32(2)), mode="digest")
     assert verdict.grade == "error"
     assert verdict.reason.startswith("Digests differ: ")
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("Functional.gather.0.forward", 1),
+        ("Tensor.scatter.0.forward", 0),
+        ("Distributed.gather.0.forward", 0),
+        ("Tensor.scatter.0.forward", 2),
+        ("Distributed.all_gather_into_tensor.0.forward", 1),
+    ],
+)
+def test_what_a_call_reads_is_judged_whatever_its_name(builder, mode, name, at):
+    inputs = [1.0, 2.0, 3.0]
+    changed = [value + 0.5 * (n == at) for n, value in enumerate(inputs)]
+    found, _ = verdicts(
+        *(
+            builder(side, mode=mode).call(name, given, [1.0])
+            for side, given in zip("tg", (changed, inputs), strict=True)
+        )
+    )
+    assert [verdict.grade for verdict in found][at] == "error"
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_the_first_tensor_of_a_collective_is_judged_where_it_is_the_only_one(builder, mode):
+    """`comm_func.all_gather_into_tensor(tensor)` returns its result; `(output, tensor)` fills the first."""
+
+    def grades(*inputs):
+        name = "Distributed.all_gather_into_tensor.0.forward"
+        sides = [
+            builder(side, mode=mode).call(name, [first, *inputs], [1.0]) for side, first in (("t", 9.0), ("g", 1.0))
+        ]
+        return [verdict.grade for verdict in verdicts(*sides)[0]]
+
+    assert grades()[0] == "error"
+    assert grades(2.0) == ["unjudged", "pass", "pass"]
