@@ -80,7 +80,7 @@ _UNKNOWN = Reference(False, ())
 
 
 class CallSites:
-    """Says for the calls of functions which stem they have."""
+    """Finds the stem of the calls of functions."""
 
     def __init__(self, users: Users) -> None:
         self._users = users

@@ -213,7 +213,7 @@ class FunctionCalls:
 
     def _recorded(self, original: Callable[..., Any], places: list[Place], frames: int | None) -> Callable[..., Any]:
         """Return what is called instead of a function that has these public names."""
-        # what the user has registered stands last, and goes before what the framework's list says of the same name
+        # functions that the user registered come last, and override the framework's list for the same name
         by_name = {(id(each.owner), each.name): Name(each.owner, each.name, each.data) for each in places}
         names = tuple(by_name.values())
         if frames is None or any(each.owner is self.tensor for each in names):

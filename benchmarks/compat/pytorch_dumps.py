@@ -119,7 +119,7 @@ def _execute(command: list[str], output: Path) -> None:
 
 
 def judged(row: Row) -> str:
-    """What a row says of its pair, whichever column the version has."""
+    """Return the result of a row, from whichever column the version has."""
     if "Accuracy Reached or Not" in row:
         return str(row["Accuracy Reached or Not"])
     return str(row.get("Result") or "")
@@ -142,7 +142,7 @@ def is_measured(row: Row) -> bool:
 
 
 def complaints(kind: str, dump: Path, equal: list[Row], changed: list[Row]) -> Iterator[str]:
-    """What the tables of an equal and of a changed pair do not show."""
+    """Return what the tables of an equal and of a changed pair should show and do not."""
     records = [record for call in read(dump / "step0").calls for record in call.records]
     for name, rows in (("equal", equal), ("changed", changed)):
         lacking = {record.name for record in records} ^ {str(row["NPU Name"]) for row in rows}

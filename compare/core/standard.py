@@ -45,7 +45,7 @@ STANDARDS = {
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What two parameters of checkpoints are allowed as wholes: at least this cosine, and a difference whose L2 norm is
+    """Limits for two parameters of checkpoints as wholes: at least this cosine, and a difference whose L2 norm is
     below `l2`."""
 
     cosine: float

@@ -238,7 +238,7 @@ def _has_unjudgeable(dump: Dump) -> bool:
 
 
 def _blank(columns: Columns, rows: Ints) -> Mask:
-    """Which of some rows stand for memory that was not written."""
+    """Return which of some rows represent memory that was not written."""
     looks = [at for at, (kind, _, _) in enumerate(columns.looks) if kind == UNWRITTEN]
     return np.isin(np.frombuffer(columns.look, np.int32)[rows], looks) if looks else np.zeros(len(rows), bool)
 

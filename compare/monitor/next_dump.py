@@ -1,4 +1,4 @@
-"""What to dump next: a configuration of PrecisionDebugger around the step that was found.
+"""The next dump: a configuration of PrecisionDebugger around the step that was found.
 
 The names of the monitor become patterns that match on both sides: names of MindSpore begin with `Cell.`, those of
 PyTorch with `Module.`; a monitor may have cut names in front, and one of the trainings may be wrapped.
@@ -15,7 +15,7 @@ from .finding import Cause, Finding
 DUMP_PATH = "./next_dump"
 
 _REPLICATED = "module"
-"""What DistributedDataParallel puts in front of the names of a model."""
+"""The prefix that DistributedDataParallel adds to the names of a model."""
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Modules that PyTorch puts around others: the dumped model may have them at other places than the monitored one."""

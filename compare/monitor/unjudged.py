@@ -1,4 +1,4 @@
-"""What the comparison of two monitors could not judge, as data: where anything is, the answer is not clean.
+"""Counts of what the comparison of two monitors could not judge: with any of them the answer is not clean.
 
 By design not judged, and not counted: the steps that a band is learned from, and extremes where a kind has a norm or a
 mean. What the form of a side cannot hold, such as activations of grad_probe, is not missing either.

@@ -76,7 +76,7 @@ class Known(NamedTuple):
     twin: Callable[..., Any]
     """Does what the function does while it is not changed."""
     signature: Signature | None
-    """What the function has to say of its parameters meanwhile; None where it says so by itself."""
+    """The signature that the function reports meanwhile; None where it reports the right one anyway."""
 
     @property
     def frames(self) -> int:
@@ -136,7 +136,7 @@ def _put(
     signatures: tuple[Signature | None, ...],
     mark: str,
 ) -> Any:
-    """Have every function call what stands at its place in `values`, all at once.
+    """Make every function call the value at its index in `values`, all together.
 
     A value is a code object for a function of Python, that of its twin to restore it; for a function of C a callable,
     or None to restore it. A code that somebody else has put there meanwhile is not taken away. Nothing is changed where
@@ -172,7 +172,7 @@ class Place:
     owner: Any
     name: str
     data: Any
-    """What the maker of replacements wants to know of it."""
+    """Passed on to the maker of replacements."""
     inherits: bool
     """Whether a class may have it from another one, which then is changed for all of its classes."""
 
@@ -216,7 +216,7 @@ class InPlace:
         """By the owner's id; each may be installed and removed whatever is there."""
         self._replaced: dict[int, tuple[Place, Patch]] = {}
         self.functions: dict[int, tuple[Known, list[Place]]] = {}
-        """What is changed in place, by the id of the function."""
+        """The functions that are changed in place, by id."""
         self.own: _Arrangement | None = None
         """As it is where nothing else is installed; None until the functions are looked up."""
 
@@ -234,11 +234,11 @@ class InPlace:
 
     @property
     def replaced(self) -> list[Place]:
-        """What is replaced at its name and thereby another object while installed, as of the last `install`."""
+        """The places whose attribute is replaced, and another object while installed, as of the last `install`."""
         return [place for place, _ in self._replaced.values()]
 
     def install(self) -> None:
-        """Change every function, as it stands at its name now."""
+        """Change every function that its name refers to now."""
         if self.own is None or not self._is_as_found():
             self._look_up()
         for group in self._attributes.values():
@@ -264,7 +264,7 @@ class InPlace:
         return all((owner := of()) is not None and matches(owner, there, INHERITED) for of, there in self._found)
 
     def _look_up(self) -> None:
-        """Find what stands at each name, and what of it can be changed in place."""
+        """Look up the object of each name, and whether it can be changed in place."""
         self.own, self.functions = None, {}  # until all is known
         at_names: dict[int, tuple[Place, Any]] = {}
         found: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -349,7 +349,7 @@ _installed: list[InPlace] = []
 """The first one sees a call last."""
 
 _current: _Arrangement | None = None
-"""What may be in place now: it is noted before it is put there, so that an interruption leaves nothing behind."""
+"""The arrangement that may be in place now, noted before it is put there, so that an interrupt leaves none in place."""
 
 _together: dict[tuple[int, ...], tuple[tuple[_Arrangement, ...], _Arrangement]] = {}
 """Arrangements of several, by the ids of those they are made of, which are kept alive."""

@@ -16,7 +16,7 @@ Make = Callable[[Any], Any]
 """Makes a replacement of an original."""
 
 INHERITED = object()
-"""Found where an owner has no attribute of its own."""
+"""Found where an owner inherits an attribute."""
 
 
 class Installable(Protocol):
@@ -191,7 +191,7 @@ class Patch:
 
 
 def inherited(owner: Any, name: str) -> Any:
-    """Return the attribute that an owner shows and does not have of its own."""
+    """Return the attribute that an owner inherits, or makes on request."""
     if isinstance(owner, ModuleType):  # it makes its variables when they are asked for
         return getattr(owner, name)
     return next(vars(base)[name] for base in owner.__mro__[1:] if name in vars(base))

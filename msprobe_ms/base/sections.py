@@ -127,7 +127,7 @@ class Section:
         yield from ()
 
     def without_effect(self) -> Iterator[tuple[str, str]]:
-        """Settings that have no effect beside the other ones: the key in the file, and why."""
+        """Settings that have no effect together with the others: the key in the file, and why."""
         yield from ()
 
 

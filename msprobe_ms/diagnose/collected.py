@@ -1,4 +1,4 @@
-"""What one side holds: dumps, monitors, checkpoints and packs of configurations, in any mixture."""
+"""The contents of one side: dumps, monitors, checkpoints and packs of configurations, in any mixture."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ class Inventory:
     unused: tuple[Unused, ...] = ()
 
     def of(self, kind: Kind) -> Mapping[str, Path]:
-        """What it holds of a kind, by name."""
+        """Return the contents of one kind, by name."""
         return {Kind.MONITOR: self.monitors, Kind.CHECKPOINT: self.checkpoints, Kind.PACK: self.packs}[kind]
 
     @property
@@ -125,7 +125,7 @@ _DEEPEST = 3
 
 @dataclass
 class _Search:
-    """What was found below a path so far."""
+    """Results of a search below a path."""
 
     root: Path
     collections: list[Collection] = field(default_factory=list)

@@ -287,7 +287,7 @@ class Diagnosis:
     """Checkpoints that could not be compared: the name, and why."""
     others_unmatched: tuple[Unmatched, ...] = ()
     unused: tuple[tuple[str, Unused], ...] = ()
-    """What of a side was not compared, with the side."""
+    """Parts of a side that were not compared, with the side."""
 
     @property
     def is_clean(self) -> bool:

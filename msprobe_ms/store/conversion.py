@@ -142,7 +142,7 @@ def missing_tensors(dump: Dump) -> list[str]:
 
 
 def _with_what_is_missing(out: Path, lost: Lost) -> Lost:
-    """What was lost, and what the dump that was made names and does not have; DumpError if it cannot be read."""
+    """Return what was lost, and what the new dump names and lacks; DumpError if it cannot be read."""
     dump = read_file(next(out / name for name in layout.DATA_FILES if (out / name).is_file()), structure=True)
     for name in missing_tensors(dump):
         lost.setdefault(name, "the tensor is missing")

@@ -39,7 +39,7 @@ def folders_below(root: Path, unreadable: dict[Path, str]) -> Iterator[tuple[Pat
 
 
 def ranks_without_dump(root: Path, dumps: Iterable[Path]) -> list[Path]:
-    """Everything below `root` that is called like a rank and has no dump, beside a rank that has one."""
+    """Return the folders below `root` that are named like a rank and have no dump, next to a rank that has one."""
     known = {folder for folder in dumps if layout.rank_number(folder.name) is not None}
     found = []
     for step in sorted({folder.parent for folder in known if folder != root}):

@@ -77,7 +77,7 @@ def _fill(number: int, array: Array) -> None:
 
 
 class _Sink:
-    """What torch writes to: an error of the disk is kept until torch has ended, which would make another one of it."""
+    """A file for torch to write to, which keeps an error of the disk that torch would replace by another one."""
 
     def __init__(self, number: int) -> None:
         self._number = number

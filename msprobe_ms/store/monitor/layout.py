@@ -98,7 +98,7 @@ SCOPED_FILE = re.compile(r"^([a-z_]+)_step(\d+)-(\d+)(?:\.\d+)?\.csv$")
 """Monitor, first and last step of a file of TrainerMonitorV2."""
 
 LOST = "lost.csv"
-"""What a monitor could not measure: a line for each cause, below a header."""
+"""Measurements that a monitor could not make: a line for each cause, below a header."""
 
 GRADIENT_FOLDER = re.compile(r"^rank(\d{1,5})$")
 """The folder of one rank of grad_probe."""

@@ -39,7 +39,7 @@ class Cause(Enum):
 
 
 _HARMLESS = (Cause.RESUMED, Cause.OTHER_RUN)
-"""What the reader leaves out by its own rules; everything else should have been read."""
+"""Causes by which the reader leaves something out; everything else should have been read."""
 
 
 @dataclass

@@ -150,7 +150,7 @@ class PackedTensor(TensorFile):
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What the index says of a tensor: its elements, where they are in which file, and their digest."""
+    """The entry of a tensor in the index: its elements, where they are in which file, and their digest."""
 
     dtype: "np.dtype[Any]"
     is_bfloat16: bool
