@@ -176,7 +176,8 @@ def test_a_device_gives_the_rows_that_the_host_gives(configured, written, monkey
         for ours, theirs in zip(host[kind], device[kind], strict=True):
             for column, text in ours.items():
                 if column in ("norm", "min", "max", "mean", "value"):
-                    assert float(theirs[column]) == pytest.approx(float(text), rel=3e-6, abs=1e-6), (kind, ours)
+                    # one unit of the last digit that is written, in numbers that are not exact in binary
+                    assert float(theirs[column]) == pytest.approx(float(text), rel=3e-6, abs=1.001e-6), (kind, ours)
                 else:
                     assert theirs[column] == text, (kind, ours)
 
