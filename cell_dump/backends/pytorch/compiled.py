@@ -38,6 +38,12 @@ _SWITCH = "torch._dynamo.eval_frame"
 _OTHER_NAME = "_maybe_set_eval_frame"
 """Another name of `set_eval_frame`, or a function that may call it: what a call of compiled code ends with."""
 
+_COLLECTING = (
+    *("msprobe.base", "msprobe.cell_dump", "msprobe.debugger", "msprobe.grad_probe", "msprobe.monitor"),
+    *("msprobe.perturb", "msprobe.precheck", "msprobe.pytorch_debugger", "msprobe.stage_control", "msprobe.store"),
+)
+"""Packages and modules that collect; the compiler may read through those of config_check."""
+
 _SKIPPED = "torch._dynamo.trace_rules"
 """Has a function `add`, by which the compiler learns of a package whose code it leaves to Python."""
 
@@ -109,12 +115,13 @@ class CompiledCode:
         self._patches.install()
 
     def skip_ours(self) -> None:
-        """Have the compiler leave this package's code to Python: hooks of gradients run inside of a training step that
-        is compiled with its backward, and a user may call `start` there.
+        """Have the compiler leave the code that collects to Python: gradient hooks run inside a training step that is
+        compiled with its backward, and a user may call `start` there.
         """
         if not self._is_skipped and (skip := getattr(sys.modules.get(_SKIPPED), "add", None)) is not None:
             self._is_skipped = True
-            skip("msprobe")
+            for name in _COLLECTING:
+                skip(name)
 
     def enter(self) -> bool:
         """Take everything away; returns False where that was done before."""
