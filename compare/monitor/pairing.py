@@ -35,7 +35,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unmatched:
-    """What one side alone has of a kind: `names` of targets, or `statistics`; without both the whole kind."""
+    """Contents of a kind that one side alone has: `names` of targets, or `statistics`; without both the whole kind."""
 
     side: str
     rank: int

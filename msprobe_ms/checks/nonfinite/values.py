@@ -111,7 +111,7 @@ def place_of(columns: Columns, row: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the tensors of a dump show beside its statistics.
+    """Return what the tensors of a dump show in addition to its statistics.
 
     `non_finite` has the rows whose tensor is not finite and whose statistics do not show it. `judged` counts the
     records of tensors of which it is known whether they are finite, `gaps` the others by reason, and tensors that
