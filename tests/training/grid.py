@@ -24,6 +24,9 @@ from bits import GRAPHS, KINDS, NETS, Outcome, Run, grid, judge_all, processes
 sys.path.append(str(Path(__file__).parents[1] / "preloaded"))
 from preloaded import python
 
+COMMANDS = ("compare", "diagnose", "report", "report_verb")
+"""Packages that only commands use: no process that trains imports them."""
+
 NAMES = {False: "synchronous", True: "asynchronous"}
 
 INTRODUCTION = """\
@@ -124,11 +127,16 @@ def processor() -> str:
 
 
 def sources() -> str:
-    """A short digest of every Python and C file of msprobe and of this folder."""
+    """Return a short digest of the Python and C files of this folder and of msprobe, but for those of `COMMANDS`."""
     folders = [*(find_spec("msprobe").submodule_search_locations), str(Path(__file__).parent)]
     folders += [place for package in ("cell_dump", "graph_save") for place in _places(f"msprobe.{package}")]
     suffixes = (".py", ".c", ".cpp", ".h", ".so")
-    files = sorted({f for folder in folders for f in Path(folder).rglob("*") if f.suffix in suffixes})
+    commands = {place for name in COMMANDS for place in _places(f"msprobe.{name}")}
+    files = sorted(
+        f
+        for f in {f for folder in folders for f in Path(folder).rglob("*") if f.suffix in suffixes}
+        if commands.isdisjoint(map(str, f.parents))
+    )
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
