@@ -5,7 +5,10 @@ from typing import Any
 
 from fault import SETS, Fault, load
 
-REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch")
+CELLS = "L0-"
+"""The regimes that start with it record cells alone (level L0), so that calls inside of them are unknown."""
+
+REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch", "L0-order", "L0-precision", "L0-reruns")
 TASKS = ("tensor", "statistics")
 NETS = ("mlp", "cnn", "decoder", "encoder", "moe", "recurrent")
 
@@ -78,14 +81,20 @@ def cases(chosen: str = "all", older: bool = False) -> list[Case]:
 
 
 def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
-    """A fault in every regime; some also at the levels L0 and L1, bit-equal."""
+    """A fault in every regime; some also at the levels L0 and L1, bit-equal.
+
+    At level L0 every second fault that shows in the first step is enough.
+    """
     rerun = RERUNS[at % 2] if older else RERUNS[0]
     found = []
     for regime in REGIMES:
-        variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(regime, "")
-        target, golden = _sides(regime, variant)
+        noise = regime.removeprefix(CELLS)
+        if noise != regime and (at % 2 or fault.steps > 1):
+            continue
+        variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(noise, "")
+        target, golden = _sides(noise, variant)
         seed = at % 2
-        same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault}
+        same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault, "level": _level(regime)}
         found.append(Case(regime, task, fault.name, fault.net, target, golden, **same))
     if at % 5 == 0 and fault.steps == 1:
         levels = ("L0", "L1") if all(" @ " in f"{text} " and text[-1] != "@" for text in fault.places) else ("L1",)
@@ -93,18 +102,24 @@ def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
     return found
 
 
+def _level(regime: str) -> str:
+    return "L0" if regime.startswith(CELLS) else "mix"
+
+
 def _clean(regime: str, task: str, older: bool) -> list[Case]:
     """Pairs without a fault: nets x sizes x seeds or variants, 48 or more of each regime."""
-    variants = {"order": ORDERS, "precision": PRECISIONS, "reruns": RERUNS if older else RERUNS[:1]}.get(regime, ("",))
+    noise = regime.removeprefix(CELLS)
+    variants = {"order": ORDERS, "precision": PRECISIONS, "reruns": RERUNS if older else RERUNS[:1]}.get(noise, ("",))
     seeds = 8 // len(variants) if len(variants) > 1 else 4
     found = []
     for net in NETS:
         for size in ("small", "large"):
             for at in range(max(4, seeds * len(variants) // 2)):
                 variant = variants[at % len(variants)]
-                target, golden = _sides(regime, variant)
+                target, golden = _sides(noise, variant)
                 name = "-".join(part for part in ("clean", net, size, f"s{at}", variant) if part)
-                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size))
+                level = _level(regime)
+                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size, level=level))
     return found
 
 

@@ -111,7 +111,8 @@ def places(case: Case, folder: Path) -> tuple[Path, Path]:
     run = f"{case.net}-{case.size}-s{case.seed}-{case.level}-{case.steps}"
     golden = folder / "shared" / case.golden.name / case.task / run
     if case.fault is not None:
-        regime = "bit-equal" if case.target == Side() else case.regime  # the same run serves several regimes
+        # The same run serves several regimes.
+        regime = "bit-equal" if case.target == Side() and case.level == "mix" else case.regime
         return folder / regime / case.task / case.name / "target", golden
     return folder / "shared" / f"again-{case.target.name}" / case.task / run, golden
 
@@ -141,13 +142,20 @@ def write_truth(case: Case, folder: Path) -> None:
 
 def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
     """The names of the truth; at L0 and L1 those that the dump at level mix has are brought to what is recorded."""
-    mixed = replace(case, level="mix", name=fault.name)
+    mixed = case if case.level == "mix" else bit_equal(case)
     target, golden = (run / f"step{fault.shown[0]}" for run in places(mixed, folder))
     names = names_of(fault, case.task, target, golden, case.golden.framework == "pytorch")
     if case.level == "L0":
         sides = Records(target), Records(golden)
-        return sorted({cell for side in sides for n in names if n in side.names for cell in side.cells_that_show(n)})
+        shown = (side.cells_that_show(name) for side in sides for name in names if name in side.names)
+        return sorted({cell for found in shown for cell in found})
     return names
+
+
+def bit_equal(case: Case) -> Case:
+    """The case of the same fault that records all calls, in runs that are otherwise equal to the bit."""
+    name = case.name if case.fault is None else case.fault.name
+    return replace(case, regime="bit-equal", task="tensor", level="mix", name=name, target=Side(), golden=Side())
 
 
 def _run_all(parts: list[list[dict[str, Any]]], environment: str, pythons: dict[str, str], folder: Path) -> list[str]:

@@ -45,13 +45,20 @@ class Records:
         return [around, *(other for other in self.names if self._around.get(other) == around)]
 
     def cells_that_show(self, name: str) -> list[str]:
-        """Of a call whose inside is not recorded: the cell around it, and the next one in there, which receives it."""
+        """Of a call whose inside is not recorded: the cell around it, with the gradients of its parameters, and the
+        next one in there, which receives it."""
         if _CELL.match(name):
-            return [name]
+            return [name, *self._parameters_of(name)]
         around = self._around.get(name)
         after = self.names[self.names.index(name) + 1 :]
         cells = [other for other in after if _CELL.match(other) and self._around.get(other) == around]
-        return [*([around] if around else []), *cells[:1]]
+        return [*([around, *self._parameters_of(around)] if around else []), *cells[:1]]
+
+    def _parameters_of(self, cell: str) -> list[str]:
+        """The record of the gradients of a cell's parameters, which its backward call makes."""
+        stem, direction, _ = cell.rsplit(".", 2)
+        gradients = f"{stem}.parameters_grad"
+        return [gradients] if direction == "backward" and gradients in self.names else []
 
     def path(self, name: str) -> str:
         """The path of the cell around a call, as the answer of a comparison gives it."""

@@ -98,6 +98,7 @@ class _Judging:
         self._states = states.data
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
+        self._noise_inside: dict[int, float] = {}  # by cell of the target, -1 for the root: what its calls returned
         self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
         self._judged = set[int]()  # but for what is equal
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
@@ -168,6 +169,7 @@ class _Judging:
             t, g = aligned.rows[0][row], aligned.rows[1][row]
             if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
+        self._note_inside(event)
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
@@ -175,7 +177,7 @@ class _Judging:
         for row in event.rows:
             if is_input[row] and (equal[row] != EQUAL or self._reordered):
                 if are_untraced and are_untraced[row]:
-                    state = self._unknown_origin(row, "forward")
+                    state = self._unknown_origin(row, event)
                 else:
                     state = self._input_state(row, event)
                 is_elsewhere = state == State.DIVERGENT and self._is_of_a_block(row, event)
@@ -230,7 +232,7 @@ class _Judging:
             return State.UNKNOWN
         sides = aligned.rows[0][row], aligned.rows[1][row]
         if event.direction == "backward":
-            return self._incoming_state(row, sides)
+            return self._incoming_state(row, sides, event)
         (mine, t), (theirs, g) = aligned.graphs[0].origin(sides[0]), aligned.graphs[1].origin(sides[1])
         if mine == theirs == "call":
             made = self._aligned.pair_of[0][t], self._aligned.pair_of[1][g]
@@ -240,7 +242,7 @@ class _Judging:
         if "call" in (mine, theirs):
             side, at = (0, t) if mine == "call" else (1, g)
             return self._through(row, [(side, at)], is_rewired=self._aligned.pair_of[side][at] >= 0)
-        return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, "forward")
+        return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, event)
 
     def _is_of_reordered(self, row: int) -> bool:
         """Whether an input is what a call returned that joins parts in another order."""
@@ -304,7 +306,7 @@ class _Judging:
         is_judged = self._aligned.is_input[row] or row in self._judged
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
-    def _incoming_state(self, row: int, sides: tuple[int, int]) -> State:
+    def _incoming_state(self, row: int, sides: tuple[int, int], event: Event) -> State:
         """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
         (ours, whole_t), (theirs, whole_g) = (
             graph.contributions(at) for graph, at in zip(self._aligned.graphs, sides, strict=True)
@@ -312,8 +314,8 @@ class _Judging:
         mine = {self._aligned.pair_of[0][at] for at in ours}
         other = {self._aligned.pair_of[1][at] for at in theirs}
         made = [(0, at) for at in ours] + [(1, at) for at in theirs]
-        if not made:
-            return self._unknown_origin(row, "backward")
+        if not made or not self._aligned.is_whole(row, theirs):
+            return self._unknown_origin(row, event, sum_of=mine | other)
         if mine == other and -1 not in mine and whole_t and whole_g:
             return self._wired(row, mine)
         ends = {
@@ -336,11 +338,45 @@ class _Judging:
             return State.NOISE
         return State.DIVERGENT
 
-    def _unknown_origin(self, row: int, direction: str) -> State:
-        """Nothing tells where an input came from: whatever differed before may have reached it."""
-        if self._has_diverged["forward"] or self._has_diverged[direction]:
+    def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
+        """The state of an input that operations made which were not recorded.
+
+        Whatever differed before may have reached it; else they are one call of which no reference knows anything.
+        `sum_of`: outputs that are among what was added up.
+        """
+        if self._has_diverged["forward"] or self._has_diverged[event.direction]:
             return self._propagated(row, math.inf)
-        return self._state_by_size(row)
+        error = max((self._aligned.distance(at) for at in sum_of if at >= 0), default=0.0)
+        error = max(error, self._error_around(event))
+        is_beyond = is_amplified(self._aligned.distance(row), error, self._rounding(row))
+        return State.DIVERGENT if is_beyond else State.NOISE
+
+    def _error_around(self, event: Event) -> float:
+        """The relative error of what operations of the cell around a call may have taken which were not recorded: what
+        the cell received, and what calls directly inside it returned before. A backward one sees the forward's, too."""
+        graph, cell = self._aligned.graphs[0], self._cell_around(event)
+        forward = graph.forwards.item(cell) if cell >= 0 else -1
+        found = [self._noise_inside.get(cell, 0.0)]
+        if event.direction == "backward" and forward != cell:
+            found.append(self._noise_inside.get(forward, 0.0))
+        for around in {cell, forward} - {-1}:
+            if (place := self._aligned.place_of[0][around]) >= 0:
+                rows = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
+                found += (self._aligned.distance(row) for row in rows if self._aligned.are_tensors[row])
+        return max(found)
+
+    def _cell_around(self, event: Event) -> int:
+        return next(self._aligned.graphs[0].around(self._aligned.calls[0][event.place]), -1)
+
+    def _note_inside(self, event: Event) -> None:
+        errors = [
+            self._aligned.distance(row)
+            for row in self._aligned.outputs(event)
+            if self._states[row] == State.NOISE and self._aligned.are_tensors[row]
+        ]
+        if errors:
+            cell = self._cell_around(event)
+            self._noise_inside[cell] = max(self._noise_inside.get(cell, 0.0), *errors)
 
     def _state_by_size(self, row: int) -> State:
         """The state of an input of which nothing is known but how far it is apart."""

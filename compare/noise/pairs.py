@@ -26,6 +26,9 @@ from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import PARTS, TENSOR, Columns
 
+from .identities import is_sum_of
+from .summary import Summaries
+
 if TYPE_CHECKING:
     from msprobe.replay.replay import Partner, Place
 
@@ -268,6 +271,18 @@ class AlignedGraphs(ABC):
             if call != cell and cell not in graph.around(call):
                 return True
         return False
+
+    def is_whole(self, row: int, parts: Sequence[int]) -> bool:
+        """Whether an incoming gradient of the golden is the sum of these of its records, as far as its mean tells:
+        operations that were not recorded may have used the tensor, too."""
+        of = self._golden_summaries
+        whole, added = of.of(self.rows[1][row]), [of.of(at) for at in parts]
+        known = [one for one in added if one is not None]
+        return whole is None or len(known) < len(added) or is_sum_of(whole, known)
+
+    @cached_property
+    def _golden_summaries(self) -> Summaries:
+        return Summaries(self.graphs[1].columns)
 
     # Distances.
 

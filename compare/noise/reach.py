@@ -5,7 +5,8 @@ if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
@@ -78,6 +79,42 @@ class _Reach:
             if self._agrees(used):
                 continue
             yield from self._of_user(graph.call_of[used])
+        for cell in (next(graph.around(call), -1), *self._cells_that_take.get(graph.alias(row), ())):
+            yield from self._of_unrecorded(cell, call)
+
+    def _of_unrecorded(self, cell: int, call: int) -> Iterable[int]:
+        """What differs after a call of what operations of a cell (-1: of the root) may have computed from its outputs
+        that were not recorded: they see what the cell received, and what calls directly inside it returned."""
+        for taker in self._takers_of_unrecorded.get(cell, ()):
+            if taker > call:
+                yield from self._of_user(taker)
+        if cell >= 0:
+            graph = self._graph
+            yield from (at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at))
+
+    @cached_property
+    def _takers_of_unrecorded(self) -> Mapping[int, Sequence[int]]:
+        """By cell, -1 for the root: the forward calls directly inside it that received a tensor that differs, and which
+        no recorded call made."""
+        graph, found = self._graph, defaultdict[int, list[int]](list)
+        for call, name in enumerate(graph.names):
+            if name.direction == "forward" and any(map(self._is_of_unrecorded, graph.inputs(call))):
+                found[next(graph.around(call), -1)].append(call)
+        return found
+
+    def _is_of_unrecorded(self, row: int) -> bool:
+        return self._graph.origin(row)[0] in ("unknown", "code") and self.differs(row)
+
+    @cached_property
+    def _cells_that_take(self) -> Mapping[int, Sequence[int]]:
+        """By output of a forward call: the forward cells that received it and inside which calls are recorded."""
+        graph, found = self._graph, defaultdict[int, list[int]](list)
+        for cell in graph.inside:
+            for row in graph.inputs(cell) if graph.names[cell].direction == "forward" else ():
+                kind, made = graph.origin(row)
+                if kind == "call":
+                    found[made].append(cell)
+        return found
 
     def _of_user(self, call: int) -> list[int]:
         """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
