@@ -146,8 +146,8 @@ def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
     target, golden = (run / f"step{fault.shown[0]}" for run in places(mixed, folder))
     names = names_of(fault, case.task, target, golden, case.golden.framework == "pytorch")
     if case.level == "L0":
-        sides = Records(target), Records(golden)
-        shown = (side.cells_that_show(name) for side in sides for name in names if name in side.names)
+        pairs = (Records(target), Records(golden)), (Records(golden), Records(target))
+        shown = (side.cells_that_show(name, other) for side, other in pairs for name in names if name in side.names)
         return sorted({cell for found in shown for cell in found})
     return names
 

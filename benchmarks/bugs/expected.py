@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from fault import Fault, Place
 
@@ -13,12 +14,16 @@ _CELL = re.compile(r"(?:Cell|Module)\.(?P<path>.+)\.(?P<kind>\w+)\.(?P<direction
 _CALL = re.compile(r"(?P<stem>.+)\.(?P<number>\d+)\.(?P<direction>forward|backward)$")
 
 
+_STATISTICS = ("shape", "Max", "Min", "Mean", "Norm")
+
+
 class Records:
     """The calls of one dump in their order, each with the cell around it."""
 
     def __init__(self, step: Path) -> None:
         rank = next(path for path in (step / "rank", step / "rank0") if path.exists())
-        self.names: list[str] = list(json.loads((rank / "dump.json").read_text())["data"])
+        self._data: dict[str, Any] = json.loads((rank / "dump.json").read_text())["data"]
+        self.names = list(self._data)
         self._around: dict[str, str | None] = json.loads((rank / "construct.json").read_text())
 
     def find(self, place: Place) -> list[str]:
@@ -44,15 +49,21 @@ class Records:
             return []
         return [around, *(other for other in self.names if self._around.get(other) == around)]
 
-    def cells_that_show(self, name: str) -> list[str]:
+    def cells_that_show(self, name: str, other: "Records") -> list[str]:
         """Of a call whose inside is not recorded: the cell around it, with the gradients of its parameters, and the
-        next one in there, which receives it."""
+        next one in there, which receives it: the first that receives other statistics than in the run `other`."""
         if _CELL.match(name):
             return [name, *self._parameters_of(name)]
         around = self._around.get(name)
         after = self.names[self.names.index(name) + 1 :]
         cells = [other for other in after if _CELL.match(other) and self._around.get(other) == around]
-        return [*([around, *self._parameters_of(around)] if around else []), *cells[:1]]
+        receivers = [cell for cell in cells if cell in other.names and self._received(cell) != other._received(cell)]
+        return [*([around, *self._parameters_of(around)] if around else []), *(receivers or cells)[:1]]
+
+    def _received(self, name: str) -> list[Any]:
+        call = self._data[name]
+        found = [*call.get("input_args", ()), *call.get("input_kwargs", {}).values(), *call.get("input", ())]
+        return [[one.get(key) for key in _STATISTICS] for one in found if isinstance(one, dict)]
 
     def _parameters_of(self, cell: str) -> list[str]:
         """The record of the gradients of a cell's parameters, which its backward call makes."""

@@ -145,6 +145,9 @@ _FEW = 16
 _ROUNDING = 2.0
 """A kernel's own error, in units of its output's dtype, at least."""
 
+_KERNELS = 4.0
+"""So many times what products add forward they add backward, at most, and calls of which the operation is unknown."""
+
 _ROUNDING_ACROSS = 10.0
 """The same of products of two frameworks, which add up in other orders."""
 
@@ -158,7 +161,8 @@ ACROSS = _APPROXIMATED * 2.0**-23
 class OutputChange(NamedTuple):
     """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
     element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
-    `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit."""
+    `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit.
+    `is_forward_product`: it is known to be a product or convolution, forward."""
 
     kind: Hashable
     output: Deviation
@@ -168,6 +172,7 @@ class OutputChange(NamedTuple):
     rounds_inside: bool = False
     is_constant: bool = False
     is_exact: bool = False
+    is_forward_product: bool = False
 
 
 class Amplification(NamedTuple):
@@ -209,12 +214,22 @@ def amplifications(
     for row, change in changes.items():
         kinds[change.kind].append(row)
     found: dict[int, Amplification] = {}
+    own_of: dict[Hashable, float] = {}
+    least_of: dict[Hashable, float] = {}
     for name, rows in kinds.items():
         kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
         rounding = _ROUNDING
         if is_across and not kind[0].is_exact:
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
-        own = own_error(kind, rounding, others)
+        own_of[name], least_of[name] = own_error(kind, rounding, others), least_error(kind, rounding, others)
+    # What kernels of products round inside, forward, is not mixed with what many calls before have left.
+    products = [own_of[name] for name, rows in kinds.items() if changes[rows[0]].is_forward_product]
+    most = _KERNELS * max(products) if products and not is_across else math.inf
+    for name, rows in kinds.items():
+        kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
+        own = own_of[name]
+        if kind[0].rounds_inside and not kind[0].is_forward_product:
+            own = min(own, max(most, least_of[name]))
         each = [_worst_statistic(change, own) for change in kind]
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
@@ -229,13 +244,18 @@ def is_counting(size: int, is_constant: bool) -> bool:
     return size >= _FEW and not is_constant
 
 
+def least_error(kind: Sequence[OutputChange], rounding: float, others: Unchanged) -> float:
+    """The element error that the kernels of a kind add at least: the rounding of the output."""
+    return rounding * max(others.unit, max(change.unit for change in kind))
+
+
 def own_error(
     kind: Sequence[OutputChange], rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED
 ) -> float:
     """The element error that the kernels of a kind add; at least the rounding of the output."""
     if not kind:
         return 0.0
-    least = rounding * max(others.unit, max(change.unit for change in kind))
+    least = least_error(kind, rounding, others)
     if not kind[0].rounds_inside:
         return least
     shown = [0.0] * others.counting + [c.output.spread for c in kind if is_counting(c.output.size, c.is_constant)]

@@ -344,10 +344,10 @@ class _Judging:
         Whatever differed before may have reached it; else they are one call of which no reference knows anything.
         `sum_of`: outputs that are among what was added up.
         """
-        if self._has_diverged["forward"] or self._has_diverged[event.direction]:
-            return self._propagated(row, math.inf)
         error = max((self._aligned.distance(at) for at in sum_of if at >= 0), default=0.0)
         error = max(error, self._error_around(event))
+        if self._has_diverged["forward"] or self._has_diverged[event.direction]:
+            return self._propagated(row, math.inf)
         is_beyond = is_amplified(self._aligned.distance(row), error, self._rounding(row))
         return State.DIVERGENT if is_beyond else State.NOISE
 
@@ -361,6 +361,8 @@ class _Judging:
             found.append(self._noise_inside.get(forward, 0.0))
         for around in {cell, forward} - {-1}:
             if (place := self._aligned.place_of[0][around]) >= 0:
+                # A cell comes after the calls inside it, and what it received before them.
+                self._judge_inputs(self._aligned.event_at[place])
                 rows = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
                 found += (self._aligned.distance(row) for row in rows if self._aligned.are_tensors[row])
         return max(found)

@@ -5,7 +5,7 @@ if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msprobe.compare.core.noise import State
@@ -79,7 +79,7 @@ class _Reach:
             if self._agrees(used):
                 continue
             yield from self._of_user(graph.call_of[used])
-        for cell in (next(graph.around(call), -1), *self._cells_that_take.get(graph.alias(row), ())):
+        for cell in (*self._cells_that_see(row), *self._cells_that_take.get(graph.alias(row), ())):
             yield from self._of_unrecorded(cell, call)
 
     def _of_unrecorded(self, cell: int, call: int) -> Iterable[int]:
@@ -91,6 +91,17 @@ class _Reach:
         if cell >= 0:
             graph = self._graph
             yield from (at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at))
+
+    def _cells_that_see(self, row: int) -> Iterator[int]:
+        """The cells, -1 for the root, whose own operations may take an output: that around its call, and while a cell
+        returns it, that around the cell."""
+        graph = self._graph
+        alias = graph.alias(row)
+        for cell in graph.around(graph.call_of[row]):
+            yield cell
+            if not any(graph.alias(at) == alias for at in graph.outputs(cell)):
+                return
+        yield -1
 
     @cached_property
     def _takers_of_unrecorded(self) -> Mapping[int, Sequence[int]]:

@@ -342,7 +342,15 @@ class StatisticsEvidence(OutputEvidence):
         _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
         operation = call.operation
         return OutputChange(
-            kind, own, moments, spread, unit, rounds_inside(operation), is_constant, is_exact(operation)
+            kind,
+            own,
+            moments,
+            spread,
+            unit,
+            rounds_inside(operation),
+            is_constant,
+            is_exact(operation),
+            operation is not None and rounds_inside(operation) and not call.is_backward,
         )
 
     def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
