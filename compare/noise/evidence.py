@@ -12,6 +12,7 @@ from msprobe.base import names
 from msprobe.compare.core.limits import Kind
 from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
 from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.replay.recorded import NotReplayed, Replayed
@@ -20,6 +21,12 @@ from .pairs import PASS, AlignedGraphs
 
 ReplayOutcome = Replayed | NotReplayed
 
+_KERNELS_DIFFER = 10 * 2.0**-23
+"""The relative error of one call in float32, of a kernel against another."""
+
+_HALF_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The spacing of a dtype that is coarser than what is computed inside: one unit of the last place."""
+
 
 class OutputEvidence(ABC):
     """Evidence about pairs of outputs that differ, by row.
@@ -27,8 +34,12 @@ class OutputEvidence(ABC):
     `judgements` say which are noise. `crossed` are those whose target was held against the golden's function. `origins`
     are the outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because
     most calls like it are equal. `replays` are the replayed calls by side and call. `are_noisy`: the two runs are not
-    equal to the bit where nothing is wrong; of two frameworks they never are.
+    equal to the bit where nothing is wrong; of two frameworks they never are. `unlike_others` are the outputs among
+    `by_bits` where other calls of the kind are equal to the bit.
     """
+
+    calls_unrecorded = 1.0
+    """So many roundings of one call operations leave that were not recorded."""
 
     def __init__(self, aligned: AlignedGraphs) -> None:
         self._aligned = aligned
@@ -37,6 +48,7 @@ class OutputEvidence(ABC):
         self.replays: Sequence[Mapping[int, ReplayOutcome]] = ({}, {})
         self.judgements = self._judge()
         self.origins: list[int] = []
+        self.unlike_others = set[int]()
         self.by_bits = set() if aligned.is_across else self._find_by_bits()
         self.are_noisy = aligned.is_across or self._is_noise_seen()
 
@@ -59,6 +71,16 @@ class OutputEvidence(ABC):
     @abstractmethod
     def _tiny_faults(self, reproducible: int) -> Iterable[int]:
         """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
+
+    def rounding(self, row: int) -> float:
+        """The relative error of a tensor up to which two kernels may differ that both compute in float32 inside."""
+        dtype, _ = self._aligned.look(1, row)
+        return _KERNELS_DIFFER + _HALF_UNITS.get(canonical(dtype), 0.0)
+
+    def tolerate(self, rows: Iterable[int]) -> None:
+        """Take outputs for noise that differ by their bits alone: then the two runs are noisy."""
+        self.by_bits.difference_update(rows)
+        self.are_noisy = True
 
     # Defaults, for evidence that cannot tell.
 
@@ -144,6 +166,7 @@ class OutputEvidence(ABC):
             for row in rows
             if not self._is_coarse(row)
         }
+        self.unlike_others = found.copy()
         if not found and sum(map(len, others.values())) == 1:
             found.update(self._tiny_faults(same.total()))
         return {r for r in found if not self._is_never_reproducible(r)}

@@ -69,11 +69,44 @@ def judge_under_noise(
 
         tensors = AlignedTensors(comparison)
         replays = ReplayEvidence(tensors, workers, "replaying calls" if is_shown else "", limits)
-        return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
+        return _judged(tensors, replays, limits, is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
     if not is_across and not statistics.has_summaries:
         return comparison
-    return _Judging(statistics, StatisticsEvidence(statistics), BUILT_IN).judged(is_shown=is_shown)
+    return _judged(statistics, StatisticsEvidence(statistics), BUILT_IN, is_shown=is_shown)
+
+
+def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, is_shown: bool) -> Comparison:
+    """The comparison by the first error, not by the first bit that differs.
+
+    What differs by no more than one call rounds is a divergence only where it grows into an error that nothing else
+    explains, and other calls like it are equal to the bit.
+    """
+    found = _Judging(aligned, outputs, limits).judged(is_shown=is_shown)
+    if aligned.is_across or limits.is_exact or not (rounding := _within_rounding(aligned, outputs, found)):
+        return found
+    is_reproducible = not outputs.unlike_others.isdisjoint(rounding)
+    outputs.tolerate(rounding)
+    other = _Judging(aligned, outputs, limits).judged(is_shown=False)
+    if other.noise is None or other.noise.diverging().any() or not is_reproducible:
+        return other
+    is_within_tolerance = not np.isin(found.grades, (WARNING, ERROR)).any()
+    return other if is_within_tolerance else found
+
+
+def _within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:
+    """The pairs of records that diverge by their bits alone, and by no more than one call rounds."""
+    if judged.noise is None:
+        return set()
+    evidence, found = judged.noise.evidence, set[int]()
+    for row in np.flatnonzero(judged.noise.diverging()).tolist():
+        one = evidence.get(row)
+        by_bits = (one is not None and one.sign is Sign.BITS) or (one is None and judged.noise.is_exact)
+        by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
+        is_computed = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
+        if by_bits and is_computed and aligned.distance(row) <= outputs.rounding(row):
+            found.add(row)
+    return found
 
 
 def _is_open(comparison: Comparison, limits: Limits) -> bool:
@@ -348,8 +381,8 @@ class _Judging:
         error = max(error, self._error_around(event))
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
             return self._propagated(row, math.inf)
-        is_beyond = is_amplified(self._aligned.distance(row), error, self._rounding(row))
-        return State.DIVERGENT if is_beyond else State.NOISE
+        rounding = self._outputs.calls_unrecorded * self._rounding(row)
+        return State.DIVERGENT if is_amplified(self._aligned.distance(row), error, rounding) else State.NOISE
 
     def _error_around(self, event: Event) -> float:
         """The relative error of what operations of the cell around a call may have taken which were not recorded: what

@@ -210,6 +210,8 @@ class StatisticsEvidence(OutputEvidence):
 
     _aligned: AlignedStatistics
 
+    calls_unrecorded = _SPREAD
+
     def __init__(self, aligned: AlignedStatistics) -> None:
         self._laws: Mapping[int, LawJudgement] = {}
         self._amplified: Mapping[int, Amplification] = {}
