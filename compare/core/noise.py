@@ -328,6 +328,23 @@ class Unseen:
     by_identity: int
 
 
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What is left of two runs in which nothing differs beyond rounding, and what may be hidden in it.
+
+    `largest` is the greatest difference of an output, as a share of its norm, and `name` its record. `hidden` is the
+    median of the errors, as shares of an output, up to which calls were judged to round, and `most` the greatest of
+    them; NaN where no call was judged by such a bound. `outputs` is how many were.
+    """
+
+    largest: float
+    name: str
+    hidden: float
+    most: float
+    outputs: int
+    is_by_statistics: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """The judgement of one comparison.
@@ -335,7 +352,8 @@ class Noise:
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
-    `unseen` is what statistics leave open; None where elements were compared.
+    `unseen` is what statistics leave open; None where elements were compared. `rounding` is there if something differs,
+    and nothing beyond rounding.
     """
 
     states: NDArray[np.uint8]
@@ -348,6 +366,7 @@ class Noise:
     not_replayed: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = BUILT_IN
     unseen: Unseen | None = None
+    rounding: Rounding | None = None
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

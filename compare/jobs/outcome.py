@@ -15,6 +15,7 @@ from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
+from msprobe.compare.core.noise import Rounding
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
@@ -33,6 +34,7 @@ from msprobe.compare.tables.console import (
     lines,
     no_difference,
     notes,
+    roundings_of,
     suspect,
     watch,
     write_advice,
@@ -209,7 +211,8 @@ class Outcome:
     are compared. `failed` is a sentence where the job could not be done, `unread` where its dumps differ by their
     digests and were not read; then nothing else is known. `unjudged` says why pairs of records have no verdict. `runs`
     are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
-    that was judged. `notes` is what the console says besides findings.
+    that was judged. `notes` is what the console says besides findings. `roundings` is what differs by rounding, if
+    nothing differs by more.
     `survey` and `unit` (of a report) are there where the request asks for them.
     """
 
@@ -234,6 +237,7 @@ class Outcome:
     survey: "Survey | None" = None
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
+    roundings: tuple[Rounding, ...] = ()
 
     @property
     def judged(self) -> int:
@@ -252,7 +256,7 @@ class Outcome:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
             return LastLine(phrase("first wrong call"), full_said(self.first)).said
-        return no_difference(self.is_clean, self.judged, self.unjudged).said
+        return no_difference(self.is_clean, self.judged, self.unjudged, roundings=self.roundings).said
 
     def _repr_html_(self) -> str:
         """The answer of this job, for a notebook."""
@@ -336,6 +340,7 @@ def compare_single(task: Task) -> Outcome:
         survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
+        roundings=roundings_of(comparison),
     )
 
 

@@ -112,7 +112,8 @@ class RequestResult:
     @property
     def _no_difference(self) -> Words:
         absent = len(self.missing) + sum(bool(outcome.failed) for outcome in self.outcomes)
-        return no_difference(self.is_clean, self.judged, self.unjudged, absent=absent).said
+        roundings = [one for outcome in self.outcomes for one in outcome.roundings]
+        return no_difference(self.is_clean, self.judged, self.unjudged, absent=absent, roundings=roundings).said
 
     @property
     def limits(self) -> tuple[Words, ...]:

@@ -16,6 +16,7 @@ from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.replay.recorded import NotReplayed, Replayed
+from msprobe.store.record import INPUT
 
 from .pairs import PASS, AlignedGraphs
 
@@ -76,6 +77,12 @@ class OutputEvidence(ABC):
         """The relative error of a tensor up to which two kernels may differ that both compute in float32 inside."""
         dtype, _ = self._aligned.look(1, row)
         return _KERNELS_DIFFER + _HALF_UNITS.get(canonical(dtype), 0.0)
+
+    def hidden(self, row: int, evidence: Evidence) -> float:
+        """The error, as a share of an output, up to which it was judged to be rounding."""
+        if evidence.bound == evidence.bound:
+            return evidence.bound
+        return max(evidence.explained, self.floor(row))
 
     def tolerate(self, rows: Iterable[int]) -> None:
         """Take outputs for noise that differ by their bits alone: then the two runs are noisy."""
@@ -156,7 +163,7 @@ class OutputEvidence(ABC):
         for event in self._innermost:
             if event in begun or not self._has_equal_inputs(event):
                 continue
-            if not all(map(aligned.is_constant, self._compared(event))):
+            if self._shows_rounding(event):
                 same[self._likeness(event)] += 1
         found = {
             row
@@ -170,6 +177,16 @@ class OutputEvidence(ABC):
         if not found and sum(map(len, others.values())) == 1:
             found.update(self._tiny_faults(same.total()))
         return {r for r in found if not self._is_never_reproducible(r)}
+
+    def _shows_rounding(self, event: Event) -> bool:
+        """Whether another kernel might have given other bits: of constants, as zeros, a product rounds nothing."""
+        aligned, columns = self._aligned, self._aligned.graphs[0].columns
+        rows = [row for row in event.rows if aligned.are_tensors[row] and aligned.is_input[row]]
+        received = [row for row in rows if columns.part[aligned.rows[0][row]] == INPUT]
+        compared = self._compared(event)
+        return not all(map(aligned.is_constant, compared)) and not (
+            received and all(map(aligned.is_constant, received))
+        )
 
     def _compared(self, event: Event) -> list[int]:
         """The floating tensors that an innermost call returned, but for side products that differ."""

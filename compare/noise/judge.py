@@ -20,9 +20,11 @@ from msprobe.compare.core.noise import (
     KernelPrecision,
     Noise,
     ResidualJudgement,
+    Rounding,
     Sign,
     State,
     is_amplified,
+    median,
 )
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
 from msprobe.compare.core.tensor import Origin
@@ -167,10 +169,30 @@ class _Judging:
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+            None if np.isin(states, DIFFERING).any() else self._rounding_left(),
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
         return _entered(aligned, noise, covered)
+
+    def _rounding_left(self) -> Rounding | None:
+        """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
+        aligned = self._aligned
+        rows = [row for row in np.flatnonzero(np.asarray(self._states) == State.NOISE).tolist()]
+        rows = [row for row in rows if aligned.are_tensors[row]]
+        if not rows:
+            return None
+        judged = [row for row in rows if row in self._evidence]
+        largest = max(judged or rows, key=lambda row: _finite(aligned.share(row)))
+        hidden = [found for row in judged if (found := _finite(self._outputs.hidden(row, self._evidence[row])))]
+        return Rounding(
+            _finite(aligned.share(largest)),
+            aligned.pairs.pair(largest).record.name,
+            median(hidden) if hidden else math.nan,
+            max(hidden, default=math.nan),
+            len(hidden),
+            self._outputs.unseen([]) is not None,
+        )
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -590,6 +612,10 @@ class _Judging:
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
 
 
 # The verdicts.

@@ -306,6 +306,10 @@ class AlignedGraphs(ABC):
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
 
+    def share(self, row: int) -> float:
+        """How far a pair of tensors is apart, as what is printed: a share of the norm."""
+        return self.distance(row)
+
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
         norm = abs(self.graphs[1].columns.norm[self.rows[1][row]])

@@ -188,6 +188,9 @@ class AlignedStatistics(AlignedGraphs):
         found = OutputIdentities("sum", tuple(zip(target, golden, strict=False)), *whole, True)
         return not any(law.is_broken for law in judge_laws({row: found}).values())
 
+    def share(self, row: int) -> float:
+        return self.moments[row]
+
     def has_same_zeros(self, row: int) -> bool:
         """Whether the least and the greatest element are zero on both sides; False where a mask hides the others."""
         found = self.summaries(row)
@@ -450,7 +453,7 @@ class StatisticsEvidence(OutputEvidence):
             if rounds_inside(operation_of(names.parse(event.called))) and self._has_equal_inputs(event):
                 rows = [row for row in aligned.outputs(event) if aligned.are_evidence[row]]
                 is_equal = all(aligned.equal[row] == EQUAL for row in rows)
-                if rows and is_equal and not all(map(aligned.is_constant, rows)):
+                if rows and is_equal and self._shows_rounding(event):
                     return True
         return False
 
@@ -473,6 +476,9 @@ class StatisticsEvidence(OutputEvidence):
             statistic="" if law is None else law.target.statistic,
             is_by_statistics=True,
         )
+
+    def hidden(self, row: int, evidence: Evidence) -> float:
+        return evidence.bound if evidence.law else evidence.explained
 
     def floor(self, row: int) -> float:
         found = self._aligned.summaries(row)

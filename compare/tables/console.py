@@ -14,7 +14,7 @@ import numpy as np
 from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
-from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.noise import Noise, Rounding
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
@@ -157,7 +157,13 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
     if located.first is not None:
         return LastLine(phrase("first wrong call"), full_said(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return no_difference(comparison.is_clean, judged, comparison.unjudged)
+    return no_difference(comparison.is_clean, judged, comparison.unjudged, roundings=roundings_of(comparison))
+
+
+def roundings_of(comparison: Comparison) -> tuple[Rounding, ...]:
+    """What differs by rounding; empty where all that was compared is equal."""
+    found = None if comparison.noise is None else comparison.noise.rounding
+    return () if found is None else (found,)
 
 
 def no_difference(
@@ -166,11 +172,12 @@ def no_difference(
     unjudged: Mapping[Cause, int],
     title: str = "no difference in what could be judged",
     absent: int = 0,
+    roundings: Sequence[Rounding] = (),
 ) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
-    were not compared at all.
+    were not compared at all. `roundings` are those of the comparisons in which something differs by rounding.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
     text = phrase(
@@ -178,12 +185,36 @@ def no_difference(
         judged=judged,
         open=sum(open_ones.values()),
     )
+    if is_clean and roundings:
+        return LastLine(phrase("no difference beyond rounding"), _with_roundings(text, roundings))
     if is_clean:
         return LastLine(phrase("no difference"), text)
     if absent:
         text = phrase("{text}, {number} without counterpart or not readable", text=text, number=absent)
     why = _counted(open_ones)
     return LastLine(phrase(title), phrase("{text}: {why}", text=text, why=why) if why else text)
+
+
+def _with_roundings(text: Words, roundings: Sequence[Rounding]) -> Words:
+    """The numbers of pairs, the largest difference, and how large an error it may hide."""
+    largest = max(roundings, key=lambda one: one.largest)
+    text = phrase(
+        "{text}, largest {largest:.2g} of the norm at {name}", text=text, largest=largest.largest, name=largest.name
+    )
+    bounded = [one for one in roundings if one.outputs]
+    if not bounded:
+        return text
+    widest = max(bounded, key=lambda one: one.hidden)
+    is_by_statistics = any(one.is_by_statistics for one in bounded)
+    return phrase(
+        "{text}; statistics cannot see an error of a call below {hidden:.2g} of its output (median; at most {most:.2g})"
+        if is_by_statistics
+        else "{text}; tensors cannot see an error of a call below {hidden:.2g} of its output "
+        "(median; at most {most:.2g})",
+        text=text,
+        hidden=widest.hidden,
+        most=max(one.most for one in bounded),
+    )
 
 
 _VERDICTS = ("Accuracy Reached or Not", "Result")

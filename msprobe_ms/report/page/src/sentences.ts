@@ -316,6 +316,12 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{name} in {cell}: {kind}": "{name}（位于 {cell}）：{kind}",
   "first wrong call": "首个出错的调用",
   "no difference": "未发现差异",
+  "no difference beyond rounding": "未发现超出舍入的差异",
+  "{text}, largest {largest:.2g} of the norm at {name}": "{text}，最大差异为范数的 {largest:.2g}（位于 {name}）",
+  "{text}; statistics cannot see an error of a call below {hidden:.2g} of its output (median; at most {most:.2g})":
+    "{text}；单个调用的误差小于其输出的 {hidden:.2g}（中位数，最多 {most:.2g}）时，统计量无法体现",
+  "{text}; tensors cannot see an error of a call below {hidden:.2g} of its output (median; at most {most:.2g})":
+    "{text}；单个调用的误差小于其输出的 {hidden:.2g}（中位数，最多 {most:.2g}）时，张量无法体现",
   "no difference in what could be judged": "在可判定的范围内未发现差异",
   "no difference in what both sides have": "在两侧都有的范围内未发现差异",
   "{judged} pairs judged, {open} unjudged": "判定 {judged} 对，未判定 {open} 对",
