@@ -18,9 +18,11 @@ def add(folder: Path, cases: list[Path]) -> None:
     clean = _clean_pairs(folder)
     for case in cases:
         truth = json.loads((case / "truth.json").read_text())
-        if truth["clean"] or truth["kinds"] != ["computes differently"] or truth["regime"] in ("bit-equal", "pytorch"):
+        is_of_cells = truth["level"] == "L0"  # there a fault may show in any kind
+        is_of_values = is_of_cells or truth.get("kinds") == ["computes differently"]
+        if truth["clean"] or not is_of_values or truth["regime"] in ("bit-equal", "pytorch"):
             continue
-        plain = folder / "bit-equal" / truth["task"] / truth["case"]
+        plain = folder / "bit-equal" / truth["task"] / truth["fault"]
         pairs = clean.get((truth["regime"], truth["task"], truth["net"], truth["variant"]), [])
         if not plain.exists() or not pairs:
             continue

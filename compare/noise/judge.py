@@ -48,6 +48,12 @@ _CONSTANT = 1e-6
 _GROSS = 1e3
 """A difference so many times greater than what is left of it has died out, if that may be rounding."""
 
+_SOME = 0.25
+"""Of so many elements, by the number that is expected, one may be where a derivative jumps."""
+
+_JUMPING = 0.3
+"""Of elements whose relative error is `e` the share of e near a jump leaves at most so many times sqrt(e)."""
+
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
 
@@ -400,27 +406,41 @@ class _Judging:
         `sum_of`: outputs that are among what was added up.
         """
         error = max((self._aligned.distance(at) for at in sum_of if at >= 0), default=0.0)
-        error = max(error, self._error_around(event))
+        error = max(error, self._error_around(row, event))
+        rounding = self._outputs.calls_unrecorded * self._rounding(row)
+        if self._is_noisy and not is_amplified(self._aligned.distance(row), error, rounding):
+            return State.NOISE
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
             return self._propagated(row, math.inf)
-        rounding = self._outputs.calls_unrecorded * self._rounding(row)
         return State.DIVERGENT if is_amplified(self._aligned.distance(row), error, rounding) else State.NOISE
 
-    def _error_around(self, event: Event) -> float:
+    def _error_around(self, row: int, event: Event) -> float:
         """The relative error of what operations of the cell around a call may have taken which were not recorded: what
-        the cell received, and what calls directly inside it returned before. A backward one sees the forward's, too."""
-        graph, cell = self._aligned.graphs[0], self._cell_around(event)
+        the cell received, and what calls directly inside it returned before, as far as that is noise.
+
+        A backward one sees the forward's, too, near which a derivative may jump: where so many elements are likely to
+        be, the share of them is the square of the error.
+        """
+        aligned, graph, cell = self._aligned, self._aligned.graphs[0], self._cell_around(event)
         forward = graph.forwards.item(cell) if cell >= 0 else -1
-        found = [self._noise_inside.get(cell, 0.0)]
-        if event.direction == "backward" and forward != cell:
-            found.append(self._noise_inside.get(forward, 0.0))
-        for around in {cell, forward} - {-1}:
-            if (place := self._aligned.place_of[0][around]) >= 0:
-                # A cell comes after the calls inside it, and what it received before them.
-                self._judge_inputs(self._aligned.event_at[place])
-                rows = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
-                found += (self._aligned.distance(row) for row in rows if self._aligned.are_tensors[row])
-        return max(found)
+        found = self._noise_around(cell)
+        if event.direction == "backward":
+            found = max(found, received := self._noise_around(forward))
+            if received * aligned.count(row) >= _SOME:
+                found = max(found, _JUMPING * math.sqrt(received))
+        return found
+
+    def _noise_around(self, cell: int) -> float:
+        """The greatest relative error of what a cell of the target (-1: the root) received, and calls in it returned,
+        as far as it is noise."""
+        found = self._noise_inside.get(cell, 0.0)
+        if cell < 0 or (place := self._aligned.place_of[0][cell]) < 0:
+            return found
+        # A cell comes after the calls inside it, and what it received before them.
+        self._judge_inputs(self._aligned.event_at[place])
+        received = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
+        noise = (row for row in received if self._states[row] == State.NOISE and self._aligned.are_tensors[row])
+        return max(found, *map(self._aligned.distance, noise), 0.0)
 
     def _cell_around(self, event: Event) -> int:
         return next(self._aligned.graphs[0].around(self._aligned.calls[0][event.place]), -1)

@@ -306,6 +306,10 @@ class AlignedGraphs(ABC):
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
 
+    def count(self, row: int) -> int:
+        """The number of elements of the target's tensor of a pair."""
+        return math.prod(self.look(0, row)[1] or ())
+
     def share(self, row: int) -> float:
         """How far a pair of tensors is apart, as what is printed: a share of the norm."""
         return self.distance(row)
