@@ -78,6 +78,12 @@ class OutputEvidence(ABC):
         dtype, _ = self._aligned.look(1, row)
         return _KERNELS_DIFFER + _HALF_UNITS.get(canonical(dtype), 0.0)
 
+    @property
+    def most_of_sums(self) -> float:
+        """How many times its inputs' relative error a parameter's gradient may differ, which is a sum over positions:
+        errors of operands that all positions share do not average out."""
+        return 0.0
+
     def hidden(self, row: int, evidence: Evidence) -> float:
         """The error, as a share of an output, up to which it was judged to be rounding."""
         if evidence.bound == evidence.bound:

@@ -54,6 +54,9 @@ _SOME = 0.25
 _JUMPING = 0.3
 """Of elements whose relative error is `e` the share of e near a jump leaves at most so many times sqrt(e)."""
 
+_AS_NOISY = 3.0
+"""After a divergence an input of unknown origin is noise up to so many times what its cell received."""
+
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
 
@@ -405,30 +408,36 @@ class _Judging:
         Whatever differed before may have reached it; else they are one call of which no reference knows anything.
         `sum_of`: outputs that are among what was added up.
         """
-        error = max((self._aligned.distance(at) for at in sum_of if at >= 0), default=0.0)
-        error = max(error, self._error_around(row, event))
+        distance, added = self._aligned.distance(row), [at for at in sum_of if at >= 0]
+        if propagated := self._upstream.propagated_of(added):
+            return self._propagated(row, propagated)
+        error = max([self._error_around(event), *map(self._aligned.distance, added)])
         rounding = self._outputs.calls_unrecorded * self._rounding(row)
-        if self._is_noisy and not is_amplified(self._aligned.distance(row), error, rounding):
-            return State.NOISE
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
+            if self._is_noisy and distance <= max(_AS_NOISY * error, rounding / OPAQUE):
+                return State.NOISE
             return self._propagated(row, math.inf)
-        return State.DIVERGENT if is_amplified(self._aligned.distance(row), error, rounding) else State.NOISE
+        error = max(error, self._error_of_jumps(row, event))
+        return State.DIVERGENT if is_amplified(distance, error, rounding) else State.NOISE
 
-    def _error_around(self, row: int, event: Event) -> float:
+    def _error_around(self, event: Event) -> float:
         """The relative error of what operations of the cell around a call may have taken which were not recorded: what
-        the cell received, and what calls directly inside it returned before, as far as that is noise.
-
-        A backward one sees the forward's, too, near which a derivative may jump: where so many elements are likely to
-        be, the share of them is the square of the error.
-        """
-        aligned, graph, cell = self._aligned, self._aligned.graphs[0], self._cell_around(event)
-        forward = graph.forwards.item(cell) if cell >= 0 else -1
+        the cell received, and what calls directly inside it returned before, as far as that is noise. A backward one
+        sees the forward's, too."""
+        cell = self._cell_around(event)
         found = self._noise_around(cell)
-        if event.direction == "backward":
-            found = max(found, received := self._noise_around(forward))
-            if received * aligned.count(row) >= _SOME:
-                found = max(found, _JUMPING * math.sqrt(received))
-        return found
+        return max(found, self._noise_around(self._forward_of(cell))) if event.direction == "backward" else found
+
+    def _error_of_jumps(self, row: int, event: Event) -> float:
+        """The relative error that derivatives leave which jump near values of the forward: a share of the elements as
+        large as these' error is wrong altogether, if that is likely to be any."""
+        if event.direction != "backward":
+            return 0.0
+        received = self._noise_around(self._forward_of(self._cell_around(event)))
+        return _JUMPING * math.sqrt(received) if received * self._aligned.count(row) >= _SOME else 0.0
+
+    def _forward_of(self, cell: int) -> int:
+        return self._aligned.graphs[0].forwards.item(cell) if cell >= 0 else -1
 
     def _noise_around(self, cell: int) -> float:
         """The greatest relative error of what a cell of the target (-1: the root) received, and calls in it returned,
@@ -606,6 +615,8 @@ class _Judging:
         if propagated or received.is_unclear:
             return self._propagated(row, propagated, received.is_unclear)
         explained, most = max(received.error, inside.error), self._most(row, event)
+        if event.kind == "parameters_grad":
+            most = max(most, self._outputs.most_of_sums)
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
             self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
             if self._aligned.is_across:

@@ -477,6 +477,10 @@ class StatisticsEvidence(OutputEvidence):
             is_by_statistics=True,
         )
 
+    @property
+    def most_of_sums(self) -> float:
+        return MOST if self._coarsest > FULL else 0.0
+
     def hidden(self, row: int, evidence: Evidence) -> float:
         return evidence.bound if evidence.law else evidence.explained
 
