@@ -110,12 +110,15 @@ def _within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Co
     if judged.noise is None:
         return set()
     evidence, found = judged.noise.evidence, set[int]()
-    for row in np.flatnonzero(judged.noise.diverging()).tolist():
+    diverging = np.flatnonzero(judged.noise.diverging()).tolist()
+    if judged.noise.is_exact and not all(map(aligned.is_computed, diverging)):
+        return set()  # no call rounds a parameter, a constant or an argument
+    for row in diverging:
         one = evidence.get(row)
         by_bits = (one is not None and one.sign is Sign.BITS) or (one is None and judged.noise.is_exact)
         by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
-        is_computed = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
-        if by_bits and is_computed and aligned.distance(row) <= outputs.rounding(row):
+        is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
+        if by_bits and is_rounded and aligned.distance(row) <= outputs.rounding(row):
             found.add(row)
     return found
 

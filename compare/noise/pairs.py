@@ -272,6 +272,14 @@ class AlignedGraphs(ABC):
                 return True
         return False
 
+    def is_computed(self, row: int) -> bool:
+        """Whether calls made a pair of records on either side, recorded or not; no parameter, constant or value."""
+        if not self.is_input[row] or self.direction(row) == "backward":
+            return True
+        sides = zip(self.graphs, self.rows, strict=True)
+        origins = [graph.origin(rows[row])[0] for graph, rows in sides if rows[row] >= 0]
+        return bool(self.are_tensors[row]) and not {"parameter", "leaf"}.intersection(origins)
+
     def is_whole(self, row: int, parts: Sequence[int]) -> bool:
         """Whether an incoming gradient of the golden is the sum of these of its records, as far as its mean tells:
         operations that were not recorded may have used the tensor, too."""

@@ -124,14 +124,12 @@ class TestEachKind:
         assert [f.kind for f in found] == ["parameters differ"]
         assert "(2 in the whole step)" in wording.reason(found[0])
 
-    def test_a_first_difference_within_tolerance_is_named_with_the_place_where_it_grows(self, net, mode, traced):
+    def test_the_first_error_is_named_where_an_ulp_differs_before(self, net, mode, traced):
         within = np.float32(4.0) + np.arange(4, dtype=np.float32).reshape(2, 2) / 4
         within[1, 1] = np.nextafter(within[1, 1], np.float32(9))
         found = findings(net("t", mode=mode, traced=traced, r=within, m=5.5, y=7.5), net("g", mode=mode, traced=traced))
-        assert (found[0].name, found[0].kind) == ("Functional.relu.0.forward", "computes differently")
-        if mode != "digest":  # a digest has no tolerance
-            assert wording.reason(found[0]).endswith("within tolerance here, error at Mint.mul.0.forward")
-            assert found[1].name == "Mint.mul.0.forward"
+        named = "Functional.relu.0.forward" if mode == "digest" else "Mint.mul.0.forward"  # a digest asks for the bits
+        assert (found[0].name, found[0].kind) == (named, "computes differently")
 
 
 def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):

@@ -246,14 +246,44 @@ def test_a_mask_does_not_hide_what_was_wrong_before(judged):
 
 
 @pytest.mark.parametrize("door", ["_replaying", "_without_torch"])
-def test_where_all_else_is_equal_to_the_bit_one_ulp_is_named(judged, request, door):
+def test_one_ulp_is_rounding_and_no_wrong_call(judged, request, door):
+    """R1: all else is equal to the bit, and the difference stays within tolerance."""
     request.getfixturevalue(door)
     comparison, located = judged(change=one_ulp)
-    assert located.first.name == "Mint.matmul.2.forward"
-    assert len(located.findings) == 1
+    assert comparison.is_clean
+    assert not located.findings
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
-    assert comparison.noise.diverging()[row]
-    assert comparison.noise.evidence[row].sign is Sign.BITS
+    assert comparison.noise.states[row] == State.NOISE
+    left = comparison.noise.rounding
+    assert left.name.startswith("Mint.")
+    assert 0 < left.largest < 1e-6
+    assert left.largest < left.hidden <= left.most
+
+
+@pytest.mark.parametrize("door", ["_replaying", "_without_torch"])
+def test_the_first_error_is_named_and_not_the_first_bit(judged, request, door):
+    """R1: one call rounds otherwise before another is wrong."""
+    request.getfixturevalue(door)
+
+    def change(call, result):
+        return one_ulp(call.replace("matmul.0", "matmul.2"), result) if call == "matmul.0" else wrong(call, result)
+
+    wrong = row_times(1.01)
+    _, located = judged(change=change)
+    assert located.first.name == "Mint.matmul.2.forward"
+
+
+@pytest.mark.usefixtures("_without_torch")
+def test_one_ulp_that_grows_into_an_error_is_the_head(judged):
+    """Two runs are equal to the bit up to it, and no call after it is beyond ten times what it received."""
+    growing = {"tanh.2": 1e-6, "sub.2": 8e-6, "matmul.3": 6e-5, "add.3": 4e-4}
+
+    def change(call, result):
+        return one_ulp(call, result) if call == "matmul.2" else result * (1 + growing.get(call, 0.0))
+
+    comparison, located = judged(change=change)
+    assert not comparison.is_clean
+    assert located.first.name == "Mint.matmul.2.forward"
 
 
 def test_nothing_is_replayed_where_nothing_differs(judged):
@@ -279,21 +309,23 @@ def test_a_saved_value_counts_whatever_uses_it(builder, tensor, value):
 
 
 @pytest.mark.usefixtures("_without_torch")
-def test_without_torch_one_framework_is_asked_for_its_bits_first(judged):
-    """The first difference is named, within tolerance or not."""
+def test_without_torch_another_order_of_sums_is_rounding(judged):
     comparison, located = judged(product=other_order)
-    assert [finding.name for finding in located.findings] == ["Mint.matmul.0.forward"]
-    assert comparison.noise.is_exact
+    assert comparison.is_clean
+    assert not located.findings
+    assert comparison.noise.rounding is not None
     assert comparison.noise.replayed == 0
     assert set(comparison.noise.not_replayed) == {"torch is not installed"}
 
 
 @pytest.mark.usefixtures("_without_torch")
-@pytest.mark.parametrize(("product", "factor"), [(other_order, 1.01), (bf16, 2.0)])
-def test_without_torch_a_wrong_call_is_beyond_its_inputs(judged, product, factor):
+@pytest.mark.parametrize(("product", "factor", "before"), [(other_order, 1.01, 0), (bf16, 2.0, 1)])
+def test_without_torch_a_wrong_call_is_beyond_its_inputs(judged, product, factor, before):
+    """What rounds as one call in float32 does is no divergence; what is coarser may be one."""
     comparison, located = judged(product=product, change=row_times(factor))
     assert not comparison.is_clean
-    assert [finding.name for finding in located.findings] == ["Mint.matmul.0.forward", "Mint.matmul.2.forward"]
+    named = ["Mint.matmul.0.forward"] * before + ["Mint.matmul.2.forward"]
+    assert [finding.name for finding in located.findings] == named
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
     found = comparison.noise.evidence[row]
     assert found.sign is Sign.AMPLIFIED

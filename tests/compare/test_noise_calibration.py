@@ -156,14 +156,16 @@ def test_what_the_trusted_run_shows_itself_is_excused_and_the_run_is_named(limit
 
 @pytest.mark.usefixtures("_replaying")
 def test_a_kind_that_is_not_reproducible_in_the_trusted_run_need_not_give_the_same_bits(limits, judged):
-    assert judged(Limits(), change=one_ulp)[1].first.name == "Mint.matmul.2.forward"
-    found = limits(change=one_ulp)
+    # More than one call in float32 may differ by, and less than its residual tells.
+    assert judged(Limits(), change=row_times(1.00004))[1].first.name == "Mint.matmul.2.forward"
+    found = limits(change=row_times(1.00004))
     ((is_of, _, _, signs),) = row_of_kind(found, MATMUL)
     assert (is_of, signs) == ("float32", ("BITS",))
     assert found.first_wrong == ("Mint.matmul.2.forward",)
-    comparison, located = judged(found, change=one_ulp)
+    comparison, located = judged(found, change=row_times(1.00004))
     assert comparison.is_clean
     assert not located.findings
+    assert judged(Limits(), change=one_ulp)[0].is_clean
     assert judged(found, change=row_times(1.01))[1].first.name == "Mint.matmul.2.forward"
 
 

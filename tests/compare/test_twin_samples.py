@@ -31,7 +31,7 @@ def table(folder):
 def test_clean_twins_end_with_0(compared, sides):
     code, last, folder = compared(*sides, "--format", "csv")
     assert code == 0
-    assert last.startswith("no difference: ")
+    assert last.startswith("no difference beyond rounding: ")
     assert {row["Verdict"] for row in table(folder)} == {"pass", "unjudged"}
 
 
