@@ -162,7 +162,8 @@ class OutputChange(NamedTuple):
     """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
     element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
     `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit.
-    `is_forward_product`: it is known to be a product or convolution, forward."""
+    `function` is what was called, forward or backward; `is_product`: it is known to be a product or convolution, and
+    the call is a forward one."""
 
     kind: Hashable
     output: Deviation
@@ -172,7 +173,9 @@ class OutputChange(NamedTuple):
     rounds_inside: bool = False
     is_constant: bool = False
     is_exact: bool = False
-    is_forward_product: bool = False
+    function: Hashable = None
+    is_backward: bool = False
+    is_product: bool = False
 
 
 class Amplification(NamedTuple):
@@ -222,14 +225,19 @@ def amplifications(
         if is_across and not kind[0].is_exact:
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own_of[name], least_of[name] = own_error(kind, rounding, others), least_error(kind, rounding, others)
-    # What kernels of products round inside, forward, is not mixed with what many calls before have left.
-    products = [own_of[name] for name, rows in kinds.items() if changes[rows[0]].is_forward_product]
-    most = _KERNELS * max(products) if products and not is_across else math.inf
+    # What kernels round inside shows forward; after many calls it is mixed with what these have left.
+    firsts = {name: changes[rows[0]] for name, rows in kinds.items()}
+    products = max((own_of[name] for name, one in firsts.items() if one.is_product), default=math.inf)
+    forward: dict[Hashable, float] = defaultdict(float)
+    for name, one in firsts.items():
+        if not one.is_backward:
+            forward[one.function] = max(forward[one.function], own_of[name])
     for name, rows in kinds.items():
         kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
-        own = own_of[name]
-        if kind[0].rounds_inside and not kind[0].is_forward_product:
-            own = min(own, max(most, least_of[name]))
+        own, one = own_of[name], firsts[name]
+        if one.rounds_inside and not is_across and (one.is_backward or not one.is_product):
+            most = min(products, forward.get(one.function, math.inf) if one.is_backward else math.inf)
+            own = min(own, max(_KERNELS * most, least_of[name]))
         each = [_worst_statistic(change, own) for change in kind]
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()

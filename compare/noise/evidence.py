@@ -25,6 +25,9 @@ ReplayOutcome = Replayed | NotReplayed
 _KERNELS_DIFFER = 10 * 2.0**-23
 """The relative error of one call in float32, of a kernel against another."""
 
+_ROUNDED = 3.0
+"""The same in half precision, in units of the last place."""
+
 _HALF_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The spacing of a dtype that is coarser than what is computed inside: one unit of the last place."""
 
@@ -89,6 +92,14 @@ class OutputEvidence(ABC):
         if evidence.bound == evidence.bound:
             return evidence.bound
         return max(evidence.explained, self.floor(row))
+
+    def rounding_of(self, dtype: str) -> float:
+        """The relative rounding error of one call that writes a tensor of a dtype: sums of two kernels differ by some
+        units in float32, and are rounded to half precision once or twice; two frameworks may add up in it."""
+        unit = _HALF_UNITS.get(canonical(dtype))
+        if unit is None:
+            return _KERNELS_DIFFER
+        return (10.0 if self._aligned.is_across else _ROUNDED) * unit
 
     def tolerate(self, rows: Iterable[int]) -> None:
         """Take outputs for noise that differ by their bits alone: then the two runs are noisy."""

@@ -306,8 +306,7 @@ class ReplayEvidence(OutputEvidence):
 
     def floor(self, row: int) -> float:
         dtype, _ = self._aligned.look(1, row)
-        unit = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype.rsplit(".", 1)[-1].lower(), 2.0**-23)
-        return max(10 * unit, self._coarsest)
+        return max(self.rounding_of(dtype), self._coarsest)
 
     @cached_property
     def _coarsest(self) -> float:

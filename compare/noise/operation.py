@@ -108,7 +108,8 @@ class SummariesOf(Protocol):
 def _function_of(stem: str, is_cell: bool) -> tuple[Operation | None, str, bool]:
     """The operation of a call, the name of its function, and whether its operands stand the other way round."""
     known = _operation(stem, is_cell)
-    return known, known.name if known else stem, stem.rpartition(".")[2].strip("_") in REFLECTED
+    name = stem.rpartition(".")[2] if is_cell else stem  # cells of one class at other places are alike
+    return known, known.name if known else name, stem.rpartition(".")[2].strip("_") in REFLECTED
 
 
 class CallSummaries:

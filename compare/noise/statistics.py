@@ -43,7 +43,7 @@ from .deviations import (
     is_counting,
     judge_laws,
 )
-from .evidence import OutputEvidence
+from .evidence import OutputEvidence, stem_of
 from .identities import JOINS, Identity, has_law, identities, identities_of_many, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
@@ -273,10 +273,8 @@ class StatisticsEvidence(OutputEvidence):
 
     def _with_differing_kind(self) -> Iterator[Event]:
         """The innermost pairs of calls of those functions of which any output differs."""
-        aligned = self._aligned
-        graph, calls = aligned.graphs[0], aligned.calls[0]
         differs = self._with_differing
-        stems = [(graph.names[calls[event.place]].stem, event.direction) for event in self._innermost]
+        stems = [(stem_of(event), event.direction) for event in self._innermost]
         wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if differs[event.place]}
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
@@ -355,6 +353,8 @@ class StatisticsEvidence(OutputEvidence):
             rounds_inside(operation),
             is_constant,
             is_exact(operation),
+            call.function,
+            call.is_backward,
             operation is not None and rounds_inside(operation) and not call.is_backward,
         )
 
@@ -485,8 +485,7 @@ class StatisticsEvidence(OutputEvidence):
         return evidence.bound if evidence.law else evidence.explained
 
     def floor(self, row: int) -> float:
-        found = self._aligned.summaries(row)
-        return max(10 * (found[1].unit if found else 2.0**-23), self._coarsest)
+        return max(self.rounding_of(self._aligned.look(1, row)[0]), self._coarsest)
 
     @cached_property
     def _coarsest(self) -> float:
