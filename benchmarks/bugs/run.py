@@ -62,8 +62,6 @@ def _collect_and_score(args, folder):
     pythons = {OLDER: interpreter(args.older)} if args.older else {}
     every = cases(args.set, older=bool(pythons))
     chosen = [case for case in every if _is_wanted(args, case.regime, case.task, case.name)]
-    mixed = {case.fault.name for case in chosen if case.level != "mix" and case.fault}
-    chosen += [c for c in every if c.name in mixed and c.regime == "bit-equal" and c not in chosen]
     began = time.perf_counter()
     failed = collect(chosen, folder, pythons, args.processes)
     noise.add(folder, [folder / case.folder for case in chosen if (folder / case.folder / "truth.json").exists()])
