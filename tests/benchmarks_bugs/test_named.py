@@ -26,7 +26,7 @@ FAULTS = {
     "mlp-adam-rate": ("bit-equal", "tensor"),
     # Cells alone are recorded.
     "decoder-gelu": ("L0-order", "tensor"),
-    "encoder-gelu-tanh": ("L0-order", "statistics"),
+    "encoder-norm-before": ("L0-order", "statistics"),
     "recurrent-reset-missing": ("L0-order", "statistics"),
     "decoder-mask-missing": ("L0-precision", "tensor"),
     "decoder-residual-missing": ("L0-precision", "statistics"),
