@@ -13,23 +13,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
+from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
     Evidence,
     KernelPrecision,
     Noise,
     ResidualJudgement,
-    Rounding,
     Sign,
     State,
     is_amplified,
-    median,
 )
-from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
+from msprobe.compare.core.reason import DRIFT, Reason, Why
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
+from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
@@ -39,23 +37,17 @@ from msprobe.store.record import NULL
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
+from .rounding import is_open, rounding_left, within_rounding
 from .statistics import AlignedStatistics, StatisticsEvidence
+from .unrecorded import AS_NOISY, Unrecorded
 from .upstream import Received, Upstream, one_sided, transparent
+from .why import why_noise
 
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
 
 _GROSS = 1e3
 """A difference so many times greater than what is left of it has died out, if that may be rounding."""
-
-_SOME = 0.25
-"""Of so many elements, by the number that is expected, one may be where a derivative jumps."""
-
-_JUMPING = 0.3
-"""Of elements whose relative error is `e` the share of e near a jump leaves at most so many times sqrt(e)."""
-
-_AS_NOISY = 3.0
-"""After a divergence an input of unknown origin is noise up to so many times what its cell received."""
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -73,7 +65,7 @@ def judge_under_noise(
     Where no tensors were saved, statistics are all there is.
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
-    if not is_across and not _is_open(comparison, limits):
+    if not is_across and not is_open(comparison, limits):
         return comparison
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
@@ -94,39 +86,14 @@ def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, 
     explains, and other calls like it are equal to the bit.
     """
     found = _Judging(aligned, outputs, limits).judged(is_shown=is_shown)
-    if aligned.is_across or limits.is_exact or not (rounding := _within_rounding(aligned, outputs, found)):
+    if aligned.is_across or limits.is_exact or not (rounding := within_rounding(aligned, outputs, found)):
         return found
     is_reproducible = not outputs.unlike_others.isdisjoint(rounding)
     outputs.tolerate(rounding)
     other = _Judging(aligned, outputs, limits).judged(is_shown=False)
     if other.noise is None or other.noise.diverging().any() or not is_reproducible:
         return other
-    is_within_tolerance = not np.isin(found.grades, (WARNING, ERROR)).any()
-    return other if is_within_tolerance else found
-
-
-def _within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:
-    """The pairs of records that diverge by their bits alone, and by no more than one call rounds."""
-    if judged.noise is None:
-        return set()
-    evidence, found = judged.noise.evidence, set[int]()
-    diverging = np.flatnonzero(judged.noise.diverging()).tolist()
-    if judged.noise.is_exact and not all(map(aligned.is_computed, diverging)):
-        return set()  # no call rounds a parameter, a constant or an argument
-    for row in diverging:
-        one = evidence.get(row)
-        by_bits = (one is not None and one.sign is Sign.BITS) or (one is None and judged.noise.is_exact)
-        by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
-        is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
-        if by_bits and is_rounded and aligned.distance(row) <= outputs.rounding(row):
-            found.add(row)
-    return found
-
-
-def _is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
-    is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
-    return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
+    return found if np.isin(found.grades, (WARNING, ERROR)).any() else other
 
 
 class _Judging:
@@ -145,7 +112,6 @@ class _Judging:
         self._states = states.data
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
-        self._noise_inside: dict[int, float] = {}  # by cell of the target, -1 for the root: what its calls returned
         self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
         self._judged = set[int]()  # but for what is equal
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
@@ -157,6 +123,7 @@ class _Judging:
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
         self._are_untraced = b"" if self._with_gradients else aligned.untraced()
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
+        self._unrecorded = Unrecorded(aligned, self._states, self._judge_inputs)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
@@ -181,30 +148,13 @@ class _Judging:
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
-            None if np.isin(states, DIFFERING).any() else self._rounding_left(),
+            None
+            if np.isin(states, DIFFERING).any()
+            else rounding_left(aligned, self._outputs, self._states, self._evidence),
         )
         covered = self._upstream.covered
-        del self._upstream  # they know each other, and nobody looks for circles while a command runs
+        del self._upstream, self._unrecorded  # they know each other, and nobody looks for circles while a command runs
         return _entered(aligned, noise, covered)
-
-    def _rounding_left(self) -> Rounding | None:
-        """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
-        aligned = self._aligned
-        rows = [row for row in np.flatnonzero(np.asarray(self._states) == State.NOISE).tolist()]
-        rows = [row for row in rows if aligned.are_tensors[row]]
-        if not rows:
-            return None
-        judged = [row for row in rows if row in self._evidence]
-        largest = max(judged or rows, key=lambda row: _finite(aligned.share(row)))
-        hidden = [found for row in judged if (found := _finite(self._outputs.hidden(row, self._evidence[row])))]
-        return Rounding(
-            _finite(aligned.share(largest)),
-            aligned.pairs.pair(largest).record.name,
-            median(hidden) if hidden else math.nan,
-            max(hidden, default=math.nan),
-            len(hidden),
-            self._outputs.unseen([]) is not None,
-        )
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -236,7 +186,7 @@ class _Judging:
             t, g = aligned.rows[0][row], aligned.rows[1][row]
             if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
-        self._note_inside(event)
+        self._unrecorded.note(event)
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
@@ -414,58 +364,14 @@ class _Judging:
         distance, added = self._aligned.distance(row), [at for at in sum_of if at >= 0]
         if propagated := self._upstream.propagated_of(added):
             return self._propagated(row, propagated)
-        error = max([self._error_around(event), *map(self._aligned.distance, added)])
+        error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
         rounding = self._outputs.calls_unrecorded * self._rounding(row)
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
-            if self._is_noisy and distance <= max(_AS_NOISY * error, rounding / OPAQUE):
+            if self._is_noisy and distance <= max(AS_NOISY * error, rounding / OPAQUE):
                 return State.NOISE
             return self._propagated(row, math.inf)
-        error = max(error, self._error_of_jumps(row, event))
+        error = max(error, self._unrecorded.error_of_jumps(row, event))
         return State.DIVERGENT if is_amplified(distance, error, rounding) else State.NOISE
-
-    def _error_around(self, event: Event) -> float:
-        """The relative error of what operations of the cell around a call may have taken which were not recorded: what
-        the cell received, and what calls directly inside it returned before, as far as that is noise. A backward one
-        sees the forward's, too."""
-        cell = self._cell_around(event)
-        found = self._noise_around(cell)
-        return max(found, self._noise_around(self._forward_of(cell))) if event.direction == "backward" else found
-
-    def _error_of_jumps(self, row: int, event: Event) -> float:
-        """The relative error that derivatives leave which jump near values of the forward: a share of the elements as
-        large as these' error is wrong altogether, if that is likely to be any."""
-        if event.direction != "backward":
-            return 0.0
-        received = self._noise_around(self._forward_of(self._cell_around(event)))
-        return _JUMPING * math.sqrt(received) if received * self._aligned.count(row) >= _SOME else 0.0
-
-    def _forward_of(self, cell: int) -> int:
-        return self._aligned.graphs[0].forwards.item(cell) if cell >= 0 else -1
-
-    def _noise_around(self, cell: int) -> float:
-        """The greatest relative error of what a cell of the target (-1: the root) received, and calls in it returned,
-        as far as it is noise."""
-        found = self._noise_inside.get(cell, 0.0)
-        if cell < 0 or (place := self._aligned.place_of[0][cell]) < 0:
-            return found
-        # A cell comes after the calls inside it, and what it received before them.
-        self._judge_inputs(self._aligned.event_at[place])
-        received = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
-        noise = (row for row in received if self._states[row] == State.NOISE and self._aligned.are_tensors[row])
-        return max(found, *map(self._aligned.distance, noise), 0.0)
-
-    def _cell_around(self, event: Event) -> int:
-        return next(self._aligned.graphs[0].around(self._aligned.calls[0][event.place]), -1)
-
-    def _note_inside(self, event: Event) -> None:
-        errors = [
-            self._aligned.distance(row)
-            for row in self._aligned.outputs(event)
-            if self._states[row] == State.NOISE and self._aligned.are_tensors[row]
-        ]
-        if errors:
-            cell = self._cell_around(event)
-            self._noise_inside[cell] = max(self._noise_inside.get(cell, 0.0), *errors)
 
     def _state_by_size(self, row: int) -> State:
         """The state of an input of which nothing is known but how far it is apart."""
@@ -648,10 +554,6 @@ class _Judging:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
 
 
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
-
-
 # The verdicts.
 
 
@@ -670,14 +572,14 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
+        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, why_noise(noise.evidence.get(row))
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
         evidence = noise.evidence.get(row)
         if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
             continue  # within tolerance, where all before is equal to the bit
         if grades[row] == PASS:
             grades[row] = WARNING
-        reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
+        reasons[row] = (*comparison.reasons_at(row), *why_noise(evidence))
     exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
@@ -696,23 +598,3 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
     return replace(
         comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
     )
-
-
-def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
-    if evidence is None:
-        return (Reason(Why.NOISE_BEFORE),)
-    is_noise, by = evidence.sign is Sign.NONE, evidence.source
-    found = Reason(Why.NOISE, amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)
-    if evidence.law:
-        why = Why.LAW_KEPT if is_noise else Why.LAW_BROKEN
-        return (found._replace(why=why, name=evidence.law, side=evidence.statistic),)
-    names = () if by is LimitSource.BUILT_IN else (by.value,)
-    if not evidence.is_by_statistics and not math.isnan(evidence.bound) and not math.isnan(evidence.residual):
-        why = Why.NOISE if is_noise else Why.RESIDUAL
-        return (found._replace(why=why, name=evidence.sign.value, names=names),)
-    if evidence.is_by_statistics:
-        why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
-    else:
-        why = Why.NOISE_AMPLIFIED if is_noise else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=names),)

@@ -1,0 +1,65 @@
+"""What differs by no more than one call rounds: which divergences that are, and what it may hide."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from msprobe.compare.core.limits import Limits
+from msprobe.compare.core.noise import Evidence, Rounding, Sign, State, median
+from msprobe.compare.judge.judged import DIFFERENT, Comparison
+
+from .evidence import OutputEvidence
+from .pairs import AlignedGraphs
+from .reach import DIFFERING
+
+
+def is_open(comparison: Comparison, limits: Limits) -> bool:
+    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
+    is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
+    return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
+
+
+def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:
+    """The pairs of records that diverge by their bits alone, and by no more than one call rounds."""
+    if judged.noise is None:
+        return set()
+    evidence, found = judged.noise.evidence, set[int]()
+    diverging = np.flatnonzero(judged.noise.diverging()).tolist()
+    if judged.noise.is_exact and not all(map(aligned.is_computed, diverging)):
+        return set()  # no call rounds a parameter, a constant or an argument
+    for row in diverging:
+        one = evidence.get(row)
+        by_bits = (one is not None and one.sign is Sign.BITS) or (one is None and judged.noise.is_exact)
+        by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
+        is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
+        if by_bits and is_rounded and aligned.distance(row) <= outputs.rounding(row):
+            found.add(row)
+    return found
+
+
+def rounding_left(
+    aligned: AlignedGraphs, outputs: OutputEvidence, states: "memoryview[int]", evidence: Mapping[int, Evidence]
+) -> Rounding | None:
+    """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
+    if np.isin(np.asarray(states), DIFFERING).any():
+        return None
+    rows = [row for row in np.flatnonzero(np.asarray(states) == State.NOISE).tolist()]
+    rows = [row for row in rows if aligned.are_tensors[row]]
+    if not rows:
+        return None
+    judged = [row for row in rows if row in evidence]
+    largest = max(judged or rows, key=lambda row: _finite(aligned.share(row)))
+    hidden = [found for row in judged if (found := _finite(outputs.hidden(row, evidence[row])))]
+    return Rounding(
+        _finite(aligned.share(largest)),
+        aligned.pairs.pair(largest).record.name,
+        median(hidden) if hidden else math.nan,
+        max(hidden, default=math.nan),
+        len(hidden),
+        outputs.unseen([]) is not None,
+    )
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
