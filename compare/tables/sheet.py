@@ -22,7 +22,7 @@ from msprobe.compare.locate.find import Located
 
 from .cells import Cell, guard, share
 from .columns import Column
-from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, described, one_line
+from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, described, excused_said, one_line
 from .highlight import RED, YELLOW
 
 try:
@@ -66,6 +66,8 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line("cannot see", blind)
     if (noise := comparison.noise_of_tensors) is not None:
         yield Line("noise", guard(str(say_limits(noise.limits))))
+    if comparison.excused is not None:
+        yield Line("your limits", guard(str(excused_said(comparison.excused.counts, comparison.excused.limits))))
     yield Line("compared with", tool())
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

@@ -105,6 +105,9 @@ export const OF_COMPARISONS: Record<string, string> = {
   " ({whose} limit)": "（{whose} 的限值）",
   "Noise of the calls that made it": "产生该值的调用带来的噪声",
   "The difference dies out: nothing that counts differs because of it": "差异随后消失，不影响其他结果",
+  "Ignored by --ignore {r.name}": "按 --ignore {r.name} 忽略",
+  "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})":
+    "在用户指定的上限之内：|target - golden| <= {absolute} + {relative}*|golden|（{options}）",
   "The update before is that of the golden's settings; the weights have drifted apart":
     "此前的更新与标杆的设置一致，权重只是逐渐偏离",
   "The updates before differ as the gradients explain; the weights have drifted apart{by}":
@@ -183,6 +186,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
   "whose difference dies out": "差异随后消失",
+  "ignored by the user": "被用户忽略",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
     "统计量只能看出学习率与未更新的参数，看不出其他设置",
@@ -352,6 +356,13 @@ export const OF_COMPARISONS: Record<string, string> = {
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
   "harmless: {number} difference that dies out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
   "harmless: {number} differences that die out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
+  "your limits: {counts} ({options})": "用户指定的上限：{counts}（{options}）",
+  "{ignored} pairs ignored, {tolerated} passed by your tolerance": "忽略 {ignored} 对，按用户容差通过 {tolerated} 对",
+  "{text}, {number} ignored calls on one side only": "{text}，另忽略 {number} 个仅一侧有的调用",
+  "no difference but what your limits excuse": "除用户指定上限放过的差异外，没有差异",
+  "{text}; {excused}": "{text}；{excused}",
+  "{what}; it comes from {producer}, whose difference your --ignore, --atol or --rtol excuses":
+    "{what}；它来自 {producer}，其差异已被 --ignore、--atol 或 --rtol 放过",
   "{target} against {golden}": "{target} 与标杆 {golden} 比对",
   "missing: {what}": "缺失：{what}",
   "not compared: {cause}": "未比对：{cause}",
