@@ -4,8 +4,9 @@ Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json
 a step or of a whole run, a kernel dump, or a folder of npy files. Of folders every step and rank that both sides hold
 is compared, by its number. Of two roots that MsProbe wrote, configurations, key data and the dumps of all stages are
 compared in the order of the flow. Two paths without an option are -tp and -gp. Tables go to the output folder, the
-answer to standard output; its last line names the first wrong call. Exit code: 0 all judged pairs pass, 1 something
-differs or could not be judged, 2 the command was wrong or nothing could be judged.
+answer to standard output: it names the first wrong call, and a last line `Try:` follows where a known cause fits. Exit
+code: 0 all judged pairs pass, 1 something differs or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import argparse

@@ -14,6 +14,7 @@ from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.base.phrase import Words, phrase
+from msprobe.compare.advice.known_causes import Hint, hint
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
@@ -213,7 +214,7 @@ class Outcome:
     are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
     that was judged. `notes` is what the console says besides findings.
     `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what the limits of the
-    user excuse; None where there are no such limits.
+    user excuse; None where there are no such limits. `hint` is the known cause that the first finding fits.
     """
 
     label: str = ""
@@ -238,6 +239,7 @@ class Outcome:
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
     excused: ExcusedCounts | None = None
+    hint: Hint | None = None
 
     @property
     def judged(self) -> int:
@@ -343,6 +345,7 @@ def compare_single(task: Task) -> Outcome:
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
         excused=None if comparison.excused is None else comparison.excused.counts,
+        hint=hint(comparison, located.first),
     )
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
+from msprobe.compare.advice.known_causes import as_object as try_as_object
+from msprobe.compare.advice.known_causes import try_line
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
-from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.compare.tables.console import excused_said, left_open, no_difference, one_line
 
 from .outcome import Outcome
 
@@ -94,13 +96,16 @@ class RequestResult:
     def lines(self) -> Iterator[str]:
         """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
 
-        What merging found stands before it, or is the answer where nothing else is wrong.
+        What merging found stands before it, or is the answer where nothing else is wrong. A known cause that fits the
+        first wrong call is in a line after the answer.
         """
         is_answer = self.first is None and not self.copies_agree
         said = tuple(map(visible, self.merging))
         yield from () if is_answer else said
         yield from self._compared()
         yield from said if is_answer else ()
+        if self.first is not None and self.first.hint is not None:
+            yield one_line(try_line(self.first.hint))
 
     @property
     def last(self) -> Words:
@@ -185,6 +190,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
         "is_clean": result.is_clean,
         "counts": {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
         "unjudged": causes(result.unjudged),
+        "try": try_as_object(first.hint if first else None),
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
         **({} if result.excused is None else {"user_limits": counts_of_excused(result.excused)}),
         "missing": list(map(str, result.missing)),

@@ -8,6 +8,8 @@ from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import replacing
+from msprobe.compare.advice.known_causes import as_object as try_as_object
+from msprobe.compare.advice.known_causes import hint
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.core.user_limits import Excused, ExcusedCounts
@@ -37,6 +39,7 @@ def write_json(
         "unjudged": causes(comparison.unjudged),
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
         **({} if comparison.excused is None else {"user_limits": _user_limits(comparison.excused)}),
+        "try": try_as_object(hint(comparison, located.first)),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
     }
