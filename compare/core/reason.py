@@ -86,6 +86,8 @@ class Why(Enum):
     LAW_BROKEN = auto()
     NOISE_BEFORE = auto()
     DIES_OUT = auto()
+    IGNORED = auto()  # name: the user's name for it
+    USER_TOLERANCE = auto()  # amount, allowed: the absolute and relative part; names: the options
     DRIFT_SETTINGS = auto()
     """A parameter differs by drift; the five kinds are by what its update was judged."""
     DRIFT_GRADIENTS = auto()

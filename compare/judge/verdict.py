@@ -27,8 +27,8 @@ judged may not be what differs."""
 class Cause(Enum):
     """Why a pair has no verdict; the value completes `12 pairs ...`.
 
-    An exempt pair could not show a fault of the target, and a comparison is clean with it. Any other one leaves the
-    question open, and the comparison is not clean.
+    An exempt pair could not show a fault of the target, or the user ignores it, and a comparison is clean with it. Any
+    other one leaves the question open, and the comparison is not clean.
     """
 
     UNMATCHED = "without a partner"
@@ -48,11 +48,18 @@ class Cause(Enum):
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
     HARMLESS = "whose difference dies out"
+    IGNORED = "ignored by the user"
 
     @property
     def is_exempt(self) -> bool:
         """Whether the pair could not show a fault."""
-        return self in (Cause.UNUSED, Cause.UNNEEDED_GRADIENT, Cause.NO_COUNTERPART, Cause.HARMLESS)
+        return self in (
+            Cause.UNUSED,
+            Cause.UNNEEDED_GRADIENT,
+            Cause.NO_COUNTERPART,
+            Cause.HARMLESS,
+            Cause.IGNORED,
+        )
 
 
 CAUSES = tuple(Cause)

@@ -268,6 +268,13 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
+    Why.IGNORED: "Ignored by --ignore {r.name}",
+    Why.USER_TOLERANCE: lambda r: phrase(
+        "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})",
+        absolute=f"{r.amount:g}",
+        relative=f"{r.allowed:g}",
+        options=", ".join(r.names),
+    ),
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",

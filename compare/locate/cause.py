@@ -74,6 +74,9 @@ class _Rule:
             self._exact = False
             known = (sides >= 0) & (comparison.noise.states != State.UNKNOWN) & ~comparison.is_exempt
             later = np.where(known, np.where(comparison.noise.differs(), _DIFFERS, _AGREES), later)
+        if comparison.excused is not None:
+            excused = list(comparison.excused.rows)
+            exact[excused] = later[excused] = _AGREES
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}
         self._dirty = {
             True: (calls_with(comparison, exact != _AGREES) > 0).tobytes(),
@@ -356,6 +359,8 @@ class Causes:
                 continue  # transparent, and what it was computed from agrees
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:
                 return received or InputCause("unclear", (".".join((source.call, source.part, *source.path)),))
+            if self._comparison.excused is not None and row in self._comparison.excused.rows:
+                return received or InputCause("code", (source.call,), Dataflow.EXCUSED)
             agreeing = agreeing or source.call
         if agreeing and (is_recorded or latest < 0):
             return InputCause("code", (agreeing,), Dataflow.PRODUCER)

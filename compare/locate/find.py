@@ -66,6 +66,8 @@ def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
         return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
+    if comparison.excused is not None and comparison.is_clean:
+        return Located()  # what differs is excused, and within tolerance after that
     pairs = comparison.pairs
     sides = pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows
     if (comparison.equal != DIFFERENT).all() and all((side >= 0).all() for side in sides):

@@ -193,6 +193,8 @@ class Dataflow(Enum):
     """It comes from operations that were not recorded."""
     PRODUCER = "producer"
     """It comes from the call in `names`, which agrees."""
+    EXCUSED = "excused"
+    """It comes from the call in `names`, whose difference the user's own limits excuse."""
     UNKNOWN = "unknown"
 
 

@@ -333,6 +333,12 @@ def _(found: Between) -> Phrase:
         )
     if found.dataflow is Dataflow.PRODUCER:
         return phrase("{what}, although {producer}, which it comes from, agrees", what=what, producer=found.names[0])
+    if found.dataflow is Dataflow.EXCUSED:
+        return phrase(
+            "{what}; it comes from {producer}, whose difference your --ignore, --atol or --rtol excuses",
+            what=what,
+            producer=found.names[0],
+        )
     return phrase("{what}, although every recorded call before agrees", what=what)
 
 

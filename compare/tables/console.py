@@ -15,6 +15,7 @@ from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
@@ -58,6 +59,28 @@ def notes(comparison: Comparison) -> Iterator[Words]:
         )
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
+    if comparison.excused is not None:
+        yield excused_said(comparison.excused.counts, comparison.excused.limits)
+
+
+def excused_said(counts: ExcusedCounts, limits: UserLimits) -> Words:
+    """How much the limits of the user excuse."""
+    return phrase(
+        "your limits: {counts} ({options})",
+        counts=_excused(counts),
+        options=str(limits),
+    )
+
+
+def _excused(counts: ExcusedCounts) -> Words:
+    text = phrase(
+        "{ignored} pairs ignored, {tolerated} passed by your tolerance",
+        ignored=counts.ignored,
+        tolerated=counts.tolerated,
+    )
+    if not counts.calls:
+        return text
+    return phrase("{text}, {number} ignored calls on one side only", text=text, number=counts.calls)
 
 
 def counts_said(counts: Mapping[Grade, int]) -> Words:
@@ -157,7 +180,8 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
     if located.first is not None:
         return LastLine(phrase("first wrong call"), full_said(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return no_difference(comparison.is_clean, judged, comparison.unjudged)
+    excused = None if comparison.excused is None else comparison.excused.counts
+    return no_difference(comparison.is_clean, judged, comparison.unjudged, excused=excused)
 
 
 def no_difference(
@@ -166,11 +190,12 @@ def no_difference(
     unjudged: Mapping[Cause, int],
     title: str = "no difference in what could be judged",
     absent: int = 0,
+    excused: ExcusedCounts | None = None,
 ) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
-    were not compared at all.
+    were not compared at all. `excused`: what differs, but for the limits of the user.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
     text = phrase(
@@ -178,8 +203,13 @@ def no_difference(
         judged=judged,
         open=sum(open_ones.values()),
     )
+    if excused is not None and excused != NOTHING_EXCUSED:
+        text = phrase("{text}; {excused}", text=text, excused=_excused(excused))
+        title = "no difference but what your limits excuse" if is_clean else title
+    elif is_clean:
+        title = "no difference"
     if is_clean:
-        return LastLine(phrase("no difference"), text)
+        return LastLine(phrase(title), text)
     if absent:
         text = phrase("{text}, {number} without counterpart or not readable", text=text, number=absent)
     why = _counted(open_ones)

@@ -52,7 +52,12 @@ TABLES = {
     "mode": MODES,
     "BLIND[mode]": console.BLIND.values(),
     "BLIND['statistics']": [console.BLIND["statistics"]],
-    "title": ["no difference in what could be judged", "no difference in what both sides have"],
+    "title": [
+        "no difference",
+        "no difference but what your limits excuse",
+        "no difference in what could be judged",
+        "no difference in what both sides have",
+    ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
     "_SENTENCES[why]": parallel._SENTENCES.values(),

@@ -126,7 +126,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
                 is_memory = source.call in memory and source.part == "output"
                 if not is_memory and columns.source[row] in ("leaf", "code", ""):
                     is_memory = _looks_like_addresses(dump, at, row)
-                if is_memory and not says_nothing(columns, at, place):
+                if is_memory and not says_nothing(columns, at, row):
                     yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
     yield Judgement(Status.HOLDS) if found else unjudged(Why.NOTHING)
 

@@ -105,6 +105,9 @@ export const OF_COMPARISONS: Record<string, string> = {
   " ({whose} limit)": "（{whose} 的限值）",
   "Noise of the calls that made it": "产生该值的调用带来的噪声",
   "The difference dies out: nothing that counts differs because of it": "差异随后消失，不影响其他结果",
+  "Ignored by --ignore {r.name}": "按 --ignore {r.name} 忽略",
+  "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})":
+    "在用户指定的上限之内：|target - golden| <= {absolute} + {relative}*|golden|（{options}）",
   "The update before is that of the golden's settings; the weights have drifted apart":
     "此前的更新与标杆的设置一致，权重只是逐渐偏离",
   "The updates before differ as the gradients explain; the weights have drifted apart{by}":
@@ -183,6 +186,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
   "whose difference dies out": "差异随后消失",
+  "ignored by the user": "被用户忽略",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
     "统计量只能看出学习率与未更新的参数，看不出其他设置",
@@ -352,6 +356,36 @@ export const OF_COMPARISONS: Record<string, string> = {
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
   "harmless: {number} difference that dies out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
   "harmless: {number} differences that die out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
+  // Known causes.
+  "Try: {what}": "可先尝试：{what}",
+  "pass {argument} explicitly on both sides: the default of {target} is {value}, that of {golden} is {other}":
+    "两侧都显式传入 {argument}：{target} 的默认值为 {value}，{golden} 的默认值为 {other}",
+  "set approximate alike on both sides: mindspore.nn.GELU uses the tanh form by default, torch.nn.GELU and mint.nn.GELU the exact one":
+    "两侧使用相同的 approximate：mindspore.nn.GELU 默认用 tanh 近似，torch.nn.GELU 和 mint.nn.GELU 默认用精确形式",
+  "use 1 - {value} on one side: {argument} of {mindspore} is 1 - {other} of {pytorch}":
+    "其中一侧改用 1 - {value}：{mindspore} 的 {argument} 相当于 {pytorch} 的 1 - {other}",
+  "use mint.optim.AdamW or mindspore.experimental.optim.AdamW: mindspore.nn.AdamWeightDecay does not correct the bias of its moments":
+    "改用 mint.optim.AdamW 或 mindspore.experimental.optim.AdamW：mindspore.nn.AdamWeightDecay 不对矩估计做偏差校正",
+  "switch the bias correction of Adam on (or off) on both sides": "两侧同时开启（或关闭）Adam 的偏差校正",
+  "print the learning rate of this step: no parameter of the {side} is updated, as with a warm-up that begins at 0, or an optimizer without parameters":
+    "打印该 step 的学习率：{side}侧没有任何参数被更新，可能是 warm-up 从 0 开始，或优化器中没有参数",
+  "clip gradients alike on both sides, with one max_norm, after the loss scale is divided out (the default of {owner} is {value})":
+    "两侧以相同方式裁剪梯度：max_norm 一致，并在除去 loss scale 之后裁剪（{owner} 的默认值为 {value}）",
+  "call seed_all(seed=1234, mode=True) on both sides before the model is built, or set p=0: this operation is random":
+    "该操作是随机的：两侧在构建模型前调用 seed_all(seed=1234, mode=True)，或设 p=0",
+  "load one checkpoint on both sides, or within one framework call seed_all(seed=1234, mode=True) before the model is built":
+    "两侧加载同一份 checkpoint；同一框架内也可在构建模型前调用 seed_all(seed=1234, mode=True)",
+  "feed both runs the same samples in the same order: switch shuffling off, or fix its seed":
+    "让两次运行以相同次序输入相同样本：关闭 shuffle 或固定其种子",
+  "collect task tensor from step 0 on, on both sides: then the first step that differs can be judged":
+    "两侧都从 step 0 起以 task tensor 采集，即可判定最先不同的 step",
+  "your limits: {counts} ({options})": "用户指定的上限：{counts}（{options}）",
+  "{ignored} pairs ignored, {tolerated} passed by your tolerance": "忽略 {ignored} 对，按用户容差通过 {tolerated} 对",
+  "{text}, {number} ignored calls on one side only": "{text}，另忽略 {number} 个仅一侧有的调用",
+  "no difference but what your limits excuse": "除用户指定上限放过的差异外，没有差异",
+  "{text}; {excused}": "{text}；{excused}",
+  "{what}; it comes from {producer}, whose difference your --ignore, --atol or --rtol excuses":
+    "{what}；它来自 {producer}，其差异已被 --ignore、--atol 或 --rtol 放过",
   "{target} against {golden}": "{target} 与标杆 {golden} 比对",
   "missing: {what}": "缺失：{what}",
   "not compared: {cause}": "未比对：{cause}",
