@@ -124,7 +124,9 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return
-    yield from left_open(result.judged, result.unjudged, (outcome.mode for outcome in result.outcomes))
+    yield from left_open(
+        result.judged, result.differing, result.unjudged, (outcome.mode for outcome in result.outcomes)
+    )
     yield from result.limits
     yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
 

@@ -49,7 +49,8 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    yield from left_open(judged, comparison.unjudged, [comparison.mode])
+    differing = comparison.counts["warning"] + comparison.counts["error"]
+    yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         yield phrase(
             "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
@@ -105,14 +106,33 @@ def beginning(finding: Finding) -> str:
     )
 
 
-def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[Words]:
-    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
-    if total := sum(unjudged.values()):
+def left_open(
+    judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
+) -> Iterator[Words]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss.
+
+    `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
+    compared with anything, and do not count as pairs that could not be judged.
+    """
+    comparable = {cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL}
+    total, details = sum(comparable.values()), unjudged.get(Cause.INTERNAL, 0)
+    if details and judged:
+        is_all = not differing and set(comparable) <= {Cause.NO_COUNTERPART}
+        yield phrase(
+            "all {judged} comparable pairs agree; {details} are internal details of one framework"
+            if is_all
+            else "{judged} pairs compared; {details} are internal details of one framework",
+            judged=judged,
+            details=details,
+        )
+    elif details:
+        comparable, total = dict(unjudged), total + details
+    if total:
         yield phrase(
             "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",
             judged=judged,
             total=judged + total,
-            why=_counted(unjudged),
+            why=_counted(comparable),
         )
     for mode in dict.fromkeys(modes):
         if mode in BLIND:

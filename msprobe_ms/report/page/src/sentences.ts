@@ -182,6 +182,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of values that nobody uses": "其值未被使用",
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
+  "internal details of one framework": "单个框架的内部细节",
   "whose difference dies out": "差异随后消失",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
@@ -322,6 +323,10 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
   "{text}, {number} without counterpart or not readable": "{text}，另有 {number} 个没有对应或无法读取",
   "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
+  "all {judged} comparable pairs agree; {details} are internal details of one framework":
+    "可比的 {judged} 对全部一致；另有 {details} 对是单个框架的内部细节",
+  "{judged} pairs compared; {details} are internal details of one framework":
+    "比较了 {judged} 对；另有 {details} 对是单个框架的内部细节",
   "unjudged: {why}": "未判定：{why}",
   "{number} {cause}": "{cause} {number} 对",
   "{number} {grade}": "{number} 个{grade}",
