@@ -114,7 +114,9 @@ def left_open(
     `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
     compared with anything, and do not count as pairs that could not be judged.
     """
-    comparable = {cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL}
+    comparable: Mapping[Cause, int] = {
+        cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL
+    }
     total, details = sum(comparable.values()), unjudged.get(Cause.INTERNAL, 0)
     if details and judged:
         is_all = not differing and set(comparable) <= {Cause.NO_COUNTERPART}
@@ -126,7 +128,7 @@ def left_open(
             details=details,
         )
     elif details:
-        comparable, total = dict(unjudged), total + details
+        comparable, total = unjudged, total + details
     if total:
         yield phrase(
             "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",

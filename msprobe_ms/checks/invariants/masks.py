@@ -73,7 +73,8 @@ def _padded_queries(hidden: Mask) -> Mask:
     """Return which queries are padding: all keys are hidden from them, or all shown, and no other query sees them."""
     whole = ~hidden.any(1)
     unseen = hidden[~whole].all(0) if not whole.all() else np.zeros(len(whole), bool)
-    return hidden.all(1) | (whole & unseen)
+    padded: Mask = hidden.all(1) | (whole & unseen)
+    return padded
 
 
 def _all_of(found: Mask, wanted: Mask) -> bool:
