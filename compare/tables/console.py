@@ -19,7 +19,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
@@ -95,8 +95,9 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
 
 
 def beginnings(located: Located) -> list[Finding]:
-    """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
+    """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
+    random numbers last."""
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is FindingKind.RANDOM, f.at))
 
 
 def beginning(finding: Finding) -> str:

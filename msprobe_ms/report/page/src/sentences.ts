@@ -248,6 +248,15 @@ export const OF_COMPARISONS: Record<string, string> = {
     "无法确定是否始于更早，因为 {names} 无法判定",
   "no recorded call begins it, records in between are missing": "没有已记录的调用是其起点，中间缺少记录",
   "computes differently": "计算结果不同",
+  "random operation": "随机操作",
+  "fix seeds with seed_all or set p=0; {difference}": "请用 seed_all 固定种子，或设 p=0；{difference}",
+  "fix seeds with seed_all; {difference}": "请用 seed_all 固定种子；{difference}",
+  "two frameworks draw different numbers from one seed, set p=0; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请设 p=0；{difference}",
+  "two frameworks draw different numbers from one seed, load the same values on both; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请在两侧载入相同的值；{difference}",
+  "at the seeds of both runs, and at the random numbers that are drawn before this call":
+    "两次运行的随机种子，以及此调用之前产生的随机数",
   "argument differs": "参数取值不同",
   "different call": "调用不同",
   "parameters differ": "权重不同",
