@@ -26,12 +26,14 @@ from msprobe.compare.core.noise import (
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.workers.run import Lost, run
+from msprobe.replay.operations import operation
 from msprobe.replay.recorded import Replayed, Residual
 from msprobe.replay.replay import Partner, Place, crossed, replay
 from msprobe.store.reader import read_file
 from msprobe.store.record import PARTS, Dump
 
 from .evidence import OutputEvidence, ReplayOutcome, output_of
+from .operation import rounds_inside
 from .pairs import AlignedTensors
 
 _AT_ONCE = 32
@@ -188,9 +190,29 @@ class ReplayEvidence(OutputEvidence):
                 self._options[row] = found.option
                 kind = self._kinds[row] = Kind(found.operation, event.direction, output_of(event, found.target.path))
                 self.outputs[row] = Output(
-                    kind, _place(event), found.moves_data, found.target, found.golden, found.is_exhaustive, own
+                    kind,
+                    self._places[event.at],
+                    found.moves_data,
+                    found.target,
+                    found.golden,
+                    found.is_exhaustive,
+                    own,
+                    rounds_inside(operation(found.operation)),
                 )
         return dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
+
+    @cached_property
+    def _places(self) -> Mapping[int, str]:
+        """By event: its place, and which of the calls of this place in its cell it is."""
+        found: dict[int, str] = {}
+        seen = Counter[tuple[str, str, str]]()
+        for event in self._aligned.events:
+            place = _place(event)
+            if event.keys:  # of calls outside of all cells, nothing tells which is of which layer
+                key = event.keys[0], place, event.direction
+                place, seen[key] = f"{place}.{seen[key]}", seen[key] + 1
+            found[event.at] = place
+        return found
 
     def _replay(self) -> Sequence[Mapping[int, ReplayOutcome]]:
         """By side and call: the replays of what made the outputs that differ."""
