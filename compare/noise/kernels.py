@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from msprobe.base import names
 from msprobe.compare.core.limits import Kind, Limits, LimitSource
 from msprobe.compare.core.noise import (
     FULL,
@@ -191,7 +190,7 @@ class ReplayEvidence(OutputEvidence):
                 kind = self._kinds[row] = Kind(found.operation, event.direction, output_of(event, found.target.path))
                 self.outputs[row] = Output(
                     kind,
-                    self._places[event.at],
+                    self.places[event.at],
                     found.moves_data,
                     found.target,
                     found.golden,
@@ -200,19 +199,6 @@ class ReplayEvidence(OutputEvidence):
                     rounds_inside(operation(found.operation)),
                 )
         return dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
-
-    @cached_property
-    def _places(self) -> Mapping[int, str]:
-        """By event: its place, and which of the calls of this place in its cell it is."""
-        found: dict[int, str] = {}
-        seen = Counter[tuple[str, str, str]]()
-        for event in self._aligned.events:
-            place = _place(event)
-            if event.keys:  # of calls outside of all cells, nothing tells which is of which layer
-                key = event.keys[0], place, event.direction
-                place, seen[key] = f"{place}.{seen[key]}", seen[key] + 1
-            found[event.at] = place
-        return found
 
     def _replay(self) -> Sequence[Mapping[int, ReplayOutcome]]:
         """By side and call: the replays of what made the outputs that differ."""
@@ -346,11 +332,3 @@ class ReplayEvidence(OutputEvidence):
                     found[class_of(eta)][self._kinds[row].operation] += 1
             for is_of, operations in found.items():
                 yield PrecisionClass(side, is_of, tuple(op for op, _ in operations.most_common()), operations.total())
-
-
-def _place(event: Event) -> str:
-    """Where a call stands, without the numbers of layers."""
-    path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
-    name = names.parse(event.called)
-    own = name.path if event.kind == "cell" else name.stem
-    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))
