@@ -243,9 +243,11 @@ class _Kin:
 
 
 def _are_alike(eta: float, same: Sequence[float]) -> bool:
-    """Whether most calls at the same place of other layers are as coarse: some layers may compute in fewer bits (those
-    of the MLP, and not those of the attention)."""
-    return bool(same) and 2 * sum(eta / _KIN <= other <= eta * _KIN for other in same) > len(same)
+    """Whether at least half of the calls at the same place of other layers are as coarse.
+
+    Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
+    """
+    return bool(same) and 2 * sum(eta / _KIN <= other <= eta * _KIN for other in same) >= len(same)
 
 
 def _is_systematic(output: Output) -> bool:

@@ -148,7 +148,10 @@ _COARSE = 2e-5
 _APART = 20.0
 """Inputs that differ by so many times less than an output do not explain it."""
 
-_CLEAR = 4.0
+_FINE = 5e-6
+"""A greater element error is none of a kernel that computes in float32; it came from before."""
+
+_CLEAR = 8.0
 """The same where inputs are known to differ."""
 
 _OVERSTATED = 2.0
@@ -234,14 +237,13 @@ def amplifications(
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own = own_error(kind, rounding, others)
         coarse = max(own, coarse_error(kind))
-        each = [
-            _worst_statistic(change, coarse if _begins(change) or change.spread > _COARSE else own) for change in kind
-        ]
+        owns = [coarse if _begins(change) or change.spread > _COARSE else own for change in kind]
+        each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
-        for row, (ratio, deviated, explained) in zip(rows, each, strict=True):
+        for row, (ratio, deviated, explained), error in zip(rows, each, owns, strict=True):
             limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)
-            found[row] = Amplification(ratio, limit, deviated, explained, own)
+            found[row] = Amplification(ratio, limit, deviated, explained, error)
     return found
 
 
@@ -283,16 +285,19 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
             and c.place == begun[0].place
             and c.output.spread > _CLEAR * max(c.spread, c.inputs)
         )
-    if len(shown) < 2 or max(shown) > _ALIKE * min(shown) or min(shown) > _OVERSTATED * LOWEST:
+    least = min(shown, default=math.inf)
+    alike = sum(spread <= _ALIKE * least for spread in shown)
+    if alike < 2 or 2 * alike < len(shown) or least > _OVERSTATED * LOWEST:
         return 0.0
-    return min(*shown, LOWEST)
+    return min(least, LOWEST)
 
 
 def _begins(change: OutputChange) -> bool:
     """Whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
     spread = change.output.spread
     is_coarse = spread > _COARSE and is_counting(change.output.size, change.is_constant)
-    return is_coarse and max(change.spread, change.inputs) * _APART <= spread
+    received = max(change.spread, change.inputs)
+    return is_coarse and received <= _FINE and received * _APART <= spread
 
 
 def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:
