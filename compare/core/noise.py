@@ -91,7 +91,8 @@ class Output:
     """One pair of outputs of one pair of calls, replayed on both sides.
 
     `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
-    call of other layers has the same. `moves_data`: its output must be its input.
+    call of other layers has the same. `moves_data`: its output must be its input. `rounds_inside`: a product or
+    convolution, whose kernel may round operands to fewer bits.
     """
 
     kind: Hashable
@@ -101,6 +102,7 @@ class Output:
     golden: Residual
     is_exhaustive: bool = True
     own: float = math.nan
+    rounds_inside: bool = False
 
     @property
     def count(self) -> int:
@@ -216,7 +218,8 @@ class _Kin:
         if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
             return Sign.COARSER_THAN_OTHER_LAYERS
         fine = sum(0 < o.target.eta <= self._limit for o in others)
-        if fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta)):
+        is_alone = fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta))
+        if is_alone and not (output.rounds_inside and _are_alike(t.eta, same)):
             return Sign.ALONE_IN_CLASS
         if self._is_systematic_throughout:
             return Sign.SYSTEMATIC
@@ -237,6 +240,14 @@ class _Kin:
     def _has_company(self, eta: float) -> bool:
         """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
         return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
+
+
+def _are_alike(eta: float, same: Sequence[float]) -> bool:
+    """Whether at least half of the calls at the same place of other layers are as coarse.
+
+    Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
+    """
+    return bool(same) and 2 * sum(eta / _KIN <= other <= eta * _KIN for other in same) >= len(same)
 
 
 def _is_systematic(output: Output) -> bool:

@@ -126,7 +126,9 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return
-    yield from left_open(result.judged, result.unjudged, (outcome.mode for outcome in result.outcomes))
+    yield from left_open(
+        result.judged, result.differing, result.unjudged, (outcome.mode for outcome in result.outcomes)
+    )
     yield from result.limits
     if result.excused is not None:
         yield excused_said(result.excused, result.user_limits)

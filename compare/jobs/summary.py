@@ -59,6 +59,11 @@ class RequestResult:
         return sum(outcome.judged for outcome in self.outcomes)
 
     @property
+    def differing(self) -> int:
+        """How many of these pairs do not pass."""
+        return sum(o.counts.get("warning", 0) + o.counts.get("error", 0) for o in self.outcomes)
+
+    @property
     def unjudged(self) -> Counter[Cause]:
         """Why pairs of records have none."""
         return sum((Counter(outcome.unjudged) for outcome in self.outcomes), Counter())
@@ -141,7 +146,7 @@ class RequestResult:
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
-        yield from map(str, left_open(self.judged, self.unjudged, (o.mode for o in self.outcomes)))
+        yield from map(str, left_open(self.judged, self.differing, self.unjudged, (o.mode for o in self.outcomes)))
         yield from map(visible, self.limits)
         if self.excused is not None:
             yield visible(excused_said(self.excused, self.user_limits))

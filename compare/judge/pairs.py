@@ -31,6 +31,7 @@ from .verdict import (
     PASS,
     Cause,
     Verdict,
+    cause_of_one_side,
     judge_gradient,
     judge_statistics,
     judge_structure,
@@ -388,7 +389,7 @@ class PairJudge:
             return (
                 wrong(partnerless.because)
                 if partnerless.is_wrong
-                else unjudged(Cause.NO_COUNTERPART, partnerless.because)
+                else unjudged(cause_of_one_side(partnerless.because), partnerless.because)
             )
         if kind not in self._collected["golden" if here == "target" else "target"]:
             return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here))

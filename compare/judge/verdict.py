@@ -47,6 +47,7 @@ class Cause(Enum):
     UNUSED = "of values that nobody uses"
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
+    INTERNAL = "internal details of one framework"
     HARMLESS = "whose difference dies out"
     IGNORED = "ignored by the user"
 
@@ -59,10 +60,33 @@ class Cause(Enum):
             Cause.NO_COUNTERPART,
             Cause.HARMLESS,
             Cause.IGNORED,
+            Cause.INTERNAL,
         )
 
 
 CAUSES = tuple(Cause)
+
+_DETAILS = frozenset(
+    {
+        Why.COMPARED_LATER,
+        Why.PASSED_THROUGH,
+        Why.OF_FORWARD,
+        Why.NULL,
+        Why.DEFAULT,
+        Why.NO_RESULT,
+        Why.NO_RESULT_OF_CALL,
+        Why.NO_RESULT_OF_GRADIENT,
+        Why.NO_ARGUMENT,
+        Why.OTHER_WAY,
+        Why.ONE_VALUE_EQUAL,
+    }
+)
+"""Why a record that one framework alone has needs no counterpart: it has no effect, or its effect is compared."""
+
+
+def cause_of_one_side(reason: Reason) -> Cause:
+    """Return the cause of a pair that one framework alone has, for a reason that explains it."""
+    return Cause.INTERNAL if reason.why in _DETAILS else Cause.NO_COUNTERPART
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from .finding import (
     Beyond,
     Computed,
     Difference,
+    Drawn,
     Evidence,
     Finding,
     FindingKind,
@@ -38,6 +39,7 @@ from .finding import (
     RunInput,
     Unclear,
 )
+from .random_numbers import differ_by_draws
 
 Role = Literal["begins", "received", ""]
 
@@ -180,6 +182,9 @@ class _Walk:
         else:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
+            elif operation := self._operation_that_draws(event, evidence):
+                drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
+                self._add(event, FindingKind.RANDOM, drawn, evidence)
             else:
                 has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
@@ -188,6 +193,13 @@ class _Walk:
                 computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
+
+    def _operation_that_draws(self, event: Event, evidence: Sequence[Judged]) -> str:
+        """The operation whose random numbers explain how the outputs of a pair of calls differ; empty for none."""
+        if event.direction != "forward":
+            return ""
+        graphs = self._causes.graphs["target"], self._causes.graphs["golden"]
+        return differ_by_draws(self._comparison, graphs, event.place, list(evidence))
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
         """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""

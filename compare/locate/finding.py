@@ -118,6 +118,7 @@ class FindingKind(str, Enum):
     """What is wrong at the call that a finding names; compare.md, "The first wrong call", has a row for each."""
 
     COMPUTES = "computes differently"
+    RANDOM = "random operation"
     ARGUMENT = "argument differs"
     CALL = "different call"
     PARAMETERS = "parameters differ"
@@ -148,6 +149,23 @@ class Computed:
     is_of_parameters: bool = False
     is_beyond_inputs: bool = False
     without_gradient: Literal["target", "golden", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """All inputs agree, and an output differs by random numbers that `operation` draws.
+
+    `is_across`: the sides are two frameworks, whose generators give different numbers for one seed.
+    """
+
+    difference: Difference
+    operation: str
+    is_across: bool = False
+
+    @property
+    def is_dropout(self) -> bool:
+        """Whether a probability of 0 makes the call a function of its inputs."""
+        return "dropout" in self.operation
 
 
 class ArgumentKind(Enum):
@@ -263,7 +281,7 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
+Evidence: TypeAlias = Computed | Drawn | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
 
 
 @dataclass(frozen=True, slots=True)

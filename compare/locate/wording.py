@@ -15,6 +15,7 @@ from .finding import (
     Computed,
     Dataflow,
     Difference,
+    Drawn,
     Evidence,
     Finding,
     FindingKind,
@@ -184,6 +185,7 @@ def kind_said(finding: Finding) -> Phrase:
 
 _LOOK = {
     FindingKind.COMPUTES: "at the call and its settings; where the settings agree, at the kernel that runs it",
+    FindingKind.RANDOM: "at the seeds of both runs, and at the random numbers that are drawn before this call",
     FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
     FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
     FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
@@ -279,6 +281,20 @@ def _(found: Computed) -> Phrase:
     if found.without_gradient:
         return phrase("{text}; the {side} asks for no gradient there", text=text, side=found.without_gradient)
     return text
+
+
+_DRAWS = {
+    (False, True): "fix seeds with seed_all or set p=0; {difference}",
+    (False, False): "fix seeds with seed_all; {difference}",
+    (True, True): "two frameworks draw different numbers from one seed, set p=0; {difference}",
+    (True, False): "two frameworks draw different numbers from one seed, load the same values on both; {difference}",
+}
+"""By whether the sides are two frameworks, and whether the operation is a dropout."""
+
+
+@describe.register
+def _(found: Drawn) -> Phrase:
+    return phrase(_DRAWS[found.is_across, found.is_dropout], difference=_difference(found.difference))
 
 
 @describe.register

@@ -101,6 +101,20 @@ class OutputEvidence(ABC):
         return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
 
     @cached_property
+    def places(self) -> Mapping[int, str]:
+        """By event: where its call is, without the numbers of layers, and which of the calls of its cell that have the
+        same name it is. Of calls outside of all cells, nothing tells which is of which layer."""
+        found: dict[int, str] = {}
+        seen = Counter[tuple[str, str, str]]()
+        for event in self._aligned.events:
+            place = _place(event)
+            if event.keys:
+                key = event.keys[0], place, event.direction
+                place, seen[key] = f"{place}.{seen[key]}", seen[key] + 1
+            found[event.at] = place
+        return found
+
+    @cached_property
     def _have_drifted(self) -> bool:
         """Whether parameters differ by no more than earlier steps explain."""
         return any(reason.why in DRIFT for reasons in self._aligned.comparison.reasons.values() for reason in reasons)
@@ -176,6 +190,14 @@ class OutputEvidence(ABC):
         rows, columns = self._aligned.rows[0], self._aligned.graphs[0].columns
         looks = tuple(columns.look[rows[r]] for r in event.rows if rows[r] >= 0)
         return stem_of(event), event.direction, looks
+
+
+def _place(event: Event) -> str:
+    """Where a call is, without the numbers of layers."""
+    path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
+    name = names.parse(event.called)
+    own = name.path if event.kind == "cell" else name.stem
+    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))
 
 
 def stem_of(event: Event) -> str:

@@ -28,7 +28,7 @@ from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
@@ -38,7 +38,7 @@ from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
-from .upstream import Received, Upstream, one_sided, transparent
+from .upstream import Received, Upstream, details, one_sided, transparent
 
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
@@ -556,7 +556,9 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
         explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
+            causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)
+        for place in details(aligned, covered, explained):
+            causes[list(aligned.pairs.rows(place))] = CAUSES.index(Cause.INTERNAL)
         for place, guess in aligned.pairs.notes.guesses.items():
             if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
                 reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))

@@ -20,7 +20,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
@@ -50,7 +50,8 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    yield from left_open(judged, comparison.unjudged, [comparison.mode])
+    differing = comparison.counts["warning"] + comparison.counts["error"]
+    yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         yield phrase(
             "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
@@ -117,8 +118,9 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
 
 
 def beginnings(located: Located) -> list[Finding]:
-    """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
+    """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
+    random numbers last."""
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is FindingKind.RANDOM, f.at))
 
 
 def beginning(finding: Finding) -> str:
@@ -128,14 +130,35 @@ def beginning(finding: Finding) -> str:
     )
 
 
-def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[Words]:
-    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
-    if total := sum(unjudged.values()):
+def left_open(
+    judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
+) -> Iterator[Words]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss.
+
+    `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
+    compared with anything, and do not count as pairs that could not be judged.
+    """
+    comparable: Mapping[Cause, int] = {
+        cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL
+    }
+    total, details = sum(comparable.values()), unjudged.get(Cause.INTERNAL, 0)
+    if details and judged:
+        is_all = not differing and set(comparable) <= {Cause.NO_COUNTERPART}
+        yield phrase(
+            "all {judged} comparable pairs agree; {details} are internal details of one framework"
+            if is_all
+            else "{judged} pairs compared; {details} are internal details of one framework",
+            judged=judged,
+            details=details,
+        )
+    elif details:
+        comparable, total = unjudged, total + details
+    if total:
         yield phrase(
             "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",
             judged=judged,
             total=judged + total,
-            why=_counted(unjudged),
+            why=_counted(comparable),
         )
     for mode in dict.fromkeys(modes):
         if mode in BLIND:

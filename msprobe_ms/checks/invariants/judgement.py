@@ -37,9 +37,10 @@ class Why(Enum):
     NOT_REPLAYED = "the call cannot be executed again"
     NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
+    UNKNOWN_MASK = "the mask has no form that is known to be right or wrong"
 
 
-OPEN = frozenset({Why.NO_TENSORS, Why.NO_RECORD, Why.NOT_REPLAYED, Why.UNKNOWN_OPTION})
+OPEN = frozenset({Why.NO_TENSORS, Why.NO_RECORD, Why.NOT_REPLAYED, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK})
 """Reasons that leave a call unjudged which the invariant applies to; they count where it was asked for by its name."""
 
 

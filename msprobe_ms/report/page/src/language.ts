@@ -222,6 +222,7 @@ export function isKey(key: string): key is Key {
  * `watching/findings.py`, names of `checks/invariants/table.py`, stages of `store/monitor/layout.py`. */
 const KINDS: Record<string, readonly [string, string]> = {
   "computes differently": ["computes differently", "计算结果不同"],
+  "random operation": ["random operation", "随机操作"],
   "argument differs": ["argument differs", "参数取值不同"],
   "different call": ["different call", "调用不同"],
   "parameters differ": ["parameters differ", "权重不同"],

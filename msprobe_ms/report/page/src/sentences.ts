@@ -185,6 +185,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of values that nobody uses": "其值未被使用",
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
+  "internal details of one framework": "单个框架的内部细节",
   "whose difference dies out": "差异随后消失",
   "ignored by the user": "被用户忽略",
   // Updates of parameters.
@@ -251,6 +252,15 @@ export const OF_COMPARISONS: Record<string, string> = {
     "无法确定是否始于更早，因为 {names} 无法判定",
   "no recorded call begins it, records in between are missing": "没有已记录的调用是其起点，中间缺少记录",
   "computes differently": "计算结果不同",
+  "random operation": "随机操作",
+  "fix seeds with seed_all or set p=0; {difference}": "请用 seed_all 固定种子，或设 p=0；{difference}",
+  "fix seeds with seed_all; {difference}": "请用 seed_all 固定种子；{difference}",
+  "two frameworks draw different numbers from one seed, set p=0; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请设 p=0；{difference}",
+  "two frameworks draw different numbers from one seed, load the same values on both; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请在两侧载入相同的值；{difference}",
+  "at the seeds of both runs, and at the random numbers that are drawn before this call":
+    "两次运行的随机种子，以及此调用之前产生的随机数",
   "argument differs": "参数取值不同",
   "different call": "调用不同",
   "parameters differ": "权重不同",
@@ -326,6 +336,10 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
   "{text}, {number} without counterpart or not readable": "{text}，另有 {number} 个没有对应或无法读取",
   "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
+  "all {judged} comparable pairs agree; {details} are internal details of one framework":
+    "可比的 {judged} 对全部一致；另有 {details} 对是单个框架的内部细节",
+  "{judged} pairs compared; {details} are internal details of one framework":
+    "比较了 {judged} 对；另有 {details} 对是单个框架的内部细节",
   "unjudged: {why}": "未判定：{why}",
   "{number} {cause}": "{cause} {number} 对",
   "{number} {grade}": "{number} 个{grade}",

@@ -79,6 +79,7 @@ export const OF_CHECKS: Record<string, string> = {
     "有梯度但未变化：不在优化器中，或学习率为 0",
   "rows of {place} do not add up to 1": "{place} 各行之和不为 1",
   "a masked position has a weight": "被遮蔽的位置仍有权重",
+  "the causal mask gives later positions a weight": "因果掩码使之后的位置获得权重",
   "the causal mask hides the past and shows the future": "因果掩码遮蔽了过去而暴露了未来",
   "the causal mask hides a position from itself": "因果掩码使位置看不到自身",
   "{place} without weight and bias has not mean 0 and mean square 1":
