@@ -86,6 +86,9 @@ class Why(Enum):
     LAW_BROKEN = auto()
     NOISE_BEFORE = auto()
     DIES_OUT = auto()
+    UNSHOWN = auto()
+    """An argument differs, and nothing shows whether that has an effect."""
+    WIDE_BOUND = auto()  # amount: by how much it differs; allowed: what its inputs explain
     DRIFT_SETTINGS = auto()
     """A parameter differs by drift; the five kinds are by what its update was judged."""
     DRIFT_GRADIENTS = auto()

@@ -48,6 +48,8 @@ class Cause(Enum):
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
     HARMLESS = "whose difference dies out"
+    UNSHOWN = "of arguments that differ, whose effect noise would hide"
+    WIDE_BOUND = "whose inputs explain more than a tenth, which shows nothing"
 
     @property
     def is_exempt(self) -> bool:
