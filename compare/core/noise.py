@@ -325,6 +325,15 @@ class PrecisionClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounding:
+    """A call of one `side` rounds to `dtype`, where the other side keeps `other` all the way."""
+
+    side: str
+    dtype: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unseen:
     """What noise hides of a comparison by statistics; that elements changed places these never show.
 
@@ -345,7 +354,7 @@ class Noise:
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
     `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
-    effect cannot be told from noise.
+    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only.
     """
 
     states: NDArray[np.uint8]
@@ -359,6 +368,7 @@ class Noise:
     limits: Limits = BUILT_IN
     unseen: Unseen | None = None
     unshown: tuple[int, ...] = ()
+    roundings: Mapping[int, Rounding] = field(default_factory=dict)
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

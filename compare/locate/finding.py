@@ -123,6 +123,7 @@ class FindingKind(str, Enum):
     PARAMETERS = "parameters differ"
     RUN_INPUTS = "run inputs differ"
     CODE = "code between"
+    PRECISION = "precision differs"
     UNKNOWN = "cannot tell"
 
 
@@ -238,6 +239,16 @@ class OtherCall:
     known_as: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Only `side` rounds to `dtype` here; the other side keeps `other` on the whole path between two compared
+    tensors."""
+
+    side: str
+    dtype: str
+    other: str
+
+
 class Missing(Enum):
     """The missing records without which it is not known whether a difference begins at a call."""
 
@@ -261,7 +272,7 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
+Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Precision | Unclear
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from .finding import (
     Missing,
     OtherCall,
     Parameters,
+    Precision,
     Rule,
     RunInput,
     Unclear,
@@ -189,6 +190,7 @@ _LOOK = {
     FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
     FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
     FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+    FindingKind.PRECISION: "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",
     FindingKind.UNKNOWN: "at what was left out of the collection",
 }
 
@@ -361,6 +363,17 @@ def _(found: Parameters) -> Phrase:
         "{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
         "or weights were not handed over to this model",
         text=text,
+    )
+
+
+@describe.register
+def _(found: Precision) -> Phrase:
+    return phrase(
+        "only the {side} rounds to {dtype} here, the {there} keeps {other}",
+        side=found.side,
+        dtype=found.dtype,
+        there="golden" if found.side == "target" else "target",
+        other=found.other,
     )
 
 

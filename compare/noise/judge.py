@@ -39,6 +39,7 @@ from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
+from .precision import one_sided_roundings
 from .reach import DIFFERING, DiedOut, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream, one_sided, transparent
@@ -133,6 +134,7 @@ class _Judging:
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
             died_out.unshown,
+            one_sided_roundings(aligned, self._upstream.ancestors),
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
@@ -582,7 +584,8 @@ def _entered(
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     explained = comparison.explained
     if aligned.is_across:
-        explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
+        responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
+        explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
             causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
