@@ -124,6 +124,7 @@ class FindingKind(str, Enum):
     RUN_INPUTS = "run inputs differ"
     CODE = "code between"
     PRECISION = "precision differs"
+    HARMLESS = "harmless difference"
     UNKNOWN = "cannot tell"
 
 
@@ -141,7 +142,7 @@ class Computed:
     """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
 
     `is_beyond_inputs`: inputs differ too, and do not explain the output. `without_gradient` is the side of a backward
-    call that has no gradient where the other has one; empty for none.
+    call that has no gradient where the other has one; empty for none. `are_inputs_open`: some inputs were not compared.
     """
 
     difference: Difference
@@ -149,6 +150,7 @@ class Computed:
     is_of_parameters: bool = False
     is_beyond_inputs: bool = False
     without_gradient: Literal["target", "golden", ""] = ""
+    are_inputs_open: bool = False
 
 
 class ArgumentKind(Enum):
@@ -184,14 +186,16 @@ class RunInput:
 
 
 class Dataflow(Enum):
-    """What is known of where an input comes from that differs although every recorded call before agrees."""
+    """What is known of where an input comes from that differs, while no finding before explains it."""
 
     SWAPPED = "swapped"
     """Two arguments changed places: `names` are both."""
     REWIRED = "rewired"
     """It comes from another call: `names` are the target's and the golden's, empty for none that was recorded."""
     UNRECORDED = "unrecorded"
-    """It comes from operations that were not recorded."""
+    """No recorded call returned it."""
+    UNEXPLAINED = "unexplained"
+    """The call in `names` returned it, and no call begins its difference: a sum over all users of a tensor."""
     PRODUCER = "producer"
     """It comes from the call in `names`, which agrees."""
     UNKNOWN = "unknown"
@@ -199,13 +203,15 @@ class Dataflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Code between recorded calls is different; `after` is the last call that agrees, empty for none."""
+    """Code between recorded calls is different; `after` is the last call that agrees, empty for none, and `agreeing`
+    the number of calls before that were compared and agree."""
 
     difference: Difference
     after: str
     dataflow: Dataflow
     names: tuple[str, ...] = ()
     is_gradient: bool = False
+    agreeing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +255,13 @@ class Precision:
     other: str
 
 
+@dataclass(frozen=True, slots=True)
+class Harmless:
+    """A difference that dies out: no recorded call uses it, or what recorded calls compute from it agrees."""
+
+    difference: Difference
+
+
 class Missing(Enum):
     """The missing records without which it is not known whether a difference begins at a call."""
 
@@ -260,6 +273,7 @@ class Missing(Enum):
     SAVED_BY_NAME = "saved_by_name"
     PRODUCER = "producer"
     IN_BETWEEN = "in_between"
+    EFFECT = "effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +286,9 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Precision | Unclear
+Evidence: TypeAlias = (
+    Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Precision | Harmless | Unclear
+)
 
 
 @dataclass(frozen=True, slots=True)

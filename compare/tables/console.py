@@ -19,7 +19,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
@@ -37,6 +37,12 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield from map(visible, notes(comparison))
+    for finding in located.harmless[: max(top, 0)]:
+        yield one_line(
+            phrase("harmless: {finding}", finding=full_said(finding))
+            if finding.kind is FindingKind.HARMLESS
+            else phrase("open: {finding}", finding=full_said(finding))
+        )
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"

@@ -37,6 +37,7 @@ def write_json(
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
+        "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
     with replacing(path) as file:
