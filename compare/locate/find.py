@@ -167,8 +167,7 @@ class _Walk:
     def _visit(self, seen: Seen) -> None:
         event, noise, diverges = seen.event, self._comparison.noise, self._diverges
         if noise is not None and (rounding := noise.roundings.get(event.place)) and event.key not in self._places:
-            evidence = Precision(rounding.side, rounding.dtype, rounding.other)
-            self._add(event, FindingKind.PRECISION, evidence, ())
+            self._add(event, FindingKind.PRECISION, Precision(rounding.side, rounding.dtype, rounding.other), ())
             self._mark(event.rows if not event.is_matched else seen.outputs, "begins")
             if not event.is_matched:
                 return

@@ -18,7 +18,6 @@ from msprobe.compare.core.noise import (
     OPAQUE,
     ROUNDING,
     VANISHED,
-    WIDEST,
     Evidence,
     KernelPrecision,
     Noise,
@@ -37,6 +36,7 @@ from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
+from .bounds import without_verdict
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .precision import one_sided_roundings
@@ -115,11 +115,9 @@ class _Judging:
                 self._visit(event)
             else:
                 self._upstream.carry(event)
-        unmatched, died_out = self._upstream.unmatched[0].keys(), DiedOut()
+        unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
-            died_out = dying_out(
-                aligned, self._states, unmatched, self._made_of, self._is_different_inside, self._outputs
-            )
+            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs)
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -526,17 +524,8 @@ class _Judging:
 # The verdicts.
 
 
-def rests_on_wide_bound(evidence: Evidence) -> bool:
-    """Return whether an output passed only because its inputs explain more than `WIDEST`."""
-    is_by_size = not evidence.law and (evidence.is_by_statistics or math.isnan(evidence.bound))
-    return is_by_size and evidence.apart > WIDEST
-
-
 def _entered(
-    aligned: AlignedGraphs,
-    noise: Noise,
-    covered: Collection[tuple[int, int]],
-    made_of: Mapping[int, tuple[int, ...]],
+    aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
 ) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
 
@@ -552,18 +541,9 @@ def _entered(
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
-    wide = set[int]()
-    for event in aligned.events:
-        for row in event.rows if event.is_matched else ():
-            if states[row] != State.NOISE or aligned.distance(row) <= WIDEST:
-                continue
-            evidence = noise.evidence.get(row)
-            if rests_on_wide_bound(evidence) if evidence else not wide.isdisjoint(made_of.get(row, ())):
-                wide.add(row)
-                found = Reason(Why.NOISE_BEFORE)
-                if evidence is not None:
-                    found = Reason(Why.WIDE_BOUND, amount=evidence.apart, allowed=evidence.explained)
-                grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), (found,)
+    wide = without_verdict(aligned, noise, made_of)
+    for row, why_open in wide.items():
+        grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
         if row not in wide:
             grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
@@ -576,9 +556,9 @@ def _entered(
         reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
     unshown = set(noise.unshown)
     for row in np.flatnonzero(states == State.HARMLESS).tolist():
-        cause, why = (Cause.UNSHOWN, Why.UNSHOWN) if row in unshown else (Cause.HARMLESS, Why.DIES_OUT)
-        grades[row], causes[row] = UNJUDGED, CAUSES.index(cause)
-        reasons[row] = (Reason(why), *comparison.reasons_at(row))
+        is_open = row in unshown
+        grades[row], causes[row] = UNJUDGED, CAUSES.index(Cause.UNSHOWN if is_open else Cause.HARMLESS)
+        reasons[row] = (Reason(Why.UNSHOWN if is_open else Why.DIES_OUT), *comparison.reasons_at(row))
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
