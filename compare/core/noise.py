@@ -29,6 +29,15 @@ functions 4e-5 on single elements."""
 LOWEST = 6e-3
 """The greatest eta of a kernel that rounds to bfloat16 inside: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to 2.7e-4)."""
 
+ROUNDING = 1e-6
+"""Up to this relative error two tensors in float32 are one: some units in the last place."""
+
+VANISHED = 1e3
+"""A difference has died out where what is left of it is smaller by so many times."""
+
+WIDEST = 0.1
+"""The greatest bound on which a verdict may rest: what is allowed to differ by more shows nothing."""
+
 _KIN = 3.0
 """A call is coarser than another where its eta is so many times the other's."""
 
@@ -327,6 +336,15 @@ class PrecisionClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounding:
+    """A call of one `side` rounds to `dtype`, where the other side keeps `other` all the way."""
+
+    side: str
+    dtype: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unseen:
     """What noise hides of a comparison by statistics; that elements changed places these never show.
 
@@ -346,7 +364,8 @@ class Noise:
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
-    `unseen` is what statistics leave open; None where elements were compared.
+    `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
+    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only.
     """
 
     states: NDArray[np.uint8]
@@ -359,6 +378,8 @@ class Noise:
     not_replayed: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = BUILT_IN
     unseen: Unseen | None = None
+    unshown: tuple[int, ...] = ()
+    roundings: Mapping[int, Rounding] = field(default_factory=dict)
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

@@ -88,6 +88,9 @@ class Why(Enum):
     DIES_OUT = auto()
     IGNORED = auto()  # name: the user's name for it
     USER_TOLERANCE = auto()  # amount, allowed: the absolute and relative part; names: the options
+    UNSHOWN = auto()
+    """An argument differs, and nothing shows whether that has an effect."""
+    WIDE_BOUND = auto()  # amount: by how much it differs; allowed: what its inputs explain
     DRIFT_SETTINGS = auto()
     """A parameter differs by drift; the five kinds are by what its update was judged."""
     DRIFT_GRADIENTS = auto()

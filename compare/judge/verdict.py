@@ -50,6 +50,8 @@ class Cause(Enum):
     INTERNAL = "internal details of one framework"
     HARMLESS = "whose difference dies out"
     IGNORED = "ignored by the user"
+    UNSHOWN = "of arguments that differ, whose effect noise would hide"
+    WIDE_BOUND = "whose inputs explain more than a tenth, which shows nothing"
 
     @property
     def is_exempt(self) -> bool:

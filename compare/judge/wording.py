@@ -275,6 +275,10 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
         relative=f"{r.allowed:g}",
         options=", ".join(r.names),
     ),
+    Why.UNSHOWN: "This argument differs, and noise would hide its effect",
+    Why.WIDE_BOUND: (
+        "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing"
+    ),
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",

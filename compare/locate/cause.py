@@ -353,8 +353,8 @@ class Causes:
             finding = self._origin.get(at, latest)
             received = InputCause("received", finding=finding) if finding >= 0 else None
             if row in s.outputs:
-                # Nothing begins it where only the sum over all users differs: some user was not recorded.
-                return received or _UNRECORDED
+                # Nothing begins it where only the sum over all users differs.
+                return received or InputCause("code", (source.call,), Dataflow.UNEXPLAINED)
             if self._are_two_frameworks and not s.event.is_matched and finding < 0:
                 continue  # transparent, and what it was computed from agrees
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:

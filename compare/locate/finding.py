@@ -124,6 +124,8 @@ class FindingKind(str, Enum):
     PARAMETERS = "parameters differ"
     RUN_INPUTS = "run inputs differ"
     CODE = "code between"
+    PRECISION = "precision differs"
+    HARMLESS = "harmless difference"
     UNKNOWN = "cannot tell"
 
 
@@ -141,7 +143,7 @@ class Computed:
     """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
 
     `is_beyond_inputs`: inputs differ too, and do not explain the output. `without_gradient` is the side of a backward
-    call that has no gradient where the other has one; empty for none.
+    call that has no gradient where the other has one; empty for none. `are_inputs_open`: some inputs were not compared.
     """
 
     difference: Difference
@@ -149,6 +151,7 @@ class Computed:
     is_of_parameters: bool = False
     is_beyond_inputs: bool = False
     without_gradient: Literal["target", "golden", ""] = ""
+    are_inputs_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +204,16 @@ class RunInput:
 
 
 class Dataflow(Enum):
-    """What is known of where an input comes from that differs although every recorded call before agrees."""
+    """What is known of where an input comes from that differs, while no finding before explains it."""
 
     SWAPPED = "swapped"
     """Two arguments changed places: `names` are both."""
     REWIRED = "rewired"
     """It comes from another call: `names` are the target's and the golden's, empty for none that was recorded."""
     UNRECORDED = "unrecorded"
-    """It comes from operations that were not recorded."""
+    """No recorded call returned it."""
+    UNEXPLAINED = "unexplained"
+    """The call in `names` returned it, and no call begins its difference: a sum over all users of a tensor."""
     PRODUCER = "producer"
     """It comes from the call in `names`, which agrees."""
     EXCUSED = "excused"
@@ -218,13 +223,15 @@ class Dataflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Code between recorded calls is different; `after` is the last call that agrees, empty for none."""
+    """Code between recorded calls is different; `after` is the last call that agrees, empty for none, and `agreeing`
+    the number of calls before that were compared and agree."""
 
     difference: Difference
     after: str
     dataflow: Dataflow
     names: tuple[str, ...] = ()
     is_gradient: bool = False
+    agreeing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +265,23 @@ class OtherCall:
     known_as: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Only `side` rounds to `dtype` here; the other side keeps `other` on the whole path between two compared
+    tensors."""
+
+    side: str
+    dtype: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harmless:
+    """A difference that dies out: no recorded call uses it, or what recorded calls compute from it agrees."""
+
+    difference: Difference
+
+
 class Missing(Enum):
     """The missing records without which it is not known whether a difference begins at a call."""
 
@@ -269,6 +293,7 @@ class Missing(Enum):
     SAVED_BY_NAME = "saved_by_name"
     PRODUCER = "producer"
     IN_BETWEEN = "in_between"
+    EFFECT = "effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +306,19 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Drawn | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
+Evidence: TypeAlias = (
+    Computed
+    | Drawn
+    | Argument
+    | RunInput
+    | Between
+    | Parameters
+    | Updated
+    | OtherCall
+    | Precision
+    | Harmless
+    | Unclear
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,11 @@ from .finding import (
     Evidence,
     Finding,
     FindingKind,
+    Harmless,
     Missing,
     OtherCall,
     Parameters,
+    Precision,
     Rule,
     RunInput,
     Unclear,
@@ -160,6 +162,7 @@ _MISSING = {
         "whether it began here cannot be said, because it was saved by name, and what it was made of was not"
     ),
     Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
+    Missing.EFFECT: "whether that has an effect cannot be said: it would be less than the noise of the outputs",
     Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
 
@@ -191,6 +194,8 @@ _LOOK = {
     FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
     FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
     FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+    FindingKind.PRECISION: "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",
+    FindingKind.HARMLESS: "nowhere: what is computed from it agrees",
     FindingKind.UNKNOWN: "at what was left out of the collection",
 }
 
@@ -274,10 +279,12 @@ def _(found: Computed) -> Phrase:
         return phrase(
             "all inputs agree, but the gradients of its parameters do not: {difference}", difference=difference
         )
-    text = phrase(
-        "all inputs agree, but {difference}" if found.has_inputs else "it has no inputs, but {difference}",
-        difference=difference,
-    )
+    if not found.has_inputs:
+        text = phrase("it has no inputs, but {difference}", difference=difference)
+    elif found.are_inputs_open:
+        text = phrase("all inputs that were compared agree, but {difference}", difference=difference)
+    else:
+        text = phrase("all inputs agree, but {difference}", difference=difference)
     if found.without_gradient:
         return phrase("{text}; the {side} asks for no gradient there", text=text, side=found.without_gradient)
     return text
@@ -304,7 +311,7 @@ def _(found: Argument) -> Phrase:
         target, golden = found.parameters
         return phrase("{place} is the parameter {target}, golden {golden}", place=place, target=target, golden=golden)
     if found.kind is ArgumentKind.TENSOR:
-        return phrase("{difference}; no recorded call produced it", difference=_difference(found.difference))
+        return phrase("{difference}; no recorded call returned it", difference=_difference(found.difference))
     if found.kind is ArgumentKind.VALUE:
         return phrase("{reasons}", reasons=all_said(found.difference.reasons))
     if found.difference.grade == "error":
@@ -315,22 +322,26 @@ def _(found: Argument) -> Phrase:
 @describe.register
 def _(found: RunInput) -> Phrase:
     return phrase(
-        "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were "
-        "not recorded did)"
-        if found.is_made_unrecorded
-        else "{difference}; it is among the first inputs of the run, and no recorded call produced it",
+        "{difference}; it is among the first inputs of the run, and no recorded call returned it",
         difference=_difference(found.difference),
     )
 
 
 @describe.register
 def _(found: Between) -> Phrase:
+    if found.agreeing:
+        before = phrase(
+            "{number} call that was compared before it agrees"
+            if found.agreeing == 1
+            else "{number} calls that were compared before it agree",
+            number=found.agreeing,
+        )
+    else:
+        before = phrase("no call before it was compared")
     if found.dataflow is Dataflow.SWAPPED:
         first, second = found.names
         return phrase(
-            "the arguments {first} and {second} are swapped, while every recorded call before agrees",
-            first=first,
-            second=second,
+            "the arguments {first} and {second} are swapped; {before}", first=first, second=second, before=before
         )
     what = _difference(found.difference)
     if found.is_gradient:
@@ -338,14 +349,19 @@ def _(found: Between) -> Phrase:
     if found.dataflow is Dataflow.REWIRED:
         target, golden = (name or phrase("no recorded call") for name in found.names)
         return phrase(
-            "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees",
+            "{what}; it comes from {target}, golden from {golden}; {before}",
             what=what,
             target=target,
             golden=golden,
+            before=before,
         )
     if found.dataflow is Dataflow.UNRECORDED:
+        return phrase("{what}; no recorded call returned it; {before}", what=what, before=before)
+    if found.dataflow is Dataflow.UNEXPLAINED:
         return phrase(
-            "{what}; it comes from operations that were not recorded, and every recorded call before agrees", what=what
+            "{what}; {producer} returned it, and no recorded call begins the difference",
+            what=what,
+            producer=found.names[0],
         )
     if found.dataflow is Dataflow.PRODUCER:
         return phrase("{what}, although {producer}, which it comes from, agrees", what=what, producer=found.names[0])
@@ -355,7 +371,7 @@ def _(found: Between) -> Phrase:
             what=what,
             producer=found.names[0],
         )
-    return phrase("{what}, although every recorded call before agrees", what=what)
+    return phrase("{what}; {before}", what=what, before=before)
 
 
 @describe.register
@@ -384,6 +400,22 @@ def _(found: Parameters) -> Phrase:
         "or weights were not handed over to this model",
         text=text,
     )
+
+
+@describe.register
+def _(found: Precision) -> Phrase:
+    return phrase(
+        "only the {side} rounds to {dtype} here, the {there} keeps {other}",
+        side=found.side,
+        dtype=found.dtype,
+        there="golden" if found.side == "target" else "target",
+        other=found.other,
+    )
+
+
+@describe.register
+def _(found: Harmless) -> Phrase:
+    return phrase("{difference}; what recorded calls compute from it agrees", difference=_difference(found.difference))
 
 
 @describe.register

@@ -1,5 +1,6 @@
 """What tells noise from a fault at the outputs of innermost calls: the interface, and what is judged by equal bits."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
-from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
+from msprobe.compare.core.noise import (
+    ROUNDING,
+    VANISHED,
+    Evidence,
+    KernelPrecision,
+    PrecisionClass,
+    ResidualJudgement,
+    Unseen,
+)
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -83,6 +92,25 @@ class OutputEvidence(ABC):
     def classes(self) -> Iterable[PrecisionClass]:
         """The operations that are coarser throughout than float32."""
         return ()
+
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """Return whether arguments of a pair of calls that differ have no effect on its outputs; None if unknown.
+
+        By the outputs alone: they are the same within rounding, or each side only arranges the elements of its inputs.
+        `rows` are pairs of arguments that no recorded call made.
+        """
+        aligned = self._aligned
+        outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
+        tensors = [row for row in rows if aligned.are_tensors[row]]
+        left = max(map(aligned.distance, outputs), default=math.inf)
+        least = min(map(aligned.distance, tensors), default=0.0) if len(tensors) == len(rows) else 0.0
+        if left <= ROUNDING or left * VANISHED <= least:
+            return True
+        if all(
+            graph.only_arranges(calls[event.place]) for graph, calls in zip(aligned.graphs, aligned.calls, strict=True)
+        ):
+            return True
+        return False if tensors else None
 
     def _is_never_reproducible(self, row: int) -> bool:
         """Whether a calibration has seen that calls of this kind need not give the same bits twice."""

@@ -8,7 +8,7 @@ run, parameters before the first update, the wiring itself) must be equal.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ import numpy as np
 from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
 from msprobe.compare.core.noise import (
     OPAQUE,
+    ROUNDING,
+    VANISHED,
     Evidence,
     KernelPrecision,
     Noise,
@@ -34,17 +36,13 @@ from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
+from .bounds import without_verdict
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .reach import DIFFERING, dying_out
+from .precision import one_sided_roundings
+from .reach import DIFFERING, DiedOut, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream, details, one_sided, transparent
-
-_CONSTANT = 1e-6
-"""Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
-
-_GROSS = 1e3
-"""A difference so many times greater than what is left of it has died out, if that may be rounding."""
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -117,9 +115,9 @@ class _Judging:
                 self._visit(event)
             else:
                 self._upstream.carry(event)
-        unmatched, harmless = self._upstream.unmatched[0].keys(), tuple[int, ...]()
+        unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
-            harmless = dying_out(aligned, self._states, unmatched, self._made_of, self._is_different_inside)
+            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs)
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -127,16 +125,18 @@ class _Judging:
             self._evidence,
             tuple(self._outputs.classes()),
             not self._is_noisy,
-            harmless,
+            died_out.harmless,
             {row: places for row, places in self._stretches.items() if diverging[row] and places},
             sum(isinstance(a, Replayed) for a in outcomes),
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+            died_out.unshown,
+            one_sided_roundings(aligned, self._upstream.ancestors),
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
-        return _entered(aligned, noise, covered)
+        return _entered(aligned, noise, covered, self._made_of)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -202,7 +202,7 @@ class _Judging:
         if "parameter" in kinds:
             return self._parameter_state(row)
         if "leaf" in kinds or self._is_constant_input(sides):
-            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= _CONSTANT
+            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= ROUNDING
             return State.NOISE if is_near else State.DIVERGENT
         return None
 
@@ -448,9 +448,9 @@ class _Judging:
         if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
-        noise = max(_CONSTANT, 3 * self._greatest[self._aligned.direction(row)])
+        noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
-        is_rounded = distance <= self._aligned.kernel_error and _GROSS * distance <= propagated
+        is_rounded = distance <= self._aligned.kernel_error and VANISHED * distance <= propagated
         return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
@@ -524,10 +524,13 @@ class _Judging:
 # The verdicts.
 
 
-def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]]) -> Comparison:
+def _entered(
+    aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
+) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
 
-    `covered` are calls as `transparent` takes them.
+    What differs by more than `WIDEST` and is explained by its inputs alone has no verdict. `covered` are calls as
+    `transparent` takes them, `made_of` the outputs that an input is.
     """
     comparison, states = aligned.comparison, noise.states
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
@@ -538,8 +541,12 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
+    wide = without_verdict(aligned, noise, made_of)
+    for row, why_open in wide.items():
+        grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
+        if row not in wide:
+            grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
         evidence = noise.evidence.get(row)
         if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
@@ -547,13 +554,18 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
         if grades[row] == PASS:
             grades[row] = WARNING
         reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
-    exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
+    unshown = set(noise.unshown)
+    for row in np.flatnonzero(states == State.HARMLESS).tolist():
+        is_open = row in unshown
+        grades[row], causes[row] = UNJUDGED, CAUSES.index(Cause.UNSHOWN if is_open else Cause.HARMLESS)
+        reasons[row] = (Reason(Why.UNSHOWN if is_open else Why.DIES_OUT), *comparison.reasons_at(row))
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     explained = comparison.explained
     if aligned.is_across:
-        explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
+        responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
+        explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
             causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)

@@ -12,6 +12,7 @@ from msprobe.compare.core.noise import (
     FULL,
     LOWEST,
     OPAQUE,
+    ROUNDING,
     Evidence,
     KernelPrecision,
     Output,
@@ -27,7 +28,7 @@ from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.workers.run import Lost, run
 from msprobe.replay.operations import operation
 from msprobe.replay.recorded import Replayed, Residual
-from msprobe.replay.replay import Partner, Place, crossed, replay
+from msprobe.replay.replay import Partner, Place, crossed, effect_of_arguments, replay
 from msprobe.store.reader import read_file
 from msprobe.store.record import PARTS, Dump
 
@@ -272,6 +273,17 @@ class ReplayEvidence(OutputEvidence):
     def precision(self, row: int) -> KernelPrecision:
         output = self.outputs.get(row)
         return KernelPrecision.OPAQUE if output is None else class_of(output.target.eta)
+
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """As `OutputEvidence.is_without_effect`; arguments that are not tensors are judged by both functions in
+        float64, on the inputs of the target."""
+        aligned = self._aligned
+        if self._limits.is_exact or any(aligned.are_tensors[row] for row in rows):
+            return super().is_without_effect(event, rows)
+        target, golden = (calls[event.place] for calls in aligned.calls)
+        dumps = aligned.pairs.golden, aligned.pairs.target
+        effect = effect_of_arguments(dumps[0], golden, dumps[1], target, aligned.partners(event))
+        return super().is_without_effect(event, rows) if effect is None else effect <= ROUNDING
 
     def _is_never_reproducible(self, row: int) -> bool:
         output = self.outputs.get(row)

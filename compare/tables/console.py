@@ -38,6 +38,12 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield from map(visible, notes(comparison))
+    for finding in located.harmless[: max(top, 0)]:
+        yield one_line(
+            phrase("harmless: {finding}", finding=full_said(finding))
+            if finding.kind is FindingKind.HARMLESS
+            else phrase("open: {finding}", finding=full_said(finding))
+        )
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"

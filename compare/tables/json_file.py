@@ -42,6 +42,7 @@ def write_json(
         "try": try_as_object(hint(comparison, located.first)),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
+        "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
     with replacing(path) as file:

@@ -108,6 +108,9 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Ignored by --ignore {r.name}": "按 --ignore {r.name} 忽略",
   "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})":
     "在用户指定的上限之内：|target - golden| <= {absolute} + {relative}*|golden|（{options}）",
+  "This argument differs, and noise would hide its effect": "该参数不同，其影响可能被噪声掩盖",
+  "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing":
+    "相差 {r.amount:.2g}，输入可解释 {r.allowed:.2g}：超过 0.1 的界限无法说明问题",
   "The update before is that of the golden's settings; the weights have drifted apart":
     "此前的更新与标杆的设置一致，权重只是逐渐偏离",
   "The updates before differ as the gradients explain; the weights have drifted apart{by}":
@@ -188,6 +191,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "internal details of one framework": "单个框架的内部细节",
   "whose difference dies out": "差异随后消失",
   "ignored by the user": "被用户忽略",
+  "of arguments that differ, whose effect noise would hide": "参数不同，其影响可能被噪声掩盖",
+  "whose inputs explain more than a tenth, which shows nothing": "输入可解释超过十分之一的差异，无法说明问题",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
     "统计量只能看出学习率与未更新的参数，看不出其他设置",
@@ -283,21 +288,32 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{text}; the {side} asks for no gradient there": "{text}；{side}侧在此处不求梯度",
   "{place} is the parameter {target}, golden {golden}": "{place} 是参数 {target}，标杆为 {golden}",
   "{place} is passed on the {side} side only": "仅{side}侧传入 {place}",
-  "{difference}; no recorded call produced it": "{difference}；没有已记录的调用产生它",
-  "{difference}; it is among the first inputs of the run, and no recorded call produced it":
-    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它",
-  "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were not recorded did)":
-    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它（由未记录的操作产生）",
-  "the arguments {first} and {second} are swapped, while every recorded call before agrees":
-    "参数 {first} 与 {second} 互换了位置，而此前所有已记录的调用都一致",
+  "all inputs that were compared agree, but {difference}": "已比较的输入都一致，但{difference}",
+  "{difference}; no recorded call returned it": "{difference}；它不是任何已记录调用的输出",
+  "{difference}; it is among the first inputs of the run, and no recorded call returned it":
+    "{difference}；它是运行最初的输入之一，不是任何已记录调用的输出",
+  "{number} call that was compared before it agrees": "此前比较过的 {number} 个调用一致",
+  "{number} calls that were compared before it agree": "此前比较过的 {number} 个调用都一致",
+  "no call before it was compared": "此前没有可比较的调用",
+  "the arguments {first} and {second} are swapped; {before}": "参数 {first} 与 {second} 互换了位置；{before}",
   "the incoming gradient {difference}": "传入梯度 {difference}",
-  "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees":
-    "{what}；它来自 {target}，标杆来自 {golden}，而此前所有已记录的调用都一致",
+  "{what}; it comes from {target}, golden from {golden}; {before}":
+    "{what}；它来自 {target}，标杆来自 {golden}；{before}",
   "no recorded call": "未记录的调用",
-  "{what}; it comes from operations that were not recorded, and every recorded call before agrees":
-    "{what}；它来自未记录的操作，而此前所有已记录的调用都一致",
+  "{what}; no recorded call returned it; {before}": "{what}；它不是任何已记录调用的输出；{before}",
+  "{what}; {producer} returned it, and no recorded call begins the difference":
+    "{what}；它由 {producer} 返回，而差异并非始于任何已记录的调用",
   "{what}, although {producer}, which it comes from, agrees": "{what}，而产生它的 {producer} 一致",
-  "{what}, although every recorded call before agrees": "{what}，而此前所有已记录的调用都一致",
+  "{what}; {before}": "{what}；{before}",
+  "only the {side} rounds to {dtype} here, the {there} keeps {other}":
+    "仅{side}侧在此处舍入到 {dtype}，{there}侧保持 {other}",
+  "{difference}; what recorded calls compute from it agrees": "{difference}；由它计算出的已记录结果都一致",
+  "precision differs": "精度不同",
+  "harmless difference": "无害的差异",
+  "harmless: {finding}": "无害：{finding}",
+  "open: {finding}": "未定：{finding}",
+  "whether that has an effect cannot be said: it would be less than the noise of the outputs":
+    "无法判断它是否有影响：其影响可能小于输出的噪声",
   "{number} parameter differs: {names}": "{number} 个参数不同：{names}",
   "{number} parameters differ: {names}": "{number} 个参数不同：{names}",
   "{text} ({total} in the whole step)": "{text}（整个 step 共 {total} 个）",

@@ -14,6 +14,9 @@ export const OF_CHECKS: Record<string, string> = {
   "at the data, their order and what is done to them before the first call": "数据及其顺序，以及首个调用之前的数据处理",
   "at the code between the two calls; values in it can be saved by hand (docs: saving)":
     "两个调用之间的代码；其中的值可手动保存（参见文档 saving）",
+  "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers":
+    "类型转换、混合精度（amp、autocast、to_float）以及各层的 dtype",
+  "nowhere: what is computed from it agrees": "无需处理：由它计算出的结果都一致",
   "at what was left out of the collection": "采集时遗漏的内容",
   "at the group and the operation of the collective, and at what the other ranks put in":
     "集合通信的通信组与操作，以及其他 rank 的输入",
