@@ -403,3 +403,26 @@ def test_every_row_is_on_the_page(pytestconfig):
     for language in ("en", "zh"):
         page = (pytestconfig.rootpath / "docs" / language / "how-to/checking/check.md").read_text("utf-8")
         assert all(f"| `{row.name}` |" in page for row in ROWS)
+
+
+def test_calls_that_cannot_be_executed_again_are_counted_without_only(tmp_path, capsys):
+    """A function that no reference knows, in a dump of tensors: nothing says whether it computed correctly."""
+    pytest.importorskip("torch", reason="calls are executed again")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    folder = tmp_path / "run" / "step0" / "rank0"
+    (folder / "dump_tensor_data").mkdir(parents=True)
+    data, files = {}, {"Mint.add.0.forward": x + x, "Mint.of_no_library.0.forward": np.sin(x)}
+    for name, result in files.items():
+        records = []
+        for place, array in (("input.0", x), ("input.1", x), ("output.0", result)):
+            np.save(folder / "dump_tensor_data" / f"{name}.{place}.npy", array)
+            wide = array.astype(np.float64)
+            statistics = {"Max": wide.max(), "Min": wide.min(), "Mean": wide.mean(), "Norm": np.sqrt((wide**2).sum())}
+            look = {"type": "mindspore.Tensor", "dtype": "Float32", "shape": list(array.shape)}
+            records.append({**look, **statistics, "data_name": f"{name}.{place}.npy"})
+        data[name] = {"input_args": records[:2], "input_kwargs": {}, "output": records[2:]}
+    head = {"task": "tensor", "level": "L1", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    (folder / "dump.json").write_text(json.dumps(head))
+    assert main(["check", str(tmp_path / "run")]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("; 1 could not be judged: the call cannot be executed again (1)")
