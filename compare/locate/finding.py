@@ -39,6 +39,7 @@ class Basis(Enum):
     | `UPDATES` | the weights of the step before | updates are hardly apart |
     | `DRIFT` | the weights alone | weights are hardly apart |
     | `STATISTICS` | statistics of the step before | means moved alike |
+    | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so any update is as good |
     """
 
     SETTINGS = "settings"
@@ -46,6 +47,7 @@ class Basis(Enum):
     UPDATES = "updates"
     DRIFT = "drift"
     STATISTICS = "statistics"
+    ROUNDING = "rounding"
 
 
 class UpdateCause(Enum):

@@ -70,16 +70,18 @@ def first_weights():
     return weights
 
 
-def train(optimizer, steps=3, noise=0.0, scale=1e-2, seed=1):
+def train(optimizer, steps=3, noise=0.0, scale=1e-2, seed=1, cancelling=()):
     """Weights of steps 0 to `steps`, and gradients of all but the last: those of a quadratic bowl with a batch's own
-    part. `noise` is relative to the root mean square of a gradient, as where products round to bfloat16."""
+    part. `noise` is relative to the root mean square of a gradient, as where products round to bfloat16; of `cancelling`
+    parameters, as the bias of the keys before a softmax, the gradient is nothing else, and at least 1e-7 of it."""
     weights, found = first_weights(), ([], [])
     batches, rounding = np.random.default_rng(seed), np.random.default_rng(99)
     for _ in range(steps):
         gradients = {}
         for n, w in weights.items():
             g = scale * (batches.standard_normal(w.shape) + 0.5 * w)
-            g = g + noise * scale * rounding.standard_normal(w.shape)
+            own = rounding.standard_normal(w.shape)
+            g = (noise or -1e-7) * scale * own if n in cancelling else g + noise * scale * own
             gradients[n] = g.astype(np.float32)
         found[0].append(weights)
         found[1].append(gradients)

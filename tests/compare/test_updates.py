@@ -81,6 +81,30 @@ def test_drift_is_no_difference_where_less_is_known(name):
     assert {v.basis for v in alone.verdicts} == {Basis.DRIFT}
 
 
+@pytest.mark.parametrize("noise", [NOISE, 1e-7])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_gradient_that_is_rounding_alone_makes_no_difference_however_an_optimizer_amplifies_it(noise, is_whole):
+    target, golden = (train(Optimizer(), 4, size, cancelling=("bias",)) for size in (noise, 0.0))
+    assert np.sign(target[1][0]["bias"] * golden[1][0]["bias"]).max() < 0  # the updates go to opposite sides
+    assert judged(target, golden, 3, is_whole=is_whole).agreeing == NAMES
+    later = [(run[0][3:], run[1][3:]) for run in (target, golden)]
+    found = judged(*later, 0)
+    assert found.agreeing == NAMES
+    assert found.verdicts[-1].basis is Basis.ROUNDING
+
+
+def test_a_gradient_that_a_fault_changed_is_not_taken_for_rounding():
+    target, golden = (train(Optimizer(), 4, size) for size in (NOISE, 0.0))
+    wrong = train(Optimizer(), 4, NOISE, cancelling=("bias",))
+    for run in (target[0], target[1]):
+        for step, values in enumerate(run):
+            values["bias"] = -10 * wrong[run is target[1]][step]["bias"]
+    found = judged(target, golden, 3, is_whole=False)
+    assert "bias" not in found.agreeing
+    later = [(run[0][3:], run[1][3:]) for run in (target, golden)]
+    assert judged(*later, 0).differing == ("bias",)
+
+
 FAULTS = [
     # what is wrong, in which optimizer, after how many updates; cause, target's and golden's value
     ({"lr": 2e-3}, {}, 1, UpdateCause.LEARNING_RATE, 2e-3, 1e-3),
