@@ -284,6 +284,10 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
     Why.DRIFT_ONLY: "The weights are no further apart than two runs drift{by}",
+    Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
+    Why.UPDATE_DIFFERS: lambda r: phrase(
+        "The update before differs by more than optimizer and gradients explain ({times})", times=_times(r.excess)
+    ),
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from math import nan
 from typing import Literal, TypeAlias
 
 from msprobe.base.log import few
@@ -39,6 +40,7 @@ class Basis(Enum):
     | `UPDATES` | the weights of the step before | updates are hardly apart |
     | `DRIFT` | the weights alone | weights are hardly apart |
     | `STATISTICS` | statistics of the step before | means moved alike |
+    | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so any update is as good |
     """
 
     SETTINGS = "settings"
@@ -46,6 +48,7 @@ class Basis(Enum):
     UPDATES = "updates"
     DRIFT = "drift"
     STATISTICS = "statistics"
+    ROUNDING = "rounding"
 
 
 class UpdateCause(Enum):
@@ -77,6 +80,17 @@ class UpdateVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """A setting with which the golden's optimizer would make the target's updates, up to `residual`: the root mean
+    square of what is left of the median parameter, in roundings of its weights; NaN where that is not known."""
+
+    cause: UpdateCause
+    target: float | Rule | None = None
+    golden: float | Rule | None = None
+    residual: float = nan
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateDifference:
     """A setting that differs, with the parameters that are concerned, by the target's names.
 
@@ -84,6 +98,9 @@ class UpdateDifference:
     values as fitted to updates and recorded gradients: where a loss was scaled, or gradients averaged after they were
     recorded, a learning rate is given divided by that. None: not known. `factor` is target / golden. `possible` are
     causes that the steps at hand cannot tell from this one.
+
+    `residual` is as that of an `Explanation`. `others` are the explanations that were tried besides, best first: this
+    one is the simplest of those that explain the updates, with the fewest settings and the roundest numbers.
     """
 
     cause: UpdateCause
@@ -93,6 +110,8 @@ class UpdateDifference:
     golden: float | Rule | None = None
     factor: float | None = None
     possible: tuple[UpdateCause, ...] = ()
+    residual: float = nan
+    others: tuple[Explanation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import singledispatch
+from math import isnan
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.reason import Why
@@ -17,6 +18,7 @@ from .finding import (
     Difference,
     Drawn,
     Evidence,
+    Explanation,
     Finding,
     FindingKind,
     Harmless,
@@ -63,10 +65,40 @@ def updates(judgement: UpdateJudgement) -> Words:
 
 def _update_difference(one: UpdateDifference) -> Phrase:
     text = _setting(one)
+    if tried := one.others[:_TRIED]:
+        others = joined([_explanation(other) for other in tried], "{before}, {after}")
+        text = phrase(
+            "{text} [residual {residual}; other explanations: {others}]",
+            text=text,
+            residual=_residual(one.residual),
+            others=others,
+        )
     if not one.possible:
         return text
     others = joined([phrase(_POSSIBLE[cause]) for cause in one.possible], "{before} or {after}")
     return phrase("{text} (or {others}, which these steps cannot tell apart)", text=text, others=others)
+
+
+_TRIED = 2  # explanations that are listed besides the one that counts
+
+
+def _explanation(one: Explanation) -> Phrase:
+    values = phrase("{target}, golden {golden}", target=_value(one.target), golden=_value(one.golden))
+    known: Words = phrase(" ({values})", values=values) if (one.target, one.golden) != (None, None) else ""
+    return phrase(
+        "{cause}{values}: {residual}",
+        cause=phrase(_POSSIBLE[one.cause]),
+        values=known,
+        residual=_residual(one.residual),
+    )
+
+
+def _value(value: "float | Rule | None") -> Words:
+    return phrase("none") if value is None else _number(value)
+
+
+def _residual(value: float) -> Words:
+    return phrase("not known") if isnan(value) else f"{value:.2g}"
 
 
 def _setting(one: UpdateDifference) -> Phrase:
@@ -77,6 +109,10 @@ def _setting(one: UpdateDifference) -> Phrase:
     if one.target is not None and one.golden is not None:
         values = phrase(" ({target}, golden {golden})", target=_number(one.target), golden=_number(one.golden))
     if one.cause is UpdateCause.LEARNING_RATE:
+        if one.target == 0:
+            return phrase("the learning rate is 0 for {who}, and the golden's is not", who=who)
+        if one.golden == 0:
+            return phrase("the golden's learning rate is 0 for {who}, and the target's is not", who=who)
         if one.factor is None:
             return phrase("the learning rate is not the golden's{values} for {who}", values=values, who=who)
         return phrase(
@@ -121,6 +157,8 @@ _POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
     UpdateCause.BIAS_CORRECTION: "Adam without bias correction",
     UpdateCause.CLIPPING: "gradient clipping",
     UpdateCause.RULE: "Nesterov momentum on one side",
+    UpdateCause.NOT_UPDATED: "all of them frozen, or not in the optimizer",
+    UpdateCause.UPDATED_HERE: "all of them frozen in the golden, or not in its optimizer",
 }
 
 

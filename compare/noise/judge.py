@@ -326,8 +326,12 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
-        if any(reason.why in DRIFT for reason in self._aligned.comparison.reasons_at(row)):
-            return State.NOISE  # its update was judged
+        # Where its update was judged, that decides, however near the weights are.
+        kinds = {reason.why for reason in self._aligned.comparison.reasons_at(row)}
+        if kinds & DRIFT:
+            return State.NOISE
+        if Why.UPDATE_DIFFERS in kinds:
+            return State.DIVERGENT
         # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
         is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
         drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
