@@ -77,7 +77,7 @@ def is_right(truth: Truth, call: dict[str, Any]) -> bool:
 
 
 def compare(folder: Path) -> tuple[int, str, list[dict[str, Any]]]:
-    """Exit code, last line, and the tables of a case's steps in their order."""
+    """Exit code, answer, and the tables of a case's steps in their order; a line `Try:` may follow the answer."""
     from msprobe.cli import main
 
     os.environ.setdefault("MSPROBE_LOG_LEVEL", "3")
@@ -90,7 +90,7 @@ def compare(folder: Path) -> tuple[int, str, list[dict[str, Any]]]:
         except Exception:  # a method under development may fail on one case; the others are scored all the same
             return FAILED, traceback.format_exc(), []
         reports = sorted(Path(out).rglob("compare_result*.json"), key=_step)
-        lines = output.getvalue().strip().splitlines()
+        lines = [line for line in output.getvalue().splitlines() if line.strip() and not line.startswith("Try: ")]
         return code, lines[-1] if lines else "", [json.loads(file.read_text()) for file in reports]
 
 

@@ -382,8 +382,7 @@ def _more_data(case: Case) -> _Found | None:
     evidence = case.finding.evidence
     is_later = bool(case.step) and isinstance(evidence, Parameters)
     is_unknown = any(one.cause is UpdateCause.UNKNOWN for one in case.differences)
-    is_open = isinstance(evidence, Unclear | Parameters) or is_unknown
-    if not (is_later or (is_open and case.mode != "tensor")):
+    if not (is_later or ((isinstance(evidence, Unclear) or is_unknown) and case.mode != "tensor")):
         return None
     text = phrase("collect task tensor from step 0 on, on both sides: then the first step that differs can be judged")
     return text, "docs: noise, by statistics"

@@ -170,6 +170,7 @@ def test_seeds_are_named_where_most_initial_weights_differ_before_any_update(tot
         (Unclear(Missing.IN_BETWEEN), 0, "tensor", False),
         (Parameters(("a.weight",), 1, 3), 3, "tensor", True),
         (Parameters(("a.weight",), 1, 3), 3, "statistics", True),
+        (Parameters(("a.bias",), 1, 0), 0, "statistics", False),  # it differs from the beginning on: that is all
         (Updated(UpdateJudgement(3, (), (setting(UpdateCause.UNKNOWN),))), 3, "statistics", True),
         (Updated(UpdateJudgement(3, (), (setting(UpdateCause.UNKNOWN),))), 3, "tensor", False),
     ],
