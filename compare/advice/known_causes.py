@@ -20,6 +20,7 @@ from msprobe.compare.locate.finding import (
     Difference,
     Finding,
     FindingKind,
+    Missing,
     OtherCall,
     Parameters,
     RunInput,
@@ -54,6 +55,15 @@ class Hint:
     cause: str
     text: Words
     source: str
+
+    @property
+    def line(self) -> Phrase:
+        """The line after the answer."""
+        return phrase("Try: {what}", what=self.text)
+
+    def as_object(self) -> dict[str, str]:
+        """Return it as the JSON files have it."""
+        return {"cause": self.cause, "text": str(self.text), "source": self.source}
 
 
 @dataclass(frozen=True)
@@ -377,12 +387,17 @@ def _order_of_samples(case: Case) -> _Found | None:
     return text, _SEEDS
 
 
+_MISSING_VALUES = {Missing.UNJUDGED_INPUTS, Missing.PRODUCER}
+"""Records that are there, and could not be judged by their statistics or digests."""
+
+
 def _more_data(case: Case) -> _Found | None:
     """What statistics, or a later step alone, leave open."""
     evidence = case.finding.evidence
     is_later = bool(case.step) and isinstance(evidence, Parameters)
     is_unknown = any(one.cause is UpdateCause.UNKNOWN for one in case.differences)
-    if not (is_later or ((isinstance(evidence, Unclear) or is_unknown) and case.mode != "tensor")):
+    is_open = isinstance(evidence, Unclear) and evidence.missing in _MISSING_VALUES
+    if not (is_later or ((is_open or is_unknown) and case.mode != "tensor")):
         return None
     text = phrase("collect task tensor from step 0 on, on both sides: then the first step that differs can be judged")
     return text, "docs: noise, by statistics"
@@ -404,13 +419,3 @@ CAUSES: dict[str, Callable[[Case], _Found | None]] = {
     "more_data": _more_data,
 }
 """By name: the rule of each known cause, in the order in which they are tried."""
-
-
-def try_line(found: Hint) -> Phrase:
-    """Return the line after the answer."""
-    return phrase("Try: {what}", what=found.text)
-
-
-def as_object(found: Hint | None) -> dict[str, str] | None:
-    """Return a hint as the JSON files have it."""
-    return None if found is None else {"cause": found.cause, "text": str(found.text), "source": found.source}

@@ -14,7 +14,6 @@ from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.base.phrase import Words, phrase
-from msprobe.compare.advice.known_causes import Hint, hint
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
@@ -22,7 +21,6 @@ from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
-from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.locate.wording import full_said
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
@@ -33,6 +31,7 @@ from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.console import (
     LastLine,
     described,
+    hint_of_located,
     lines,
     no_difference,
     notes,
@@ -52,6 +51,7 @@ from msprobe.store.record import Call, Calls, Dump
 from .plan import Job, SideSource
 
 if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
     from msprobe.compare.ranks.collectives import RankSummary
     from msprobe.compare.units.unit import PackedUnit
 
@@ -239,7 +239,7 @@ class Outcome:
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
     excused: ExcusedCounts | None = None
-    hint: Hint | None = None
+    hint: "Hint | None" = None
 
     @property
     def judged(self) -> int:
@@ -345,7 +345,7 @@ def compare_single(task: Task) -> Outcome:
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
         excused=None if comparison.excused is None else comparison.excused.counts,
-        hint=hint(comparison, located.first),
+        hint=hint_of_located(comparison, located),
     )
 
 
@@ -453,7 +453,10 @@ def compared(
         settle=updates.settle,
         limits=limits,
     )
-    comparison = with_user_limits(comparison, task.request.user_limits)
+    if task.request.user_limits:
+        from msprobe.compare.locate.user_limits import with_user_limits  # here: few comparisons have any
+
+        comparison = with_user_limits(comparison, task.request.user_limits)
     located = updates.completed(locate(comparison, is_shown=is_shown), comparison)
     return Compared(comparison, located, updates.judgement)
 

@@ -7,7 +7,6 @@ from shlex import join, quote
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
-from msprobe.compare.advice.known_causes import try_line
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
@@ -142,7 +141,7 @@ def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
     is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
     if outcome is not None and outcome.hint is not None:
-        yield Advice(try_line(outcome.hint))
+        yield Advice(outcome.hint.line)
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
     yield Advice(phrase("look {where}", where=where))
     target, golden = quote(str(request.target)), quote(str(request.golden))

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
-from msprobe.compare.advice.known_causes import as_object as try_as_object
-from msprobe.compare.advice.known_causes import try_line
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
@@ -110,7 +108,7 @@ class RequestResult:
         yield from self._compared()
         yield from said if is_answer else ()
         if self.first is not None and self.first.hint is not None:
-            yield one_line(try_line(self.first.hint))
+            yield one_line(self.first.hint.line)
 
     @property
     def last(self) -> Words:
@@ -195,7 +193,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
         "is_clean": result.is_clean,
         "counts": {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
         "unjudged": causes(result.unjudged),
-        "try": try_as_object(first.hint if first else None),
+        "try": first.hint.as_object() if first and first.hint else None,
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
         **({} if result.excused is None else {"user_limits": counts_of_excused(result.excused)}),
         "missing": list(map(str, result.missing)),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from msprobe.store.record import Dump
 from .cells import NOT_APPLICABLE, Cell
 from .columns import Column, columns_of
 from .rows import rows_of
+
+if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
 
 BLIND: dict[Mode, str] = {
     "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
@@ -121,6 +125,15 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
             number=len(noise.harmless),
             name=comparison.pairs.pair(noise.harmless[0]).record.name,
         )
+
+
+def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
+    """Return the known cause that the first wrong call fits; None where none does, or nothing differs."""
+    if located.first is None:
+        return None
+    from msprobe.compare.advice.known_causes import hint  # here: where nothing differs, no cause is asked for
+
+    return hint(comparison, located.first)
 
 
 def beginnings(located: Located) -> list[Finding]:

@@ -8,8 +8,6 @@ from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import replacing
-from msprobe.compare.advice.known_causes import as_object as try_as_object
-from msprobe.compare.advice.known_causes import hint
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.core.user_limits import Excused, ExcusedCounts
@@ -21,7 +19,7 @@ from msprobe.compare.locate.wording import kind, reason
 
 from .cells import number
 from .columns import Column
-from .console import BLIND
+from .console import BLIND, hint_of_located
 from .rows import Row
 
 
@@ -29,6 +27,7 @@ def write_json(
     path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
 ) -> None:
     """Write one object; each row is an object by heading, written as it comes."""
+    known = hint_of_located(comparison, located)
     found = [as_object(finding, comparison.target.step, comparison.target.rank) for finding in located.findings]
     head = {
         "target": comparison.target.where,
@@ -39,7 +38,7 @@ def write_json(
         "unjudged": causes(comparison.unjudged),
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
         **({} if comparison.excused is None else {"user_limits": _user_limits(comparison.excused)}),
-        "try": try_as_object(hint(comparison, located.first)),
+        "try": None if known is None else known.as_object(),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
         "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],

@@ -15,7 +15,6 @@ from typing import IO, Any
 
 from msprobe.base.files import replacing
 from msprobe.base.version import tool
-from msprobe.compare.advice.known_causes import hint
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import say_limits
@@ -23,7 +22,17 @@ from msprobe.compare.locate.find import Located
 
 from .cells import Cell, guard, share
 from .columns import Column
-from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, described, excused_said, one_line
+from .console import (
+    BLIND,
+    answer,
+    beginning,
+    beginnings,
+    causes_of_unjudged,
+    described,
+    excused_said,
+    hint_of_located,
+    one_line,
+)
 from .highlight import RED, YELLOW
 
 try:
@@ -51,7 +60,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     last = answer(comparison, located)
     found, text = str(last.title), one_line(last.text)
     yield Line(found, guard(text), grade)
-    if (known := hint(comparison, located.first)) is not None:
+    if (known := hint_of_located(comparison, located)) is not None:
         yield Line("Try", guard(one_line(known.text)))
     code = "0: every pair passes or is exempt"
     if not comparison.is_clean:

@@ -166,8 +166,9 @@ def test_seeds_are_named_where_most_initial_weights_differ_before_any_update(tot
 @pytest.mark.parametrize(
     ("evidence", "step", "mode", "fits"),
     [
-        (Unclear(Missing.IN_BETWEEN), 0, "statistics", True),
-        (Unclear(Missing.IN_BETWEEN), 0, "tensor", False),
+        (Unclear(Missing.UNJUDGED_INPUTS), 0, "digest", True),
+        (Unclear(Missing.UNJUDGED_INPUTS), 0, "tensor", False),
+        (Unclear(Missing.INPUTS, side="golden"), 0, "statistics", False),  # data_mode left them out
         (Parameters(("a.weight",), 1, 3), 3, "tensor", True),
         (Parameters(("a.weight",), 1, 3), 3, "statistics", True),
         (Parameters(("a.bias",), 1, 0), 0, "statistics", False),  # it differs from the beginning on: that is all
