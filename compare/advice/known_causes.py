@@ -363,7 +363,9 @@ def _random(case: Case) -> _Found | None:
 def _initial_weights(case: Case) -> _Found | None:
     """Most of the parameters that are not constant differ before any update: they were drawn with other seeds."""
     evidence = case.finding.evidence
-    if not isinstance(evidence, Parameters) or case.step or 2 * evidence.total < case.initial or not case.initial:
+    if not isinstance(evidence, Parameters) or case.step:
+        return None
+    if evidence.total < 2 or 2 * evidence.total <= case.initial or not case.initial:
         return None
     if all(name.rpartition(".")[2] in RUNNING for name in evidence.names):
         return None

@@ -326,17 +326,7 @@ class Unclear:
 
 
 Evidence: TypeAlias = (
-    Computed
-    | Drawn
-    | Argument
-    | RunInput
-    | Between
-    | Parameters
-    | Updated
-    | OtherCall
-    | Precision
-    | Harmless
-    | Unclear
+    Computed | Drawn | Argument | RunInput | Between | Parameters | Updated | OtherCall | Precision | Harmless | Unclear
 )
 
 

@@ -157,7 +157,9 @@ def test_every_cause_has_a_case_where_it_fits():
     assert {cause for cause, *_ in FITTING} == set(CAUSES) - {"initial_weights", "more_data"}  # these are below
 
 
-@pytest.mark.parametrize(("total", "step", "is_seed"), [(6, 0, True), (6, None, True), (1, 0, False), (6, 2, False)])
+@pytest.mark.parametrize(
+    ("total", "step", "is_seed"), [(6, 0, True), (6, None, True), (1, 0, False), (4, 0, False), (6, 2, False)]
+)
 def test_seeds_are_named_where_most_initial_weights_differ_before_any_update(total, step, is_seed):
     found = hint_of(Case(parameters("a.weight", total=total), MS, step, "tensor", initial=8))
     assert (found is not None and found.cause == "initial_weights") == is_seed
