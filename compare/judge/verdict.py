@@ -48,11 +48,12 @@ class Cause(Enum):
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
     HARMLESS = "whose difference dies out"
+    REWRITTEN = "of what one side alone does, without consequence"
 
     @property
     def is_exempt(self) -> bool:
         """Whether the pair could not show a fault."""
-        return self in (Cause.UNUSED, Cause.UNNEEDED_GRADIENT, Cause.NO_COUNTERPART, Cause.HARMLESS)
+        return self in (Cause.UNUSED, Cause.UNNEEDED_GRADIENT, Cause.NO_COUNTERPART, Cause.HARMLESS, Cause.REWRITTEN)
 
 
 CAUSES = tuple(Cause)

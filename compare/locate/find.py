@@ -147,10 +147,10 @@ class _Walk:
             self._unjudged[event.name] = None
 
     def _is_of_stretch(self, seen: Seen) -> bool:
-        """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
+        """Whether calls without a counterpart lead to what diverges here: the first is named."""
         noise, event = self._comparison.noise, seen.event
         rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
-        if noise is None or not rows or not self._are_two_frameworks:
+        if noise is None or not rows:
             return False
         first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:

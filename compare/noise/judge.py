@@ -38,6 +38,7 @@ from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
+from .structure import harmless_structure, undecided_states
 from .upstream import Received, Upstream, one_sided, transparent
 
 _CONSTANT = 1e-6
@@ -63,7 +64,7 @@ def judge_under_noise(
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
     if not is_across and not _is_open(comparison, limits):
-        return comparison
+        return _with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
 
@@ -72,7 +73,7 @@ def judge_under_noise(
         return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
     if not is_across and not statistics.has_summaries:
-        return comparison
+        return _with_harmless_structure(comparison)
     return _Judging(statistics, StatisticsEvidence(statistics), BUILT_IN).judged(is_shown=is_shown)
 
 
@@ -80,6 +81,21 @@ def _is_open(comparison: Comparison, limits: Limits) -> bool:
     """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
+
+
+def _with_harmless_structure(comparison: Comparison) -> Comparison:
+    """The comparison in which calls that one side alone makes are exempt where equal bits show that they are harmless."""
+    if (np.minimum(comparison.pairs.target_calls, comparison.pairs.golden_calls) >= 0).all():
+        return comparison
+    aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
+    explained = harmless_structure(aligned, undecided_states(aligned), ())
+    if not explained:
+        return comparison
+    causes, reasons = comparison.causes.copy(), dict(comparison.reasons)
+    for place, why in explained.items():
+        for row in aligned.pairs.rows(place):
+            causes[row], reasons[row] = CAUSES.index(Cause.REWRITTEN), (why,)
+    return replace(comparison, causes=causes, reasons=reasons, explained=explained)
 
 
 class _Judging:
@@ -551,9 +567,14 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    explained = comparison.explained
-    if aligned.is_across:
-        explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
+    responsible = {place for places in noise.stretches.values() for place in places}
+    if not aligned.is_across:
+        explained = harmless_structure(aligned, states.data, responsible)
+        for place, why in explained.items():
+            for row in aligned.pairs.rows(place):
+                causes[row], reasons[row] = CAUSES.index(Cause.REWRITTEN), (why,)
+    else:
+        explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
             causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)

@@ -245,6 +245,9 @@ class ReplayEvidence(OutputEvidence):
             not self.origins and bool(self.judgements) and is_later and self._have_drifted
         )
 
+    def _is_rewritten(self) -> bool:
+        return not self._limits.is_exact and super()._is_rewritten()
+
     def kind(self, row: int, event: Event) -> Kind:
         """The kind of an output: by the operation where it was replayed, else by what was called."""
         return self._kinds.get(row) or super().kind(row, event)

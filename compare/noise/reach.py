@@ -150,8 +150,6 @@ def dying_out(
     live: list[int] = []
     for event in aligned.events:
         if not event.is_matched:
-            if event.side == "target" and not aligned.is_across:  # within one framework that is a finding
-                live += graph.outputs(aligned.calls[0][event.place])
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
         if not own:

@@ -247,7 +247,7 @@ def transparent(
     """
     found: dict[int, Reason] = {}
     suspects = {*responsible, *aligned.trained_on_one_side}
-    last = [_last_forward(graph) for graph in aligned.graphs]
+    last = [last_forward(graph) for graph in aligned.graphs]
     forwards: dict[tuple[str, str], Reason] = {}
     for event in aligned.events:
         reason = aligned.pairs.notes.without.get(event.place)
@@ -284,7 +284,7 @@ def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
     return any(aligned.pair_of[side][row] >= 0 and graph.alias(row) in made for row in returned)
 
 
-def _last_forward(graph: Graph) -> int:
+def last_forward(graph: Graph) -> int:
     """The last forward call that computes something of its inputs itself, no constant; what it returns may be the
     loss. -1 where there is none."""
     for call in range(len(graph.names) - 1, -1, -1):

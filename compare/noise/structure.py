@@ -1,0 +1,187 @@
+"""Calls that one side alone makes: whether what is computed from them is compared, and agrees.
+
+Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the nearest
+paired tensors that are computed from it (its *frontier*) are compared with what their own nearest paired ancestors
+explain. If they agree, the call is another way to write the same program. If one of them diverges, the calls that lead
+to it are the difference. If no tensor behind it is compared and it ends the run, nothing shows that it is harmless.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from enum import IntFlag
+from functools import cached_property
+
+import numpy as np
+
+from msprobe.compare.core.noise import State
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.dataflow.events import Event
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.judged import EQUAL
+
+from .pairs import AlignedGraphs
+from .upstream import last_forward
+
+
+class Consequence(IntFlag):
+    """What is known of a call that one side alone makes; flags, as several tensors may be computed from it."""
+
+    NONE = 0
+    """No recorded call uses what it returns."""
+    COMPARED = 1
+    """A tensor that is computed from it was judged."""
+    OPEN = 2
+    """A tensor that is computed from it could not be judged, or the run ends with it."""
+    DIFFERENT = 4
+    """A tensor that is computed from it is not equal to the bit."""
+
+
+class Structure:
+    """The frontiers of the calls that one side alone makes. `states` are those of all pairs of records."""
+
+    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
+        self._aligned, self._states = aligned, states
+        self._known: tuple[dict[int, Consequence], dict[int, Consequence]] = ({}, {})
+        for side, places in enumerate(aligned.unmatched_place):
+            # What uses a tensor comes after what made it.
+            for call in sorted(places, reverse=True):
+                self._known[side][call] = self._consequence(side, call)
+
+    def is_compared(self, side: int, call: int) -> bool:
+        """Whether a tensor that is computed from a call was judged."""
+        return bool(self._known[side].get(call, Consequence.NONE) & Consequence.COMPARED)
+
+    def is_open(self, side: int, call: int) -> bool:
+        """Whether the consequence of a call is not known."""
+        return bool(self._known[side].get(call, Consequence.NONE) & Consequence.OPEN)
+
+    @property
+    def has_different_results(self) -> bool:
+        """Whether a tensor that is computed from a call of one side is not equal to the bit."""
+        return any(found & Consequence.DIFFERENT for known in self._known for found in known.values())
+
+    def _consequence(self, side: int, call: int) -> Consequence:
+        graph, found = self._aligned.graphs[side], Consequence.NONE
+        is_backward = graph.names[call].direction == "backward"
+        following = self._gradients_behind if is_backward else self._users
+        for row in graph.outputs(call):
+            for one in self._returned[side].get(graph.alias(row), ()):
+                found |= self._of_pair(one)
+            for one in following(side, row):
+                found |= one
+        if not found and call in self._ends[side]:
+            return Consequence.OPEN
+        return found
+
+    def _users(self, side: int, row: int) -> Iterator[Consequence]:
+        """The consequence of each use of an output of a forward call."""
+        graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
+        for used in graph.users.get(graph.alias(row), ()):
+            if (pair := pair_of[used]) >= 0:
+                yield self._of_pair(pair)
+                continue
+            call = graph.call_of[used]
+            if self._aligned.place_of[side][call] < 0:
+                yield self._known[side].get(call, Consequence.NONE)
+                continue
+            # An argument that one side's call alone takes: what the call returns is compared.
+            for returned in graph.outputs(call):
+                if (pair := pair_of[returned]) >= 0:
+                    yield self._of_pair(pair)
+
+    def _gradients_behind(self, side: int, row: int) -> Iterator[Consequence]:
+        """The consequence of an input gradient of a backward call: of the gradients that it is added to."""
+        graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
+        argument = graph.argument(row)
+        kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
+        back = graph.dump.counterpart(graph.call_of[made], "backward") if kind == "call" else -1
+        if back < 0:
+            return
+        if self._aligned.place_of[side][back] < 0:
+            yield self._known[side].get(back, Consequence.NONE)
+            return
+        for incoming in graph.incoming(made, back):
+            if (pair := pair_of[incoming]) >= 0:
+                yield self._of_pair(pair)
+
+    def _of_pair(self, row: int) -> Consequence:
+        found = Consequence.OPEN if self._states[row] == State.UNKNOWN else Consequence.COMPARED
+        return found if self._aligned.equal[row] == EQUAL else found | Consequence.DIFFERENT
+
+    @cached_property
+    def _returned(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """By side and innermost output: the pairs of outputs of cells, and of gradients of parameters, that it is."""
+        aligned = self._aligned
+        found: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
+        for event in aligned.events:
+            if not event.is_matched or event.kind == "api":
+                continue
+            for row in aligned.outputs(event):
+                if aligned.are_tensors[row]:
+                    for side, graph in enumerate(aligned.graphs):
+                        found[side][graph.alias(aligned.rows[side][row])].append(row)
+        return found
+
+    @cached_property
+    def _ends(self) -> tuple[set[int], set[int]]:
+        """By side: the calls with which a run ends."""
+        ours, theirs = (set(last_calls(graph)) for graph in self._aligned.graphs)
+        return ours, theirs
+
+
+def last_calls(graph: Graph) -> Iterator[int]:
+    """The calls of which no recorded call uses the results, and whose results may be those of the run.
+
+    Where gradients were recorded, these are the calls that gradients begin at; else the last call that computes.
+    """
+    if graph.has_backward:
+        for call, name in enumerate(graph.names):
+            if name.direction == "forward" and graph.dump.counterpart(call, "backward") >= 0:
+                rows = list(graph.outputs(call))
+                if rows and not any(graph.users.get(graph.alias(row)) for row in rows):
+                    yield call
+        return
+    if (last := last_forward(graph)) >= 0:
+        yield last
+
+
+def harmless_structure(
+    aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
+) -> dict[int, Reason]:
+    """By place: why a call of one framework that one side alone makes is no difference.
+
+    `responsible` are the places of those that lead to a tensor that diverges.
+    """
+    structure = Structure(aligned, states)
+    found: dict[int, Reason] = {}
+    left = {*responsible, *aligned.trained_on_one_side}
+    waiting: list[Event] = []
+    for event in aligned.events:
+        if event.is_matched or event.place in left:
+            continue
+        if event.kind == "parameters_grad":
+            waiting.append(event)
+            continue
+        side = 0 if event.side == "target" else 1
+        graph, call = aligned.graphs[side], aligned.calls[side][event.place]
+        forward = graph.dump.counterpart(call, "forward") if event.direction == "backward" else call
+        of_forward = aligned.unmatched_place[side].get(forward, -1)
+        if forward >= 0 and graph.names[forward].kind == "api" and graph.passes_through(forward):
+            found[event.place] = Reason(Why.PASSED_THROUGH)
+        elif structure.is_open(side, call) or (event.direction == "backward" and of_forward not in found):
+            continue
+        elif event.direction == "backward":
+            found[event.place] = Reason(Why.OF_FORWARD)
+        else:
+            why = Why.COMPARED_LATER if structure.is_compared(side, call) else Why.NOBODY_USES
+            found[event.place] = Reason(why)
+    for event in waiting:
+        if event.owners and all(owner in found for owner in event.owners):
+            found[event.place] = Reason(Why.OF_FORWARD)
+    return found
+
+
+def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
+    """The states of pairs of records where only equal bits are evidence."""
+    are_equal = np.asarray(aligned.equal) == EQUAL
+    return np.where(are_equal, State.EQUAL, State.UNKNOWN).astype(np.uint8).data
