@@ -217,6 +217,9 @@ def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    if any(graph.origin(rows[row])[0] == "call" for graph, rows in sides):
+        return False  # a call made it that the other side does not make
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
 

@@ -170,8 +170,11 @@ class AlignedStatistics(AlignedGraphs):
 
     @property
     def has_summaries(self) -> bool:
-        """Whether anything that differs has statistics on both sides; digests alone say nothing of noise."""
-        return bool((np.asarray(self.are_known) & (np.asarray(self.equal) == DIFFERENT)).any())
+        """Whether anything that differs has statistics on both sides, or anything at all where one side makes other
+        calls; digests alone say nothing of noise."""
+        are_known = np.asarray(self.are_known)
+        are_differing = np.asarray(self.equal) == DIFFERENT
+        return bool((are_known & are_differing).any() or (any(self.unmatched_place) and are_known.any()))
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
