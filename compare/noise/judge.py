@@ -441,8 +441,16 @@ class _Judging:
         return self._has_other_arguments(event) or (self._aligned.is_across and received.propagated > 0)
 
     def _is_of_one_function(self, row: int) -> bool:
-        """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
-        return not self._aligned.is_across or row in self._outputs.crossed
+        """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
+        that are not a pair."""
+        return row in self._outputs.crossed or not (self._aligned.is_across or self._has_other_makers(row))
+
+    def _has_other_makers(self, row: int) -> bool:
+        """Whether the calls that computed a pair of outputs are not a pair."""
+        aligned = self._aligned
+        sides = zip(aligned.place_of, aligned.graphs, aligned.makers(row), strict=True)
+        ours, theirs = (place_of[graph.call_of[at]] for place_of, graph, at in sides)
+        return bool(ours != theirs or ours < 0)
 
     def _has_other_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
@@ -456,7 +464,11 @@ class _Judging:
 
         `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
         """
-        return State.PROPAGATED if is_unclear or (propagated and not self._dies_out(row, propagated)) else State.NOISE
+        if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
+            return State.NOISE
+        if propagated and self._aligned.is_masked(row):
+            self._upstream.hidden[row] = propagated
+        return State.PROPAGATED
 
     def _dies_out(self, row: int, propagated: float) -> bool:
         """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it

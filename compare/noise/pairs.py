@@ -278,6 +278,10 @@ class AlignedGraphs(ABC):
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
 
+    def is_masked(self, row: int) -> bool:
+        """Whether the distance of a pair of tensors says nothing of most elements, as others are far greater."""
+        return False
+
     @abstractmethod
     def has_same_zeros(self, row: int) -> bool:
         """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way

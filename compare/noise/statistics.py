@@ -182,6 +182,9 @@ class AlignedStatistics(AlignedGraphs):
     def distance(self, row: int) -> float:
         return self._apart[row]
 
+    def is_masked(self, row: int) -> bool:
+        return bool(self.are_masked[row])
+
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
         """As well as on the golden side."""
         whole, parts = self.summaries(row), [self.summaries(at) for at in made]
@@ -197,7 +200,9 @@ class AlignedStatistics(AlignedGraphs):
         if found is None:
             return True
         t, g = found
-        return g.greatest <= MASKED and (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
+        if g.greatest > MASKED:
+            return False
+        return (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
 
 
 def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:

@@ -61,6 +61,7 @@ class Upstream:
         self._aligned, self._states, self._leaf_state = aligned, states, leaf_state
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
+        self.hidden: dict[int, float] = {}  # by pair of tensors: a difference that reaches it, and that a mask hides
         self._steps: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
         self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
 
@@ -101,7 +102,11 @@ class Upstream:
     def propagated_of(self, rows: Iterable[int]) -> float:
         """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
         differing = (row for row in rows if self._states[row] in DIFFERING)
-        return max((self._aligned.distance(row) or _LEAST for row in differing), default=0.0)
+        return max((self._size(row) for row in differing), default=0.0)
+
+    def _size(self, row: int) -> float:
+        """The relative error of a pair of records that differs; where a mask hides it, of what it was computed from."""
+        return max(self._aligned.distance(row) or _LEAST, self.hidden.get(row, 0.0))
 
     def received(self, rows: Iterable[int]) -> Received:
         """What the records that a pair of calls received amount to."""
@@ -112,7 +117,7 @@ class Upstream:
                 if (distance := aligned.distance(row)) > error:
                     error = distance
                 if states[row] in DIFFERING:
-                    propagated = max(propagated, distance or _LEAST)
+                    propagated = max(propagated, self._size(row))
             elif aligned.is_input[row]:
                 is_unclear = is_unclear or self._states[row] in DIFFERING
                 if (found := aligned.unmatched_tensor(row)) is not None:
