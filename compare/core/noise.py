@@ -335,7 +335,8 @@ class Noise:
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
-    `unseen` is what statistics leave open; None where elements were compared.
+    `unseen` is what statistics leave open; None where elements were compared. `doubts` has, by place of a pair of
+    calls, how doubtful it is that a difference among its inputs has consequences (`noise.reach.Consequence`).
     """
 
     states: NDArray[np.uint8]
@@ -348,6 +349,7 @@ class Noise:
     not_replayed: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = BUILT_IN
     unseen: Unseen | None = None
+    doubts: Mapping[int, int] = field(default_factory=dict)
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

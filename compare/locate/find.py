@@ -110,10 +110,26 @@ class _Walk:
             if judged:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
-        return Located(
-            tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
-            self._roles,
-        )
+        found = [replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)]
+        found.sort(key=self._doubt)  # else they are in execution order
+        return Located(tuple(found), self._roles)
+
+    def _doubt(self, finding: Finding) -> int:
+        """How doubtful it is that a difference has consequences: what is sure goes first."""
+        return self._doubts.get(self._events[finding.at].place, 0)
+
+    @cached_property
+    def _doubts(self) -> dict[int, int]:
+        """By place: of pairs of calls that received what diverges, and of the calls of one side that lead there."""
+        noise = self._comparison.noise
+        if noise is None or not noise.doubts:
+            return {}
+        found: dict[int, int] = dict(noise.doubts)
+        for row, places in noise.stretches.items():
+            doubt = noise.doubts.get(int(self._comparison.pairs.call_of[row]), 0)
+            for place in places:
+                found[place] = min(doubt, found.get(place, doubt))
+        return found
 
     def _judged(self, rows: Iterable[int]) -> list[Judged]:
         return list(map(self._comparison.judged, rows))

@@ -36,7 +36,7 @@ from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .reach import DIFFERING, dying_out
+from .reach import DIFFERING, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .structure import harmless_structure, undecided_states
 from .upstream import Received, Upstream, one_sided, transparent
@@ -149,6 +149,7 @@ class _Judging:
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+            consequences(aligned, self._states, unmatched) if self._is_noisy else {},
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
@@ -306,6 +307,8 @@ class _Judging:
         # What only moves a constant of its side is no other step: it is the constant that differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
+        if not (self._stretches[row] or known or self._aligned.is_across):
+            self._stretches[row] = self._upstream.unmatched_places(between)  # the constant itself is made differently
         error = max(map(self._explaining, known), default=0.0)
         if not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
             return State.NOISE

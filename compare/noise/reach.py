@@ -6,6 +6,7 @@ if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses t
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import IntEnum
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
@@ -24,7 +25,7 @@ class _Reach:
     reaches."""
 
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
-        self._graph, self._pair_of = aligned.graphs[0], aligned.pair_of[0]
+        self._aligned, self._graph, self._pair_of = aligned, aligned.graphs[0], aligned.pair_of[0]
         self._states, self._unmatched = states, unmatched
         self._onwards: dict[int, list[int]] = {}
         self._of_users: dict[int, list[int]] = {}
@@ -66,6 +67,32 @@ class _Reach:
             seen.update(new)
             waiting += new
         return seen
+
+    def consequence(self, alone: Collection[int], others: Collection[int]) -> "Consequence":
+        """The consequence of a difference that reaches the outputs `alone` by itself, while others reach `others`."""
+        graph, place_of = self._graph, self._aligned.place_of[0]
+        if any(not self._onwards[at] and self._is_end(at) for at in alone):
+            return Consequence.SHOWN
+        is_carried = False
+        for at in alone:
+            if graph.names[graph.call_of[at]].direction == "backward":
+                continue
+            for used in graph.users.get(graph.alias(at), ()):
+                call = graph.call_of[used]
+                if self._agrees(used):
+                    return Consequence.DENIED
+                if place_of[call] < 0 or any(self._made(row) in others for row in graph.inputs(call)):
+                    continue
+                differing = [row for row in graph.outputs(call) if self.differs(row)]
+                if not differing:
+                    return Consequence.DENIED
+                is_carried = is_carried or any(row in others for row in differing)
+        return Consequence.SHOWN if is_carried else Consequence.OVERLAID
+
+    def _made(self, row: int) -> int:
+        """The output that an input is; -1 for none."""
+        kind, made = self._graph.origin(row)
+        return made if kind == "call" else -1
 
     def _onward(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
@@ -181,6 +208,52 @@ def dying_out(
             states[pair] = State.HARMLESS
     _spare_the_same(aligned, states, made_of, is_different_inside)
     return origins
+
+
+class Consequence(IntEnum):
+    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
+
+    SHOWN = 0
+    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
+    OVERLAID = 1
+    """Whatever receives it also receives another difference."""
+    DENIED = 2
+    """Where it arrives alone, it dies out."""
+
+
+MAX_WEIGHED = 32
+"""Differences whose own consequence is followed; each takes a walk over the dataflow."""
+
+
+def consequences(
+    aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
+) -> dict[int, Consequence]:
+    """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
+
+    Only of tensors that other calls of the two sides, or no calls, made: what a call computes differently, it does
+    whatever the consequence.
+    """
+    graph, reach = aligned.graphs[0], _Reach(aligned, states, unmatched)
+    seeds: dict[int, list[int]] = {}
+    weighed: list[int] = []
+    for event in aligned.events:
+        own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
+        if not own:
+            continue
+        outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
+        seeds[event.place] = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
+        are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
+        if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
+            weighed.append(event.place)
+    found: dict[int, Consequence] = {}
+    if len(seeds) < 2:
+        return found
+    for place in weighed[:MAX_WEIGHED]:
+        others = reach.reached(at for other, rows in seeds.items() if other != place for at in rows)
+        alone = reach.reached(seeds[place]) - others
+        if (consequence := reach.consequence(alone, others)) is not Consequence.SHOWN:
+            found[place] = consequence
+    return found
 
 
 def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:

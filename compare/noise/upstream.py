@@ -223,7 +223,11 @@ class Upstream:
         known = [(side, call) for side, call in calls if self._changes(side, call)]
         computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
         informative = [one for one in computing if self._uses_a_pair(*one)] or computing
-        found = (self._aligned.unmatched_place[side].get(call) for side, call in informative)
+        return self.unmatched_places(informative)
+
+    def unmatched_places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Where calls that only one side makes stand in the comparison, in order."""
+        found = (self._aligned.unmatched_place[side].get(call) for side, call in calls)
         return tuple(sorted(place for place in found if place is not None))
 
     def _changes(self, side: int, call: int) -> bool:
