@@ -21,7 +21,7 @@ from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
 
 from .cause import Causes, InputCause, Seen, walk
-from .exemptions import trained_on_one_side
+from .exemptions import not_collected, trained_on_one_side
 from .finding import (
     Argument,
     ArgumentKind,
@@ -282,7 +282,7 @@ class _Walk:
                 self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or self._is_uncollected(event):
+        if event.kind == "parameters_grad" or event.place in self._not_collected:
             if not self._findings:
                 self._unjudged[event.name] = None
             return
@@ -389,17 +389,9 @@ class _Walk:
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
 
-    def _is_uncollected(self, event: Event) -> bool:
-        """Whether an unmatched call ran on the other side too, or is of a kind that was not collected there."""
-        other = _OTHER[event.side]
-        if (event.kind, event.direction) not in self._kinds_of_calls[other]:
-            return True
-        graph = self._causes.graphs[other]
-        return event.called in graph.dump.construct and event.called not in graph.dump.place
-
     @cached_property
-    def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:
-        return {side: {(n.kind, n.direction) for n in graph.names} for side, graph in self._causes.graphs.items()}
+    def _not_collected(self) -> set[int]:
+        return not_collected(self._comparison, self._events)
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:

@@ -25,6 +25,7 @@ from msprobe.compare.core.noise import (
     is_amplified,
 )
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
@@ -84,7 +85,7 @@ def _is_open(comparison: Comparison, limits: Limits) -> bool:
 
 
 def _with_harmless_structure(comparison: Comparison) -> Comparison:
-    """The comparison in which calls that one side alone makes are exempt where equal bits show that they are harmless."""
+    """The comparison in which calls that one side alone makes are exempt where equal bits show them to be harmless."""
     if (np.minimum(comparison.pairs.target_calls, comparison.pairs.golden_calls) >= 0).all():
         return comparison
     aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
@@ -180,11 +181,27 @@ class _Judging:
             if is_input[row]:
                 continue
             state = self._output_state(row, event, received, inside)
+            if state == State.DIVERGENT and not (aligned.has_elements or aligned.is_across):
+                self._stretches.setdefault(row, self._arranging(event))
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]
             if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
+
+    def _arranging(self, event: Event) -> tuple[int, ...]:
+        """The places of calls of one side that made what a call received: by statistics an input agrees also where
+        its elements changed places."""
+        aligned, found = self._aligned, set[tuple[int, int]]()
+        for row in event.rows:
+            if not aligned.is_input[row] or not aligned.are_tensors[row]:
+                continue
+            for side in (0, 1):
+                for made in aligned.made_by(side, aligned.rows[side][row]):
+                    call = aligned.graphs[side].call_of[made]
+                    if aligned.pair_of[side][made] < 0 and aligned.graphs[side].only_arranges(call):
+                        found.add((side, call))
+        return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
@@ -307,14 +324,19 @@ class _Judging:
         # What only moves a constant of its side is no other step: it is the constant that differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
-        if not (self._stretches[row] or known or self._aligned.is_across):
-            self._stretches[row] = self._upstream.unmatched_places(between)  # the constant itself is made differently
+        if not (self._stretches[row] or self._aligned.is_across):
+            self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
-        if not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
+        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
             return State.NOISE
         if any(self._states[at] in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
+
+    def _has_other_dtype(self, row: int) -> bool:
+        """Whether, within one framework, one side's calls cast a tensor."""
+        (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
+        return not self._aligned.is_across and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
         """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this

@@ -17,7 +17,7 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
-from msprobe.compare.locate.exemptions import trained_on_one_side
+from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.pairs import Ints
@@ -196,6 +196,11 @@ class AlignedGraphs(ABC):
         """The places of gradients of parameters that one side alone trains."""
         return trained_on_one_side(self.comparison, self.events)
 
+    @cached_property
+    def not_collected(self) -> set[int]:
+        """The places of unmatched calls that the other side may have made too."""
+        return not_collected(self.comparison, self.events)
+
     # Dataflow.
 
     def made_by(self, side: int, row: int) -> list[int]:
@@ -271,6 +276,9 @@ class AlignedGraphs(ABC):
 
     # Distances.
 
+    has_elements = False
+    """Whether distances are those of elements."""
+
     kernel_error = 0.0
     """Up to where the distance of two outputs shows nothing but how two kernels round."""
 
@@ -303,6 +311,8 @@ class AlignedGraphs(ABC):
 
 class AlignedTensors(AlignedGraphs):
     """Aligned graphs of dumps with tensors, which are held against each other element by element."""
+
+    has_elements = True
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)

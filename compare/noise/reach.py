@@ -233,7 +233,7 @@ def consequences(
     Only of tensors that other calls of the two sides, or no calls, made: what a call computes differently, it does
     whatever the consequence.
     """
-    graph, reach = aligned.graphs[0], _Reach(aligned, states, unmatched)
+    reach = _Reach(aligned, states, unmatched)
     seeds: dict[int, list[int]] = {}
     weighed: list[int] = []
     for event in aligned.events:

@@ -1,9 +1,9 @@
 """Calls that one side alone makes: whether what is computed from them is compared, and agrees.
 
-Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the nearest
-paired tensors that are computed from it (its *frontier*) are compared with what their own nearest paired ancestors
-explain. If they agree, the call is another way to write the same program. If one of them diverges, the calls that lead
-to it are the difference. If no tensor behind it is compared and it ends the run, nothing shows that it is harmless.
+Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the
+nearest paired tensors that are computed from it are compared with what their own nearest paired ancestors explain. If
+they agree, the call is another way to write the same program. If one of them diverges, the calls that lead to it are
+the difference. If the run ends with the call, nothing shows that it is harmless.
 """
 
 from collections import defaultdict
@@ -31,9 +31,11 @@ class Consequence(IntFlag):
     COMPARED = 1
     """A tensor that is computed from it was judged."""
     OPEN = 2
-    """A tensor that is computed from it could not be judged, or the run ends with it."""
+    """A tensor that is computed from it could not be judged."""
     DIFFERENT = 4
     """A tensor that is computed from it is not equal to the bit."""
+    LAST = 8
+    """The run ends with it: what it returns is a result of the run that is not compared."""
 
 
 class Structure:
@@ -47,13 +49,9 @@ class Structure:
             for call in sorted(places, reverse=True):
                 self._known[side][call] = self._consequence(side, call)
 
-    def is_compared(self, side: int, call: int) -> bool:
-        """Whether a tensor that is computed from a call was judged."""
-        return bool(self._known[side].get(call, Consequence.NONE) & Consequence.COMPARED)
-
-    def is_open(self, side: int, call: int) -> bool:
-        """Whether the consequence of a call is not known."""
-        return bool(self._known[side].get(call, Consequence.NONE) & Consequence.OPEN)
+    def of(self, side: int, call: int) -> Consequence:
+        """What is known of a call of one side."""
+        return self._known[side].get(call, Consequence.NONE)
 
     @property
     def has_different_results(self) -> bool:
@@ -70,7 +68,7 @@ class Structure:
             for one in following(side, row):
                 found |= one
         if not found and call in self._ends[side]:
-            return Consequence.OPEN
+            return Consequence.LAST
         return found
 
     def _users(self, side: int, row: int) -> Iterator[Consequence]:
@@ -154,28 +152,29 @@ def harmless_structure(
     """
     structure = Structure(aligned, states)
     found: dict[int, Reason] = {}
-    left = {*responsible, *aligned.trained_on_one_side}
-    waiting: list[Event] = []
+    left = {*responsible, *aligned.trained_on_one_side, *aligned.not_collected}
+    gradients: list[Event] = []
     for event in aligned.events:
-        if event.is_matched or event.place in left:
+        if event.is_matched or event.place in left or not event.direction:
             continue
         if event.kind == "parameters_grad":
-            waiting.append(event)
+            gradients.append(event)
             continue
         side = 0 if event.side == "target" else 1
         graph, call = aligned.graphs[side], aligned.calls[side][event.place]
-        forward = graph.dump.counterpart(call, "forward") if event.direction == "backward" else call
-        of_forward = aligned.unmatched_place[side].get(forward, -1)
-        if forward >= 0 and graph.names[forward].kind == "api" and graph.passes_through(forward):
-            found[event.place] = Reason(Why.PASSED_THROUGH)
-        elif structure.is_open(side, call) or (event.direction == "backward" and of_forward not in found):
+        consequence = structure.of(side, call)
+        if consequence & Consequence.OPEN:
             continue
-        elif event.direction == "backward":
-            found[event.place] = Reason(Why.OF_FORWARD)
-        else:
-            why = Why.COMPARED_LATER if structure.is_compared(side, call) else Why.NOBODY_USES
+        if event.direction == "backward":
+            forward = graph.dump.counterpart(call, "forward")
+            if aligned.unmatched_place[side].get(forward, -1) in found:
+                found[event.place] = Reason(Why.OF_FORWARD)
+        elif graph.names[call].kind == "api" and graph.passes_through(call):
+            found[event.place] = Reason(Why.PASSED_THROUGH)
+        elif not consequence & Consequence.LAST:
+            why = Why.COMPARED_LATER if consequence & Consequence.COMPARED else Why.NOBODY_USES
             found[event.place] = Reason(why)
-    for event in waiting:
+    for event in gradients:
         if event.owners and all(owner in found for owner in event.owners):
             found[event.place] = Reason(Why.OF_FORWARD)
     return found

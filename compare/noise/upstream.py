@@ -227,8 +227,10 @@ class Upstream:
 
     def unmatched_places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Where calls that only one side makes stand in the comparison, in order."""
-        found = (self._aligned.unmatched_place[side].get(call) for side, call in calls)
-        return tuple(sorted(place for place in found if place is not None))
+        aligned = self._aligned
+        found = (aligned.unmatched_place[side].get(call) for side, call in calls)
+        hidden = set[int]() if aligned.is_across else aligned.not_collected
+        return tuple(sorted(place for place in found if place is not None and place not in hidden))
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._aligned.graphs[side]
