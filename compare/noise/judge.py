@@ -39,7 +39,7 @@ from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
-from .structure import harmless_structure, undecided_states
+from .structure import harmless_arguments, harmless_structure, undecided_states
 from .upstream import Received, Upstream, one_sided, transparent
 
 _CONSTANT = 1e-6
@@ -86,17 +86,26 @@ def _is_open(comparison: Comparison, limits: Limits) -> bool:
 
 def _with_harmless_structure(comparison: Comparison) -> Comparison:
     """The comparison in which calls that one side alone makes are exempt where equal bits show them to be harmless."""
-    if (np.minimum(comparison.pairs.target_calls, comparison.pairs.golden_calls) >= 0).all():
+    if CAUSES.index(Cause.UNMATCHED) not in comparison.causes:
         return comparison
     aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
-    explained = harmless_structure(aligned, undecided_states(aligned), ())
-    if not explained:
+    explained, rows = _harmless(aligned, undecided_states(aligned), ())
+    if not explained and not rows:
         return comparison
-    causes, reasons = comparison.causes.copy(), dict(comparison.reasons)
-    for place, why in explained.items():
-        for row in aligned.pairs.rows(place):
-            causes[row], reasons[row] = CAUSES.index(Cause.REWRITTEN), (why,)
+    causes, reasons = comparison.causes.copy(), {**comparison.reasons, **rows}
+    causes[list(rows)] = CAUSES.index(Cause.REWRITTEN)
     return replace(comparison, causes=causes, reasons=reasons, explained=explained)
+
+
+def _harmless(
+    aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
+) -> tuple[dict[int, Reason], dict[int, Reasons]]:
+    """What one side alone does within one framework and is no difference: calls by their places, records by rows."""
+    explained = harmless_structure(aligned, states, responsible)
+    rows: dict[int, Reasons] = {row: (why,) for row, why in harmless_arguments(aligned, states).items()}
+    for place, why in explained.items():
+        rows |= dict.fromkeys(aligned.pairs.rows(place), (why,))
+    return explained, rows
 
 
 class _Judging:
@@ -606,10 +615,9 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     responsible = {place for places in noise.stretches.values() for place in places}
     if not aligned.is_across:
-        explained = harmless_structure(aligned, states.data, responsible)
-        for place, why in explained.items():
-            for row in aligned.pairs.rows(place):
-                causes[row], reasons[row] = CAUSES.index(Cause.REWRITTEN), (why,)
+        explained, harmless = _harmless(aligned, states.data, responsible)
+        causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)
+        reasons |= harmless
     else:
         explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}

@@ -133,6 +133,8 @@ class AlignedGraphs(ABC):
     @cached_property
     def _with_other_values(self) -> bytes:
         is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
+        if not self.is_across:  # an argument that only one side passes
+            is_wrong |= self.comparison.causes == CAUSES.index(Cause.UNMATCHED)
         return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:

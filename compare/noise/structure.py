@@ -18,6 +18,8 @@ from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.store.record import NULL
 
 from .pairs import AlignedGraphs
 from .upstream import last_forward
@@ -178,6 +180,33 @@ def harmless_structure(
         if event.owners and all(owner in found for owner in event.owners):
             found[event.place] = Reason(Why.OF_FORWARD)
     return found
+
+
+def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
+    """By row: why an argument that one side's call of a pair alone has is no difference: both return the same.
+
+    Noise shows that only where the elements are known: the golden's function was executed on the target's inputs.
+    """
+    accepted = (State.EQUAL, State.NOISE) if aligned.has_elements else (State.EQUAL,)
+    are_unmatched = aligned.comparison.causes == CAUSES.index(Cause.UNMATCHED)
+    found: dict[int, Reason] = {}
+    for place in np.unique(aligned.pairs.call_of[are_unmatched]).tolist():
+        event = aligned.event_at[place]
+        if not event.is_matched:
+            continue
+        outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
+        returns_same = bool(outputs) and all(states[row] in accepted for row in outputs)
+        for row in event.rows:
+            if are_unmatched[row] and (returns_same if aligned.is_input[row] else _is_no_gradient(aligned, row)):
+                found[row] = Reason(Why.NO_EFFECT)
+    return found
+
+
+def _is_no_gradient(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a record of one side says that an argument has no gradient."""
+    side = 0 if aligned.rows[0][row] >= 0 else 1
+    is_null = aligned.graphs[side].columns.kind[aligned.rows[side][row]] == NULL
+    return is_null and aligned.direction(row) == "backward"
 
 
 def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
