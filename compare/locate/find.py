@@ -204,12 +204,14 @@ class _Walk:
             self._mark((j.row for j in evidence), "begins")
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""
+        """An argument that only one side's call has, where the two compute different functions."""
         noise = self._comparison.noise
-        if not self._are_two_frameworks or noise is None or event.direction != "forward":
+        if noise is None or event.direction != "forward":
             return None
         # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
-        if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
+        if self._are_two_frameworks and any(
+            found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
+        ):
             return None
         own = (j for j in event.own(self._comparison) if j.pair.record.kind == "value")
         return next((j for j in own if not (j.pair.target and j.pair.golden)), None)

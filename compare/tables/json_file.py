@@ -18,7 +18,7 @@ from msprobe.compare.locate.wording import kind, reason
 
 from .cells import number
 from .columns import Column
-from .console import BLIND
+from .console import BLIND, harmless_calls
 from .rows import Row
 
 
@@ -37,6 +37,7 @@ def write_json(
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
+        "harmless_structure": [_one_sided(comparison, place) for place in harmless_calls(comparison)],
     }
     titles = [c.title for c in columns]
     with replacing(path) as file:
@@ -46,6 +47,12 @@ def write_json(
             text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
             file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
         file.write(b"\n ]\n}\n")
+
+
+def _one_sided(comparison: Comparison, place: int) -> dict[str, object]:
+    """A call that one side alone makes without consequence."""
+    side = "target" if comparison.pairs.target_calls[place] >= 0 else "golden"
+    return {"name": comparison.pairs.name(place), "side": side, "why": comparison.explained[place].why.name.lower()}
 
 
 def _noise_limits(noise: Noise) -> dict[str, object]:
