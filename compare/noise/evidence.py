@@ -40,7 +40,11 @@ class OutputEvidence(ABC):
         self.judgements = self._judge()
         self.origins: list[int] = []
         self.by_bits = set() if aligned.is_across else self._find_by_bits()
-        self.are_noisy = aligned.is_across or self._is_noise_seen() or self._is_rewritten()
+        self.are_noisy = aligned.is_across or self._is_noise_seen()
+        if not self.are_noisy and self._is_rewritten():
+            # Noise comes from there alone: elsewhere equal inputs give equal outputs.
+            self.are_noisy = True
+            self.by_bits.update(self.origins)
 
     @abstractmethod
     def _judge(self) -> Mapping[int, ResidualJudgement]:
