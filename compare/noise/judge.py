@@ -477,14 +477,7 @@ class _Judging:
     def _is_of_one_function(self, row: int) -> bool:
         """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
         that are not a pair."""
-        return row in self._outputs.crossed or not (self._aligned.is_across or self._has_other_makers(row))
-
-    def _has_other_makers(self, row: int) -> bool:
-        """Whether the calls that computed a pair of outputs are not a pair."""
-        aligned = self._aligned
-        sides = zip(aligned.place_of, aligned.graphs, aligned.makers(row), strict=True)
-        ours, theirs = (place_of[graph.call_of[at]] for place_of, graph, at in sides)
-        return bool(ours != theirs or ours < 0)
+        return row in self._outputs.crossed or not (self._aligned.is_across or self._aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""

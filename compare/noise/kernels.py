@@ -182,6 +182,8 @@ class ReplayEvidence(OutputEvidence):
                 if found is not None:
                     self.crossed.add(row)
                     own = _least_eta(outcomes[0], keys[0])
+                elif not aligned.is_across and aligned.has_other_function(row):
+                    continue
                 found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue

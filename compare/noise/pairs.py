@@ -248,6 +248,15 @@ class AlignedGraphs(ABC):
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
         return self.graphs[0].alias(self.rows[0][row]), self.graphs[1].alias(self.rows[1][row])
 
+    def has_other_function(self, row: int) -> bool:
+        """Whether the calls that computed a pair of outputs are not a pair, or are of two functions."""
+        calls = [graph.call_of[at] for graph, at in zip(self.graphs, self.makers(row), strict=True)]
+        ours, theirs = (place_of[call] for place_of, call in zip(self.place_of, calls, strict=True))
+        if ours != theirs or ours < 0:
+            return True
+        mine, other = (graph.names[call] for graph, call in zip(self.graphs, calls, strict=True))
+        return mine.kind == "api" and mine.stem != other.stem
+
     def pairs_of_makers(self, row: int) -> tuple[int, int]:
         """The pairs that these two records stand in; -1 for none."""
         t, g = self.makers(row)

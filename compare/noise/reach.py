@@ -7,6 +7,7 @@ if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses t
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
+from functools import cached_property
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
@@ -136,12 +137,26 @@ class _Reach:
             return True
         if name.direction == "backward":
             argument = graph.argument(row)
-            return argument < 0 or graph.origin(argument)[0] in ("parameter", "unknown", "code")
+            if argument >= 0 and graph.origin(argument)[0] not in ("parameter", "unknown", "code"):
+                return False
+            taken = self._gradients_of_parameters.get(row, ())
+            return not taken or not all(map(self._agrees, taken))  # the parameter's own is compared with its like
         if graph.columns.kind[row] != TENSOR:
             return False  # None: where the golden uses its own, the user tells
         if graph.users.get(graph.alias(row)):
             return False  # it is used, and what uses it agrees
         return self._is_returned(row, call)
+
+    @cached_property
+    def _gradients_of_parameters(self) -> dict[int, list[int]]:
+        """By output of a backward call: the records of gradients of parameters that it is."""
+        graph, found = self._graph, dict[int, list[int]]()
+        for call, name in enumerate(graph.names):
+            if name.kind == "parameters_grad":
+                for row in graph.columns.tensors(call, PARAMETERS_GRAD):
+                    if (alias := graph.alias(row)) != row:
+                        found.setdefault(alias, []).append(row)
+        return found
 
     def _is_returned(self, row: int, call: int) -> bool:
         """Whether an output that no recorded call uses leaves every cell around its call, or is the last one."""

@@ -171,6 +171,10 @@ def harmless_structure(
             forward = graph.dump.counterpart(call, "forward")
             if aligned.unmatched_place[side].get(forward, -1) in found:
                 found[event.place] = Reason(Why.OF_FORWARD)
+            elif consequence & Consequence.COMPARED:
+                found[event.place] = Reason(Why.COMPARED_LATER)
+            elif not graph.has_outputs(call):
+                found[event.place] = Reason(Why.NOBODY_USES)
         elif graph.names[call].kind == "api" and graph.passes_through(call):
             found[event.place] = Reason(Why.PASSED_THROUGH)
         elif not consequence & Consequence.LAST:
