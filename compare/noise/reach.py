@@ -298,16 +298,23 @@ def _gradients(graph: Graph, call: int) -> Iterable[int]:
 
 def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
     at = aligned.rows[0][row]
-    return aligned.is_input[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
+    if not aligned.is_input[row] or at < 0 or _is_made(aligned, row):
+        return False
+    return aligned.graphs[0].origin(at)[0] == "parameter"
+
+
+def _is_made(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a call of one side made an input."""
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return any(rows[row] >= 0 and graph.origin(rows[row])[0] == "call" for graph, rows in sides)
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
-    sides = zip(aligned.graphs, aligned.rows, strict=True)
-    if any(graph.origin(rows[row])[0] == "call" for graph, rows in sides):
-        return False  # a call made it that the other side does not make
+    if _is_made(aligned, row):
+        return False
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
 
