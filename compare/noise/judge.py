@@ -183,7 +183,7 @@ class _Judging:
                 self._judge_inputs(aligned.event_at[owner])
         self._judge_inputs(event)
         for place in event.forwards:
-            received_rows += aligned.pairs.rows(place)
+            received_rows += self._upstream.without_hidden(aligned.pairs.rows(place))
         received = self._upstream.received(received_rows)
         inside = self._inside(event)
         for row in event.rows:

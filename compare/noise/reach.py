@@ -209,7 +209,8 @@ def dying_out(
         # A gradient that one side alone has, where one side alone trains a parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
         is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
-        (live if is_live else dead).extend(at for at in rows if at >= 0)
+        ends = [at for at in rows if at >= 0]
+        (live if is_live else dead).extend((*ends, *map(graph.alias, ends)))  # a cell's output, and the call's inside
         if not is_live:
             for row in own:
                 states[row] = State.HARMLESS
@@ -256,7 +257,8 @@ def consequences(
         if not own:
             continue
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
-        seeds[event.place] = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
+        ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
+        seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
         are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
         if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
             weighed.append(event.place)
@@ -331,7 +333,8 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or aligned.is_input[row] else is_different_inside(event)
+            is_own = aligned.is_input[row] or (not aligned.is_across and aligned.is_judged_itself(row))
+            cell = None if made or is_own else is_different_inside(event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from msprobe.compare.core.noise import State
+from msprobe.compare.core.noise import FULL, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
@@ -189,9 +189,14 @@ def harmless_structure(
 def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
     """By row: why an argument that one side's call of a pair alone has is no difference: both return the same.
 
-    Noise shows that only where the elements are known: the golden's function was executed on the target's inputs.
+    Noise shows that where the elements are known, as the golden's function was executed on the target's inputs; by
+    statistics only where it is the rounding of a kernel in float32.
     """
-    accepted = (State.EQUAL, State.NOISE) if aligned.has_elements else (State.EQUAL,)
+
+    def is_same(row: int) -> bool:
+        is_small = aligned.has_elements or aligned.distance(row) <= FULL
+        return bool(states[row] == State.EQUAL or (states[row] == State.NOISE and is_small))
+
     are_unmatched = aligned.comparison.causes == CAUSES.index(Cause.UNMATCHED)
     found: dict[int, Reason] = {}
     for place in np.unique(aligned.pairs.call_of[are_unmatched]).tolist():
@@ -199,7 +204,7 @@ def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dic
         if not event.is_matched:
             continue
         outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
-        returns_same = bool(outputs) and all(states[row] in accepted for row in outputs)
+        returns_same = bool(outputs) and all(map(is_same, outputs))
         for row in event.rows:
             if are_unmatched[row] and (returns_same if aligned.is_input[row] else _is_no_gradient(aligned, row)):
                 found[row] = Reason(Why.NO_EFFECT)

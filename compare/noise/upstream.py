@@ -108,6 +108,16 @@ class Upstream:
         """The relative error of a pair of records that differs; where a mask hides it, of what it was computed from."""
         return max(self._aligned.distance(row) or _LEAST, self.hidden.get(row, 0.0))
 
+    def without_hidden(self, rows: Iterable[int]) -> list[int]:
+        """The records of a forward call that may explain what its backward call returns: not the inputs whose
+        differences a mask hides, where what the call made of them agrees."""
+        found = list(rows)
+        if any(row in self.hidden for row in found):
+            outputs = (row for row in found if not self._aligned.is_input[row])
+            if not any(self._states[row] in DIFFERING for row in outputs):
+                found = [row for row in found if row not in self.hidden]
+        return found
+
     def received(self, rows: Iterable[int]) -> Received:
         """What the records that a pair of calls received amount to."""
         aligned, states, are_tensors = self._aligned, self._states, self._aligned.are_tensors
