@@ -9,11 +9,10 @@ run, parameters before the first update, the wiring itself) must be equal.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
+from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
     Evidence,
@@ -24,23 +23,22 @@ from msprobe.compare.core.noise import (
     State,
     is_amplified,
 )
-from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
+from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
-from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
+from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
-from .structure import harmless_arguments, harmless_structure, undecided_states
-from .upstream import Received, Upstream, one_sided, transparent
+from .upstream import Received, Upstream
+from .verdicts import entered, with_harmless_structure
 
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
@@ -65,7 +63,7 @@ def judge_under_noise(
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
     if not is_across and not _is_open(comparison, limits):
-        return _with_harmless_structure(comparison)
+        return with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
 
@@ -74,7 +72,7 @@ def judge_under_noise(
         return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
     if not is_across and not statistics.has_summaries:
-        return _with_harmless_structure(comparison)
+        return with_harmless_structure(comparison)
     return _Judging(statistics, StatisticsEvidence(statistics), BUILT_IN).judged(is_shown=is_shown)
 
 
@@ -82,30 +80,6 @@ def _is_open(comparison: Comparison, limits: Limits) -> bool:
     """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
-
-
-def _with_harmless_structure(comparison: Comparison) -> Comparison:
-    """The comparison in which calls that one side alone makes are exempt where equal bits show them to be harmless."""
-    if CAUSES.index(Cause.UNMATCHED) not in comparison.causes:
-        return comparison
-    aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
-    explained, rows = _harmless(aligned, undecided_states(aligned), ())
-    if not explained and not rows:
-        return comparison
-    causes, reasons = comparison.causes.copy(), {**comparison.reasons, **rows}
-    causes[list(rows)] = CAUSES.index(Cause.REWRITTEN)
-    return replace(comparison, causes=causes, reasons=reasons, explained=explained)
-
-
-def _harmless(
-    aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
-) -> tuple[dict[int, Reason], dict[int, Reasons]]:
-    """What one side alone does within one framework and is no difference: calls by their places, records by rows."""
-    explained = harmless_structure(aligned, states, responsible)
-    rows: dict[int, Reasons] = {row: (why,) for row, why in harmless_arguments(aligned, states).items()}
-    for place, why in explained.items():
-        rows |= dict.fromkeys(aligned.pairs.rows(place), (why,))
-    return explained, rows
 
 
 class _Judging:
@@ -163,7 +137,7 @@ class _Judging:
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
-        return _entered(aligned, noise, covered)
+        return entered(aligned, noise, covered)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -574,73 +548,3 @@ class _Judging:
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
-
-
-# The verdicts.
-
-
-def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]]) -> Comparison:
-    """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
-
-    `covered` are calls as `transparent` takes them.
-    """
-    comparison, states = aligned.comparison, noise.states
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    reasons = dict(comparison.reasons)
-
-    def exempt(rows: Iterable[int], cause: Cause, why: Why) -> None:
-        for row in rows:
-            grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
-
-    is_wrong = np.isin(grades, (WARNING, ERROR))
-    for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
-    for row in np.flatnonzero(states == State.DIVERGENT).tolist():
-        evidence = noise.evidence.get(row)
-        if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
-            continue  # within tolerance, where all before is equal to the bit
-        if grades[row] == PASS:
-            grades[row] = WARNING
-        reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
-    exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
-    exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
-    unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
-    exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    responsible = {place for places in noise.stretches.values() for place in places}
-    if not aligned.is_across:
-        explained, harmless = _harmless(aligned, states.data, responsible)
-        causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)
-        reasons |= harmless
-    else:
-        explained = transparent(aligned, covered, responsible)
-        unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
-        for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
-        for place, guess in aligned.pairs.notes.guesses.items():
-            if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
-                reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
-    which = comparison.which.copy()
-    which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
-    return replace(
-        comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
-    )
-
-
-def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
-    if evidence is None:
-        return (Reason(Why.NOISE_BEFORE),)
-    is_noise, by = evidence.sign is Sign.NONE, evidence.source
-    found = Reason(Why.NOISE, amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)
-    if evidence.law:
-        why = Why.LAW_KEPT if is_noise else Why.LAW_BROKEN
-        return (found._replace(why=why, name=evidence.law, side=evidence.statistic),)
-    names = () if by is LimitSource.BUILT_IN else (by.value,)
-    if not evidence.is_by_statistics and not math.isnan(evidence.bound) and not math.isnan(evidence.residual):
-        why = Why.NOISE if is_noise else Why.RESIDUAL
-        return (found._replace(why=why, name=evidence.sign.value, names=names),)
-    if evidence.is_by_statistics:
-        why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
-    else:
-        why = Why.NOISE_AMPLIFIED if is_noise else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=names),)
