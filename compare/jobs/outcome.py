@@ -14,12 +14,15 @@ from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.base.phrase import Words, phrase
+from msprobe.compare.advice.known_causes import Hint, hint
 from msprobe.compare.core.limits import Limits, LimitSource
+from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
+from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.locate.wording import full_said
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
@@ -210,7 +213,8 @@ class Outcome:
     digests and were not read; then nothing else is known. `unjudged` says why pairs of records have no verdict. `runs`
     are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
     that was judged. `notes` is what the console says besides findings.
-    `survey` and `unit` (of a report) are there where the request asks for them.
+    `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what the limits of the
+    user excuse; None where there are no such limits. `hint` is the known cause that the first finding fits.
     """
 
     label: str = ""
@@ -234,6 +238,8 @@ class Outcome:
     survey: "Survey | None" = None
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
+    excused: ExcusedCounts | None = None
+    hint: Hint | None = None
 
     @property
     def judged(self) -> int:
@@ -252,7 +258,7 @@ class Outcome:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
             return LastLine(phrase("first wrong call"), full_said(self.first)).said
-        return no_difference(self.is_clean, self.judged, self.unjudged).said
+        return no_difference(self.is_clean, self.judged, self.unjudged, excused=self.excused).said
 
     def _repr_html_(self) -> str:
         """The answer of this job, for a notebook."""
@@ -305,6 +311,8 @@ def compare_single(task: Task) -> Outcome:
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
+    for name in comparison.excused.unused if comparison.excused is not None else ():
+        logger.warning("%s%s of --ignore, --atol or --rtol matches no call and no record", label, name)
     if request.tables:
         with writing(task.table):
             _write_report(comparison, located, task, workers)
@@ -336,6 +344,8 @@ def compare_single(task: Task) -> Outcome:
         survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
+        excused=None if comparison.excused is None else comparison.excused.counts,
+        hint=hint(comparison, located.first),
     )
 
 
@@ -443,6 +453,7 @@ def compared(
         settle=updates.settle,
         limits=limits,
     )
+    comparison = with_user_limits(comparison, task.request.user_limits)
     located = updates.completed(locate(comparison, is_shown=is_shown), comparison)
     return Compared(comparison, located, updates.judgement)
 

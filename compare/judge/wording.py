@@ -268,11 +268,26 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
+    Why.IGNORED: "Ignored by --ignore {r.name}",
+    Why.USER_TOLERANCE: lambda r: phrase(
+        "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})",
+        absolute=f"{r.amount:g}",
+        relative=f"{r.allowed:g}",
+        options=", ".join(r.names),
+    ),
+    Why.UNSHOWN: "This argument differs, and noise would hide its effect",
+    Why.WIDE_BOUND: (
+        "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing"
+    ),
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
     Why.DRIFT_ONLY: "The weights are no further apart than two runs drift{by}",
+    Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
+    Why.UPDATE_DIFFERS: lambda r: phrase(
+        "The update before differs by more than optimizer and gradients explain ({times})", times=_times(r.excess)
+    ),
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"

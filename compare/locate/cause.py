@@ -75,6 +75,9 @@ class _Rule:
             self._exact = False
             known = (sides >= 0) & (comparison.noise.states != State.UNKNOWN) & ~comparison.is_exempt
             later = np.where(known, np.where(comparison.noise.differs(), _DIFFERS, _AGREES), later)
+        if comparison.excused is not None:
+            excused = list(comparison.excused.rows)
+            exact[excused] = later[excused] = _AGREES
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}
         self._dirty = {
             True: (calls_with(comparison, exact != _AGREES) > 0).tobytes(),
@@ -351,12 +354,14 @@ class Causes:
             finding = self._origin.get(at, latest)
             received = InputCause("received", finding=finding) if finding >= 0 else None
             if row in s.outputs:
-                # Nothing begins it where only the sum over all users differs: some user was not recorded.
-                return received or _UNRECORDED
+                # Nothing begins it where only the sum over all users differs.
+                return received or InputCause("code", (source.call,), Dataflow.UNEXPLAINED)
             if self._are_two_frameworks and not s.event.is_matched and finding < 0:
                 continue  # transparent, and what it was computed from agrees
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:
                 return received or InputCause("unclear", (".".join((source.call, source.part, *source.path)),))
+            if self._comparison.excused is not None and row in self._comparison.excused.rows:
+                return received or InputCause("code", (source.call,), Dataflow.EXCUSED)
             agreeing = agreeing or source.call
         if agreeing and (is_recorded or latest < 0):
             return InputCause("code", (agreeing,), Dataflow.PRODUCER)

@@ -6,16 +6,18 @@ judged; what begins becomes a `Finding`, what receives is counted at the finding
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
+
+import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.core.reason import TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
+from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
@@ -29,19 +31,28 @@ from .finding import (
     Beyond,
     Computed,
     Difference,
+    Drawn,
     Evidence,
     Finding,
     FindingKind,
+    Harmless,
     Missing,
     OtherCall,
     Parameters,
+    Precision,
     RunInput,
     Unclear,
 )
+from .random_numbers import differ_by_draws
 
 Role = Literal["begins", "received", ""]
 
 _OTHER = {"target": "golden", "golden": "target"}
+
+_UNJUDGED = GRADES.index("unjudged")
+
+_ABSENT = (Cause.NO_COUNTERPART, Cause.UNNEEDED_GRADIENT, Cause.UNUSED)
+"""Why a record without a verdict is none that could have been compared."""
 
 _STRETCH = 1000
 """Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
@@ -49,10 +60,14 @@ _STRETCH = 1000
 
 @dataclass(frozen=True)
 class Located:
-    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row."""
+    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row.
+
+    `harmless` are differences that die out, and arguments of which it is not known whether they have an effect.
+    """
 
     findings: tuple[Finding, ...] = ()
     roles: dict[int, Role] = field(default_factory=dict)
+    harmless: tuple[Finding, ...] = ()
 
     @property
     def first(self) -> Finding | None:
@@ -62,10 +77,45 @@ class Located:
 
 def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
+    return replace(_located(comparison, is_shown), harmless=tuple(_harmless(comparison)))
+
+
+def _harmless(comparison: Comparison) -> Iterator[Finding]:
+    """Yield the differences that die out, and the arguments that differ without a known effect, in execution order."""
+    noise = comparison.noise
+    rows = () if noise is None else (*noise.harmless, *noise.unshown)
+    if noise is None or not rows:
+        return
+    by_place = {event.place: event for event in events(comparison.pairs)}
+    placed = [(by_place[int(comparison.pairs.call_of[row])], row) for row in rows]
+    for event, row in sorted(placed, key=lambda one: (one[0].at, one[1])):
+        judged = comparison.judged(row)
+        difference = Difference(path_of(judged.pair.record), judged.grade, judged.verdict.reasons[1:])
+        is_known = row not in noise.unshown
+        evidence: Evidence = Harmless(difference) if is_known else Unclear(Missing.EFFECT, difference=difference)
+        kind = FindingKind.HARMLESS if is_known else FindingKind.UNKNOWN
+        file, line = user_line(_stack_of(comparison, event)) or ("", None)
+        yield Finding(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
+
+
+def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
+    """The stack of a call, as the side has it that the call is named by."""
+    sides = ((side.dump, int(side.calls[event.place])) for side in comparison.sides.values())
+    return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
+
+
+def _cell_of(event: Event) -> str:
+    return (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
+
+
+def _located(comparison: Comparison, is_shown: bool) -> Located:
+    """`locate`, without what is harmless."""
     if have_different_kernels(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
+    if comparison.excused is not None and comparison.is_clean:
+        return Located()  # what differs is excused, and within tolerance after that
     pairs = comparison.pairs
     sides = pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows
     if (comparison.equal != DIFFERENT).all() and all((side >= 0).all() for side in sides):
@@ -136,6 +186,11 @@ class _Walk:
 
     def _visit(self, seen: Seen) -> None:
         event, noise, diverges = seen.event, self._comparison.noise, self._diverges
+        if noise is not None and (rounding := noise.roundings.get(event.place)) and event.key not in self._places:
+            self._add(event, FindingKind.PRECISION, Precision(rounding.side, rounding.dtype, rounding.other), ())
+            self._mark(event.rows if not event.is_matched else seen.outputs, "begins")
+            if not event.is_matched:
+                return
         if seen.agrees and event.is_matched:
             self._last_agreeing = event.name
             return
@@ -194,14 +249,45 @@ class _Walk:
         else:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
+            elif operation := self._operation_that_draws(event, evidence):
+                drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
+                self._add(event, FindingKind.RANDOM, drawn, evidence)
             else:
                 has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
-                computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
+                are_open = any(self._comparison.grades[row] == _UNJUDGED for row in self._inputs(event))
+                computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without, are_open)
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
+
+    def _operation_that_draws(self, event: Event, evidence: Sequence[Judged]) -> str:
+        """The operation whose random numbers explain how the outputs of a pair of calls differ; empty for none."""
+        if event.direction != "forward":
+            return ""
+        graphs = self._causes.graphs["target"], self._causes.graphs["golden"]
+        return differ_by_draws(self._comparison, graphs, event.place, list(evidence))
+
+    def _inputs(self, event: Event) -> list[int]:
+        """Return the pairs of records that a call received; those of its owners for gradients of parameters."""
+        is_input = self._comparison.is_input
+        rows = (row for place in event.owners or (event.place,) for row in self._comparison.pairs.rows(place))
+        return [row for row in rows if is_input[row]]
+
+    @cached_property
+    def _agreeing_before(self) -> list[int]:
+        """By event: how many pairs of calls before it were compared, and agree in all that was."""
+        comparison = self._comparison
+        passed = calls_with(comparison, comparison.grades == GRADES.index("pass"))
+        others = np.isin(comparison.grades, [GRADES.index("warning"), GRADES.index("error")])
+        others |= (comparison.grades == _UNJUDGED) & ~np.isin(comparison.causes, [CAUSES.index(c) for c in _ABSENT])
+        differing = calls_with(comparison, others)
+        found, number = list[int](), 0
+        for event in self._events:
+            found.append(number)
+            number += bool(event.is_matched and passed[event.place] and not differing[event.place])
+        return found
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
         """An argument that only one side's call has, where the two compute different functions."""
@@ -265,7 +351,8 @@ class _Walk:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.PRODUCER, cause.names, "", found), [judged])
         elif cause.kind == "code":
             is_gradient = event.direction == "backward"
-            between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient)
+            agreeing = self._agreeing_before[event.at]
+            between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient, agreeing)
             self._add(event, FindingKind.CODE, between, [judged])
         elif cause.kind == "exchanged":
             exchanged = Argument(found, ArgumentKind.EXCHANGED, parameters=cause.names)
@@ -330,18 +417,14 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        stack = self._stack(event)
+        stack = _stack_of(self._comparison, event)
         if not stack and event.forward is not None:  # a backward call has its forward's
-            stack = self._stack(self._events[event.forward])
+            stack = _stack_of(self._comparison, self._events[event.forward])
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
-        cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
-        self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
-
-    def _stack(self, event: Event) -> tuple[str, ...]:
-        """The stack of a call, as the side has it that the call is named by."""
-        sides = ((side.dump, int(side.calls[event.place])) for side in self._sides)
-        return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
+        self._findings.append(
+            Finding(event.name, _cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
+        )
 
     def _grows(self, finding: Finding) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""

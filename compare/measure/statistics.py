@@ -60,7 +60,13 @@ def excess(
             three = (getattr(golden, name) for name in ("max", "min", "norm"))
             highest, lowest, norm = (0.0 if _not_comparable(value) else abs(value) for value in three)
             allowed = allowances(
-                max(highest, lowest), norm, max(size, 1), standard.absolute, standard.relative, same_rounding
+                max(highest, lowest),
+                norm,
+                max(size, 1),
+                standard.absolute,
+                standard.relative,
+                same_rounding,
+                standard.is_plain,
             )
         share = abs(t - g) / float(allowed[at]) if allowed[at] else math.inf
         if share > worst:
@@ -84,14 +90,21 @@ def _not_comparable(value: Number) -> bool:
 
 
 def allowances(
-    greatest: Any, norm: Any, size: Any, absolute: Any, relative: Any, same_rounding: bool = True
+    greatest: Any,
+    norm: Any,
+    size: Any,
+    absolute: Any,
+    relative: Any,
+    same_rounding: bool = True,
+    is_plain: bool = False,
 ) -> tuple[Any, Any, Any, Any]:
     """What is written above; the last factor leaves room for the rounding of the statistics themselves.
 
-    Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard.
+    Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard. `is_plain`: a
+    is the absolute part itself.
     """
     root = np.sqrt(size)
-    a, r = absolute * np.minimum(1.0, greatest), relative
+    a, r = absolute if is_plain else absolute * np.minimum(1.0, greatest), relative
     extreme = a + r * greatest
     r = r if same_rounding else np.where((absolute == 0) & (relative == 0), ROUNDING, r)
     return extreme, extreme, (a + r * norm / root) * (1 + ROUNDING), (a * root + r * norm) * (1 + ROUNDING)

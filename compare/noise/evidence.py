@@ -1,5 +1,6 @@
 """What tells noise from a fault at the outputs of innermost calls: the interface, and what is judged by equal bits."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
-from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
+from msprobe.compare.core.noise import (
+    ROUNDING,
+    VANISHED,
+    Evidence,
+    KernelPrecision,
+    PrecisionClass,
+    ResidualJudgement,
+    Unseen,
+)
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -90,6 +99,25 @@ class OutputEvidence(ABC):
         """The operations that are coarser throughout than float32."""
         return ()
 
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """Return whether arguments of a pair of calls that differ have no effect on its outputs; None if unknown.
+
+        By the outputs alone: they are the same within rounding, or each side only arranges the elements of its inputs.
+        `rows` are pairs of arguments that no recorded call made.
+        """
+        aligned = self._aligned
+        outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
+        tensors = [row for row in rows if aligned.are_tensors[row]]
+        left = max(map(aligned.distance, outputs), default=math.inf)
+        least = min(map(aligned.distance, tensors), default=0.0) if len(tensors) == len(rows) else 0.0
+        if left <= ROUNDING or left * VANISHED <= least:
+            return True
+        if all(
+            graph.only_arranges(calls[event.place]) for graph, calls in zip(aligned.graphs, aligned.calls, strict=True)
+        ):
+            return True
+        return False if tensors else None
+
     def _is_never_reproducible(self, row: int) -> bool:
         """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
         return False
@@ -112,6 +140,20 @@ class OutputEvidence(ABC):
         if not any(aligned.unmatched_place):
             return False
         return Structure(aligned, np.zeros(len(aligned.equal), np.uint8).data).has_different_results
+
+    @cached_property
+    def places(self) -> Mapping[int, str]:
+        """By event: where its call is, without the numbers of layers, and which of the calls of its cell that have the
+        same name it is. Of calls outside of all cells, nothing tells which is of which layer."""
+        found: dict[int, str] = {}
+        seen = Counter[tuple[str, str, str]]()
+        for event in self._aligned.events:
+            place = _place(event)
+            if event.keys:
+                key = event.keys[0], place, event.direction
+                place, seen[key] = f"{place}.{seen[key]}", seen[key] + 1
+            found[event.at] = place
+        return found
 
     @cached_property
     def _have_drifted(self) -> bool:
@@ -189,6 +231,14 @@ class OutputEvidence(ABC):
         rows, columns = self._aligned.rows[0], self._aligned.graphs[0].columns
         looks = tuple(columns.look[rows[r]] for r in event.rows if rows[r] >= 0)
         return stem_of(event), event.direction, looks
+
+
+def _place(event: Event) -> str:
+    """Where a call is, without the numbers of layers."""
+    path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
+    name = names.parse(event.called)
+    own = name.path if event.kind == "cell" else name.stem
+    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))
 
 
 def stem_of(event: Event) -> str:

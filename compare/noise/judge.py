@@ -15,6 +15,8 @@ import numpy as np
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
+    ROUNDING,
+    VANISHED,
     Evidence,
     KernelPrecision,
     Noise,
@@ -23,7 +25,7 @@ from msprobe.compare.core.noise import (
     State,
     is_amplified,
 )
-from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.core.reason import DRIFT, Why
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
@@ -35,16 +37,11 @@ from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
 from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .reach import DIFFERING, consequences, dying_out
+from .precision import one_sided_roundings
+from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream
 from .verdicts import entered, with_harmless_structure
-
-_CONSTANT = 1e-6
-"""Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
-
-_GROSS = 1e3
-"""A difference so many times greater than what is left of it has died out, if that may be rounding."""
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -117,9 +114,9 @@ class _Judging:
                 self._visit(event)
             else:
                 self._upstream.carry(event)
-        unmatched, harmless = self._upstream.unmatched[0].keys(), tuple[int, ...]()
+        unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
-            harmless = dying_out(aligned, self._states, unmatched, self._made_of, self._is_different_inside)
+            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs)
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -127,17 +124,19 @@ class _Judging:
             self._evidence,
             tuple(self._outputs.classes()),
             not self._is_noisy,
-            harmless,
+            died_out.harmless,
             {row: places for row, places in self._stretches.items() if diverging[row] and places},
             sum(isinstance(a, Replayed) for a in outcomes),
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+            died_out.unshown,
+            one_sided_roundings(aligned, self._upstream.ancestors),
             consequences(aligned, self._states, unmatched) if self._is_noisy else {},
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
-        return entered(aligned, noise, covered)
+        return entered(aligned, noise, covered, self._made_of)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -219,7 +218,7 @@ class _Judging:
         if "parameter" in kinds:
             return self._parameter_state(row)
         if "leaf" in kinds or self._is_constant_input(sides):
-            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= _CONSTANT
+            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= ROUNDING
             return State.NOISE if is_near else State.DIVERGENT
         return None
 
@@ -350,8 +349,12 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
-        if any(reason.why in DRIFT for reason in self._aligned.comparison.reasons_at(row)):
-            return State.NOISE  # its update was judged
+        # Where its update was judged, that decides, however near the weights are.
+        kinds = {reason.why for reason in self._aligned.comparison.reasons_at(row)}
+        if kinds & DRIFT:
+            return State.NOISE
+        if Why.UPDATE_DIFFERS in kinds:
+            return State.DIVERGENT
         # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
         is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
         drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
@@ -477,9 +480,9 @@ class _Judging:
         if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
-        noise = max(_CONSTANT, 3 * self._greatest[self._aligned.direction(row)])
+        noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
-        is_rounded = distance <= self._aligned.kernel_error and _GROSS * distance <= propagated
+        is_rounded = distance <= self._aligned.kernel_error and VANISHED * distance <= propagated
         return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:

@@ -1,15 +1,26 @@
 """How far a difference reaches: whether a path along the dataflow leads from it to something that counts.
 
 A difference is *material* if it reaches a loss, an output of the root, the gradient of a parameter, a saved value, or
-if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
+if nothing is recorded after it. It is *harmless* if it dies out: no call uses the output, or what uses it agrees.
+
+Three rules keep this from being assumed:
+
+- A leaf (an argument, or a tensor that no recorded call made) dies out only where that is shown: its effect on the
+  call is below the rounding of one operation, or what is left of it downstream is a thousandth of it or less.
+- If a later call differs and no other difference explains it, the earlier difference is the cause. Code that was not
+  recorded may have carried it: an output that no recorded call uses may be what such code used.
+- A call that receives a harmless difference does not begin one because of it.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
-from msprobe.compare.core.noise import State
+from msprobe.compare.core.noise import ROUNDING, VANISHED, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
@@ -107,6 +118,47 @@ class _Reach:
                 continue
             yield from self._of_user(graph.call_of[used])
 
+    def ends_of(self, rows: Iterable[int]) -> Iterator[tuple[int, float]]:
+        """Yield the outputs that agree of calls which use some outputs, or what these reach, and by how much the
+        greatest input of each call differs."""
+        graph, pair_of, distance = self._graph, self._pair_of, self._aligned.distance
+        for row in self.reached(rows):
+            pair = pair_of[row]
+            received = distance(pair) if pair >= 0 else math.inf
+            for used in graph.users.get(graph.alias(row), ()):
+                for at in graph.outputs(graph.call_of[used]):
+                    if self._agrees(at) and self._aligned.are_tensors[pair_of[at]]:
+                        yield at, received
+
+    def leads_to(self, rows: Iterable[int], call: int) -> bool:
+        """Return whether a path along the dataflow leads from outputs to a call, whatever agrees on it.
+
+        What no recorded call uses may lead to every later input that code made which was not recorded.
+        """
+        graph, waiting = self._graph, list(rows)
+        seen = set(waiting)
+        while waiting:
+            users = graph.users.get(graph.alias(waiting.pop()), ())
+            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls
+            if call in calls:
+                return True
+            new = [at for user in calls for at in graph.outputs(user) if at not in seen]
+            seen.update(new)
+            waiting += new
+        return False
+
+    @cached_property
+    def _untraced_calls(self) -> set[int]:
+        """The innermost forward calls with an input whose origin is not recorded."""
+        graph = self._graph
+        return {
+            call
+            for call, name in enumerate(graph.names)
+            if name.direction == "forward" and call not in graph.inside
+            for row in graph.inputs(call)
+            if graph.origin(row)[0] in ("code", "unknown")
+        }
+
     def _of_user(self, call: int) -> list[int]:
         """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
         if call not in self._of_users:
@@ -171,25 +223,80 @@ class _Reach:
         return call == next(forward, call)
 
 
+class Leaves(Protocol):
+    """Says of leaves that differ whether they have an effect."""
+
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if that is unknown.
+
+        `rows` are pairs of arguments, of which no recorded call made any.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A pair of calls where differences originate: `own` are its divergent pairs of records, `rows` the target's
+    outputs that carry them."""
+
+    event: Event
+    own: tuple[int, ...]
+    rows: tuple[int, ...]
+    is_live: bool
+
+
+class DiedOut(NamedTuple):
+    """The pairs of records where differences originate that die out: those that are harmless, and leaves of which it is
+    not known whether they are."""
+
+    harmless: tuple[int, ...] = ()
+    unshown: tuple[int, ...] = ()
+
+
 def dying_out(
     aligned: AlignedGraphs,
     states: "memoryview[int]",
     unmatched: Collection[int],
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
-) -> tuple[int, ...]:
-    """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
+    leaves: Leaves,
+) -> DiedOut:
+    """Mark the differences that reach nothing that counts; return the pairs of records where they originate.
 
     `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which
     outputs an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing
-    is recorded there.
+    is recorded there. `leaves` says of which leaves the effect is known.
     """
-    graph, pair_of = aligned.graphs[0], aligned.pair_of[0]
     reach = _Reach(aligned, states, unmatched)
+    graph = aligned.graphs[0]
     known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
-    dead: list[int] = []
-    live: list[int] = []
+    origins = list(_origins(aligned, states, reach, alive))
+    unshown: set[int] = set()
+    for number, origin in enumerate(origins):
+        if origin.is_live or not (own := [row for row in origin.own if _is_leaf(aligned, row)]):
+            continue
+        shown = _is_shown(aligned, reach, leaves, origin, own)
+        if shown is None:
+            unshown.update(own)
+        elif not shown:
+            origins[number] = replace(origin, is_live=True)
+    before = bytes(states)
+    while True:
+        harmless = _mark(aligned, states, reach, origins, known, alive)
+        if not harmless:
+            return DiedOut()
+        _spare_the_same(aligned, states, made_of, is_different_inside)
+        causes = _causes_of_unexplained(aligned, states, reach, origins)
+        if not causes:
+            unshown &= {row for row in unshown if states[row] == State.HARMLESS}
+            return DiedOut(tuple(row for row in harmless if row not in unshown), tuple(sorted(unshown)))
+        origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
+        states[:] = memoryview(before)
+
+
+def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
+    """The pairs of calls where differences originate, in execution order, and whether they reach what counts."""
+    graph = aligned.graphs[0]
     for event in aligned.events:
         if not event.is_matched:
             continue
@@ -210,20 +317,84 @@ def dying_out(
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
         is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
         ends = [at for at in rows if at >= 0]
-        (live if is_live else dead).extend((*ends, *map(graph.alias, ends)))  # a cell's output, and the call's inside
-        if not is_live:
-            for row in own:
-                states[row] = State.HARMLESS
-    origins = tuple(row for row, state in enumerate(states) if state == State.HARMLESS)
-    if not origins:
-        return ()
+        # A cell's output, and that of the call inside.
+        yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
+
+
+def _mark(
+    aligned: AlignedGraphs,
+    states: "memoryview[int]",
+    reach: _Reach,
+    origins: Sequence[_Origin],
+    known: Sequence[int],
+    alive: set[int],
+) -> tuple[int, ...]:
+    """Mark what dies out of some origins, and what only they reach; return the pairs of records of these origins."""
+    live = [at for origin in origins if origin.is_live for at in origin.rows]
+    dead = [at for origin in origins if not origin.is_live for at in origin.rows]
     received = reach.reached(live)
     without_origin = {at for at in known if at not in alive}  # what one side's dataflow alone explains
-    for at in (reach.reached(dead) | without_origin) - received:
-        if (pair := pair_of[at]) >= 0 and states[pair] == State.PROPAGATED:
+    harmless = tuple(sorted(row for origin in origins if not origin.is_live for row in origin.own))
+    for row in harmless:
+        states[row] = State.HARMLESS
+    for at in (reach.reached(dead) | without_origin) - received if harmless else ():
+        if (pair := aligned.pair_of[0][at]) >= 0 and states[pair] == State.PROPAGATED:
             states[pair] = State.HARMLESS
-    _spare_the_same(aligned, states, made_of, is_different_inside)
-    return origins
+    return harmless
+
+
+def _causes_of_unexplained(
+    aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, origins: Sequence[_Origin]
+) -> list[_Origin]:
+    """Return the harmless origins that explain the first difference that is left, if nothing else explains it.
+
+    Nothing else does if no live origin comes before, and none is at the call itself, or if the call takes a harmless
+    difference besides. If none of them leads to it along the dataflow, unrecorded code did.
+    """
+    dead = {origin.event.at: origin for origin in origins if not origin.is_live}
+    for event in aligned.events:
+        if not event.is_matched:
+            continue
+        differing = [row for row in event.rows if states[row] in DIFFERING]
+        if not differing:
+            continue
+        is_begun = any(states[row] == State.DIVERGENT for row in differing)
+        if is_begun and not any(states[row] == State.HARMLESS for row in event.rows if aligned.is_input[row]):
+            return []
+        before = [origin for at, origin in dead.items() if at < event.at]
+        call = aligned.calls[0][event.place]
+        leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
+        return leading or ([] if is_begun else before)
+    return []
+
+
+def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a pair of records is an argument that no recorded call made on either side."""
+    if not aligned.is_input[row]:
+        return False
+    if not aligned.are_tensors[row]:
+        return min(rows[row] for rows in aligned.rows) >= 0
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return all(graph.origin(rows[row])[0] != "call" for graph, rows in sides)
+
+
+def _is_shown(
+    aligned: AlignedGraphs, reach: _Reach, leaves: Leaves, origin: _Origin, own: Sequence[int]
+) -> bool | None:
+    """Return whether it is shown that leaves of a pair of calls that differ have no effect; None if nothing shows
+    whether they have.
+
+    Either the outputs are the same within rounding, or what is left of their difference downstream is a thousandth.
+    """
+    outputs = [row for row in aligned.outputs(origin.event) if aligned.are_tensors[row]]
+    differing = [aligned.rows[0][row] for row in outputs if reach.differs(aligned.rows[0][row])]
+    if not differing:
+        return leaves.is_without_effect(origin.event, own)
+    for at, received in reach.ends_of(differing):
+        left = aligned.distance(aligned.pair_of[0][at])
+        if left > ROUNDING and left * VANISHED > received:
+            return False
+    return True
 
 
 class Consequence(IntEnum):

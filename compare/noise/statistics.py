@@ -350,8 +350,21 @@ class StatisticsEvidence(OutputEvidence):
         _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
         operation = call.operation
         return OutputChange(
-            kind, own, moments, spread, unit, rounds_inside(operation), is_constant, is_exact(operation)
+            kind,
+            own,
+            moments,
+            spread,
+            unit,
+            rounds_inside(operation),
+            is_constant,
+            is_exact(operation),
+            self._place_of(call.place),
         )
+
+    def _place_of(self, place: int) -> str:
+        """Where a pair of calls is in its layer; empty outside of all cells."""
+        event = self._aligned.event_at[place]
+        return self.places[event.at] if event.keys else ""
 
     def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
         """What the laws say of outputs, of which those are given together whose calls have one form."""

@@ -4,7 +4,7 @@ Two programs are written differently. A call without a counterpart is transparen
 what is computed from it is compared; and so is an argument that only one side's call takes.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -291,6 +291,19 @@ def transparent(
             found[event.place] = reason
             forwards[event.side, event.called] = reason
     return found
+
+
+def details(
+    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], explained: Mapping[int, Reason]
+) -> Iterator[int]:
+    """Yield the places of calls whose function the other framework does not have, and need not have: a tensor that is
+    computed from them is compared, or they return no tensor. `explained` is what `transparent` found."""
+    for place, reason in explained.items():
+        if reason.why is Why.NO_COUNTERPART:
+            side = 0 if aligned.calls[0][place] >= 0 else 1
+            call = aligned.calls[side][place]
+            if (side, call) in covered or not aligned.graphs[side].has_outputs(call):
+                yield place
 
 
 def _returns_input(graph: Graph, call: int) -> bool:

@@ -1,7 +1,7 @@
 """The verdicts that follow from judging along the dataflow: noise passes, divergences are wrong, the rest is exempt."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +10,13 @@ from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import Evidence, Noise, Sign, State
 from msprobe.compare.core.reason import Reason, Reasons, Why
 from msprobe.compare.judge.judged import NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
 
+from .bounds import without_verdict
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
 from .statistics import AlignedStatistics
 from .structure import harmless_arguments, harmless_structure, undecided_states
-from .upstream import one_sided, transparent
+from .upstream import details, one_sided, transparent
 
 
 def with_harmless_structure(comparison: Comparison) -> Comparison:
@@ -42,10 +43,13 @@ def _harmless(
     return explained, rows
 
 
-def entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]]) -> Comparison:
+def entered(
+    aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
+) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
 
-    `covered` are calls as `transparent` takes them.
+    What differs by more than `WIDEST` and is explained by its inputs alone has no verdict. `covered` are calls as
+    `transparent` takes them, `made_of` the outputs that an input is.
     """
     comparison, states = aligned.comparison, noise.states
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
@@ -56,8 +60,12 @@ def entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int,
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
+    wide = without_verdict(aligned, noise, made_of)
+    for row, why_open in wide.items():
+        grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
+        if row not in wide:
+            grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
         evidence = noise.evidence.get(row)
         if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
@@ -65,11 +73,16 @@ def entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int,
         if grades[row] == PASS:
             grades[row] = WARNING
         reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
-    exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
+    unshown = set(noise.unshown)
+    for row in np.flatnonzero(states == State.HARMLESS).tolist():
+        is_open = row in unshown
+        grades[row], causes[row] = UNJUDGED, CAUSES.index(Cause.UNSHOWN if is_open else Cause.HARMLESS)
+        reasons[row] = (Reason(Why.UNSHOWN if is_open else Why.DIES_OUT), *comparison.reasons_at(row))
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    responsible = {place for places in noise.stretches.values() for place in places}
+    explained = comparison.explained
+    responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
     if not aligned.is_across:
         explained, harmless = _harmless(aligned, states.data, responsible)
         causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)
@@ -78,7 +91,9 @@ def entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int,
         explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
+            causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)
+        for place in details(aligned, covered, explained):
+            causes[list(aligned.pairs.rows(place))] = CAUSES.index(Cause.INTERNAL)
         for place, guess in aligned.pairs.notes.guesses.items():
             if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
                 reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))

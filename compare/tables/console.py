@@ -15,11 +15,12 @@ from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
@@ -37,6 +38,12 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield from map(visible, notes(comparison))
+    for finding in located.harmless[: max(top, 0)]:
+        yield one_line(
+            phrase("harmless: {finding}", finding=full_said(finding))
+            if finding.kind is FindingKind.HARMLESS
+            else phrase("open: {finding}", finding=full_said(finding))
+        )
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
@@ -49,7 +56,8 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    yield from left_open(judged, comparison.unjudged, [comparison.mode])
+    differing = comparison.counts["warning"] + comparison.counts["error"]
+    yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         yield phrase(
             "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
@@ -59,6 +67,28 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     yield from _structure(comparison)
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
+    if comparison.excused is not None:
+        yield excused_said(comparison.excused.counts, comparison.excused.limits)
+
+
+def excused_said(counts: ExcusedCounts, limits: UserLimits) -> Words:
+    """How much the limits of the user excuse."""
+    return phrase(
+        "your limits: {counts} ({options})",
+        counts=_excused(counts),
+        options=str(limits),
+    )
+
+
+def _excused(counts: ExcusedCounts) -> Words:
+    text = phrase(
+        "{ignored} pairs ignored, {tolerated} passed by your tolerance",
+        ignored=counts.ignored,
+        tolerated=counts.tolerated,
+    )
+    if not counts.calls:
+        return text
+    return phrase("{text}, {number} ignored calls on one side only", text=text, number=counts.calls)
 
 
 def _structure(comparison: Comparison) -> Iterator[Words]:
@@ -112,8 +142,9 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
 
 
 def beginnings(located: Located) -> list[Finding]:
-    """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
+    """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
+    random numbers last."""
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is FindingKind.RANDOM, f.at))
 
 
 def beginning(finding: Finding) -> str:
@@ -123,14 +154,35 @@ def beginning(finding: Finding) -> str:
     )
 
 
-def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[Words]:
-    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
-    if total := sum(unjudged.values()):
+def left_open(
+    judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
+) -> Iterator[Words]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss.
+
+    `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
+    compared with anything, and do not count as pairs that could not be judged.
+    """
+    comparable: Mapping[Cause, int] = {
+        cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL
+    }
+    total, details = sum(comparable.values()), unjudged.get(Cause.INTERNAL, 0)
+    if details and judged:
+        is_all = not differing and set(comparable) <= {Cause.NO_COUNTERPART}
+        yield phrase(
+            "all {judged} comparable pairs agree; {details} are internal details of one framework"
+            if is_all
+            else "{judged} pairs compared; {details} are internal details of one framework",
+            judged=judged,
+            details=details,
+        )
+    elif details:
+        comparable, total = unjudged, total + details
+    if total:
         yield phrase(
             "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",
             judged=judged,
             total=judged + total,
-            why=_counted(unjudged),
+            why=_counted(comparable),
         )
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
@@ -175,7 +227,8 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
     if located.first is not None:
         return LastLine(phrase("first wrong call"), full_said(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return no_difference(comparison.is_clean, judged, comparison.unjudged)
+    excused = None if comparison.excused is None else comparison.excused.counts
+    return no_difference(comparison.is_clean, judged, comparison.unjudged, excused=excused)
 
 
 def no_difference(
@@ -184,11 +237,12 @@ def no_difference(
     unjudged: Mapping[Cause, int],
     title: str = "no difference in what could be judged",
     absent: int = 0,
+    excused: ExcusedCounts | None = None,
 ) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
-    were not compared at all.
+    were not compared at all. `excused`: what differs, but for the limits of the user.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
     text = phrase(
@@ -196,8 +250,13 @@ def no_difference(
         judged=judged,
         open=sum(open_ones.values()),
     )
+    if excused is not None and excused != NOTHING_EXCUSED:
+        text = phrase("{text}; {excused}", text=text, excused=_excused(excused))
+        title = "no difference but what your limits excuse" if is_clean else title
+    elif is_clean:
+        title = "no difference"
     if is_clean:
-        return LastLine(phrase("no difference"), text)
+        return LastLine(phrase(title), text)
     if absent:
         text = phrase("{text}, {number} without counterpart or not readable", text=text, number=absent)
     why = _counted(open_ones)

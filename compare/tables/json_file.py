@@ -8,8 +8,11 @@ from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import replacing
+from msprobe.compare.advice.known_causes import as_object as try_as_object
+from msprobe.compare.advice.known_causes import hint
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason
+from msprobe.compare.core.user_limits import Excused, ExcusedCounts
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
@@ -35,9 +38,12 @@ def write_json(
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "unjudged": causes(comparison.unjudged),
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
+        **({} if comparison.excused is None else {"user_limits": _user_limits(comparison.excused)}),
+        "try": try_as_object(hint(comparison, located.first)),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
         "harmless_structure": [_one_sided(comparison, place) for place in harmless_calls(comparison)],
+        "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
     with replacing(path) as file:
@@ -65,6 +71,23 @@ def _noise_limits(noise: Noise) -> dict[str, object]:
         "calibrated_on_wrong": list(limits.first_wrong),
         "decided": dict(sorted(decided.items())),
     }
+
+
+def _user_limits(excused: Excused) -> dict[str, object]:
+    """The limits of the user, and what they excuse."""
+    limits = excused.limits
+    return {
+        "ignore": list(limits.ignore),
+        "atol": [{"name": one.name, "value": one.value} for one in limits.atol],
+        "rtol": [{"name": one.name, "value": one.value} for one in limits.rtol],
+        **counts_of_excused(excused.counts),
+        "unused": list(excused.unused),
+    }
+
+
+def counts_of_excused(counts: ExcusedCounts) -> dict[str, object]:
+    """How much the limits of the user excuse."""
+    return {"ignored": counts.ignored, "tolerated": counts.tolerated, "ignored_calls": counts.calls}
 
 
 def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:

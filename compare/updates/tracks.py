@@ -237,7 +237,7 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
         weights = [found for found in known if found is not None]
         if len(weights) <= at or len({w.shape for w in weights}) != 1 or not weights[0].size:
             return None
-        gradients = [step.gradient(name, view, each) for step in steps[: len(weights) - 1]]
+        gradients = [step.gradient(name, view, each) for step in steps[: len(weights)]]
         gradients = [g if g is not None and g.shape == weights[0].shape else None for g in gradients]
         tracks.append(Track(tuple(weights), tuple(gradients), steps[at].ulp(name)))
     shapes = sides[0][at].shape(pair.target), sides[1][at].shape(pair.golden)

@@ -146,7 +146,7 @@ def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):
     found = findings(run("t", 9.0), run("g", 8.0))
     assert [(f.name, f.kind) for f in found] == [("Tensor.__sub__.0.forward", "argument differs")]
     assert "input.1" in wording.reason(found[0])
-    assert "no recorded call produced it" in wording.reason(found[0])
+    assert "no recorded call returned it" in wording.reason(found[0])
 
 
 def test_code_between_two_calls_is_said_with_both_names(net, tensor):

@@ -191,6 +191,29 @@ def test_shapes_that_differ_are_said_in_every_metric_cell(builder):
     assert (row["Accuracy Reached or Not"], row["Verdict"]) == ("Unmatched", "error")
 
 
+DTYPE_NAMES = [
+    ("Float32", "torch.float32", ""),
+    ("BFloat16", "torch.bfloat16", ""),
+    ("Float32", "Float32", ""),
+    ("Float16", "torch.float32", "Dtypes of NPU and bench tensor do not match."),
+    ("Float16", "Float32", "Dtypes of NPU and bench tensor do not match."),
+]
+
+
+@pytest.mark.parametrize(("target", "golden", "message"), DTYPE_NAMES)
+def test_the_message_on_dtypes_is_about_the_dtype_and_not_its_name(target, golden, message, builder, tensor):
+    """Each framework has another name for one dtype."""
+    of = {"target": target, "golden": golden}
+    sides = []
+    for name, dtype in of.items():
+        side = builder(name, mode="tensor", framework="pytorch" if "torch" in dtype else "mindspore")
+        one = tensor(np.array([1.0, -2.0], np.float32), dtype=dtype)
+        sides.append(side.call("Functional.exp.0.forward", [one], [one]).dump())
+    comparison = compare(*sides)
+    table = [dict(zip(titles(comparison), row, strict=True)) for row in rows(comparison, Located(), False)]
+    assert [row["Err_message"] for row in table] == [message, message]
+
+
 def test_a_tensor_of_zeros_on_one_side_is_not_accurate(builder):
     """8.1 prints `Yes` here: the text Nan of its cosine counts as above 0.99."""
     t = builder("t", mode="tensor").call("Mint.exp.0.forward", [], [np.zeros((2, 2), np.float32)])
