@@ -17,7 +17,7 @@ _spec.loader.exec_module(faults)
 
 LEVELS = ("L0", "L1", "mix")
 TASKS = ("statistics", "tensor")
-COMPUTES, ARGUMENT, OTHER_CALL = "computes differently", "argument differs", "different call"
+COMPUTES, ARGUMENT, OTHER_CALL = "computes differently", "argument differs", "structure differs"
 PARAMETERS, INPUTS, CODE = "parameters differ", "run inputs differ", "code between"
 
 ATTENTION, MLP = "Cell.attention.Attention.forward.0", "Cell.mlp.MLP.forward.0"

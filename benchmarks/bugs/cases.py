@@ -5,13 +5,16 @@ from typing import Any
 
 from fault import SETS, Fault, load
 
-REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch")
+REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch", "rewrite")
 TASKS = ("tensor", "statistics")
 NETS = ("mlp", "cnn", "decoder", "encoder", "moe", "recurrent")
 
 ORDERS = ("strided", "reversed", "shuffled")
 PRECISIONS = ("bf16", "fp16", "tf32")
 DEFAULT = "default"
+REWRITES = ("split", "norm", "plus0", "mask", "signature")
+REWRITES_HELD_OUT = ("softmax", "slices", "extra")
+"""Other ways to compute the same; held-out faults, and clean pairs of the larger size, have those of the second."""
 RERUNS = ("threads", "mindspore-2.7.1")
 """Environments of the other run: more threads, or an older MindSpore."""
 
@@ -24,6 +27,7 @@ class Side:
     environment: str = DEFAULT
     order: str = ""
     precision: str = ""
+    rewrite: str = ""
 
     @property
     def inside(self) -> dict[str, str] | None:
@@ -33,7 +37,9 @@ class Side:
     @property
     def name(self) -> str:
         """The side as part of a folder's name."""
-        return "-".join(part for part in (self.framework, self.environment, self.order, self.precision) if part)
+        return "-".join(
+            part for part in (self.framework, self.environment, self.order, self.precision, self.rewrite) if part
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Case:
         """The job of the training process that collects this side."""
         same = {"net": self.net, "seed": self.seed, "size": self.size, "level": self.level}
         more = {"task": self.task, "steps": self.steps, "fault": fault}
-        return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside}
+        return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside, "rewrite": side.rewrite}
 
 
 def cases(chosen: str = "all", older: bool = False) -> list[Case]:
@@ -71,18 +77,19 @@ def cases(chosen: str = "all", older: bool = False) -> list[Case]:
     for task in TASKS:
         for each in SETS:
             for at, fault in enumerate(load(each) if chosen in (each, "all") else ()):
-                found += _of_fault(task, at, fault, older)
+                found += _of_fault(task, at, fault, older, REWRITES if each == "tuning" else REWRITES_HELD_OUT)
         for regime in REGIMES:
             found += _clean(regime, task, older)
     return found
 
 
-def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
+def _of_fault(task: str, at: int, fault: Fault, older: bool, rewrites: tuple[str, ...]) -> list[Case]:
     """A fault in every regime; some also at the levels L0 and L1, bit-equal."""
     rerun = RERUNS[at % 2] if older else RERUNS[0]
     found = []
     for regime in REGIMES:
         variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(regime, "")
+        variant = rewrites[at % len(rewrites)] if regime == "rewrite" else variant
         target, golden = _sides(regime, variant)
         seed = at % 2
         same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault}
@@ -100,7 +107,9 @@ def _clean(regime: str, task: str, older: bool) -> list[Case]:
     found = []
     for net in NETS:
         for size in ("small", "large"):
-            for at in range(max(4, seeds * len(variants) // 2)):
+            if regime == "rewrite":
+                variants = REWRITES if size == "small" else REWRITES_HELD_OUT
+            for at in range(len(variants) if regime == "rewrite" else max(4, seeds * len(variants) // 2)):
                 variant = variants[at % len(variants)]
                 target, golden = _sides(regime, variant)
                 name = "-".join(part for part in ("clean", net, size, f"s{at}", variant) if part)
@@ -118,4 +127,6 @@ def _sides(regime: str, variant: str) -> tuple[Side, Side]:
         return plain, replace(plain, environment=variant)
     if regime == "pytorch":
         return plain, Side(framework="pytorch")
+    if regime == "rewrite":
+        return plain, replace(plain, rewrite=variant)
     return plain, plain

@@ -13,7 +13,7 @@ SETS = ("tuning", "held-out")
 KINDS = (
     "computes differently",
     "argument differs",
-    "different call",
+    "structure differs",
     "parameters differ",
     "run inputs differ",
     "code between",

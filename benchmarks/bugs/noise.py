@@ -18,7 +18,11 @@ def add(folder: Path, cases: list[Path]) -> None:
     clean = _clean_pairs(folder)
     for case in cases:
         truth = json.loads((case / "truth.json").read_text())
-        if truth["clean"] or truth["kinds"] != ["computes differently"] or truth["regime"] in ("bit-equal", "pytorch"):
+        if (
+            truth["clean"]
+            or truth["kinds"] != ["computes differently"]
+            or truth["regime"] in ("bit-equal", "pytorch", "rewrite")
+        ):
             continue
         plain = folder / "bit-equal" / truth["task"] / truth["case"]
         pairs = clean.get((truth["regime"], truth["task"], truth["net"], truth["variant"]), [])

@@ -1,7 +1,8 @@
 """Collects trainings of one framework in one process: `python train.py JOBS.json`.
 
 A job is an object: `out` (the folder of the dump), `net`, `seed`, `size`, `level`, `task`, `steps`, and for MindSpore
-`inside` (how calls compute, as `kernels.Inside`) and `fault` (what is planted, as a fault file has it).
+`inside` (how calls compute, as `kernels.Inside`), `rewrite` (a name of `rewrites.REWRITES`) and `fault` (what is
+planted, as a fault file has it).
 """
 
 import importlib.util
@@ -78,6 +79,10 @@ def mindspore(job):
 
     fault = job.get("fault") or {}
     module = program("mindspore", job)
+    if job.get("rewrite"):
+        import rewrites
+
+        rewrites.apply(module, job["rewrite"])
     ms.set_seed(job["seed"])
     net = module.Net(job["size"])
     trained = net.trainable_params()

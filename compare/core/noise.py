@@ -366,6 +366,8 @@ class Noise:
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
     `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
     effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only.
+    `doubts` has, by place of a pair of calls, how doubtful it is that a difference among its inputs has consequences
+    (`noise.reach.Consequence`).
     """
 
     states: NDArray[np.uint8]
@@ -380,6 +382,7 @@ class Noise:
     unseen: Unseen | None = None
     unshown: tuple[int, ...] = ()
     roundings: Mapping[int, Rounding] = field(default_factory=dict)
+    doubts: Mapping[int, int] = field(default_factory=dict)
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

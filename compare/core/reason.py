@@ -108,6 +108,7 @@ class Why(Enum):
     DEFAULT = auto()
     OTHER_DEFAULT = auto()  # name: the argument; target: its value, golden: that of the other side
     OTHER_WAY = auto()
+    NO_EFFECT = auto()
     NO_ARGUMENT = auto()
     ONE_ARGUMENT = auto()
     CELL_ARGUMENT = auto()

@@ -49,6 +49,7 @@ class Cause(Enum):
     NO_COUNTERPART = "without a counterpart in the other framework"
     INTERNAL = "internal details of one framework"
     HARMLESS = "whose difference dies out"
+    REWRITTEN = "of what one side alone does, without consequence"
     IGNORED = "ignored by the user"
     UNSHOWN = "of arguments that differ, whose effect noise would hide"
     WIDE_BOUND = "whose inputs explain more than a tenth, which shows nothing"
@@ -63,6 +64,7 @@ class Cause(Enum):
             Cause.HARMLESS,
             Cause.IGNORED,
             Cause.INTERNAL,
+            Cause.REWRITTEN,
         )
 
 

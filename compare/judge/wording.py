@@ -299,6 +299,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DEFAULT: "{there} does the same by default",
     Why.OTHER_DEFAULT: "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}",
     Why.OTHER_WAY: "The other side computes its result in another way; its inputs are not compared",
+    Why.NO_EFFECT: "Only one side's call has this argument, and both return the same",
     Why.NO_ARGUMENT: "{there} has no such argument, or its result tells it",
     Why.ONE_ARGUMENT: "Only {r.side}'s call has this argument; the default of {there} is not known",
     Why.CELL_ARGUMENT: "Only one side's cell receives this; the other has or computes it itself",

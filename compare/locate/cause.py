@@ -18,7 +18,7 @@ from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
-from msprobe.compare.judge.verdict import GRADES, path_of
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.store.record import TENSOR
 
@@ -68,6 +68,7 @@ class _Rule:
         for row, partnerless in comparison.pairs.notes.partnerless.items():
             exact[row] = _DIFFERS if partnerless.is_wrong else _AGREES
         exact[comparison.is_exempt & ((sides >= 0) | (comparison.noise is not None and not self._exact))] = _AGREES
+        exact[comparison.causes == CAUSES.index(Cause.REWRITTEN)] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
         if comparison.noise is not None:  # judged along the dataflow: the states decide, from the first call on

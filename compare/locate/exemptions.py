@@ -42,6 +42,22 @@ def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[
     return {event.place for event in unmatched if names.parse(event.called).stem in layers[event.side]}
 
 
+def not_collected(comparison: Comparison, events: Sequence[Event]) -> set[int]:
+    """The places of unmatched calls that the other side may have made too: it ran there and was left out of the
+    collection, or calls of its kind were not collected there at all."""
+    unmatched = [event for event in events if not event.is_matched]
+    if not unmatched:
+        return set()
+    dumps = {"target": comparison.golden, "golden": comparison.target}  # by the side that has the call
+    kinds = {side: {(name.kind, name.direction) for name in other.names} for side, other in dumps.items()}
+    return {
+        event.place
+        for event in unmatched
+        if (event.kind, event.direction) not in kinds[event.side]
+        or (event.called in dumps[event.side].construct and event.called not in dumps[event.side].place)
+    }
+
+
 def _sharing(dump: Dump) -> set[int]:
     """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
     elements are equal is no evidence."""

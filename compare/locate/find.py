@@ -23,7 +23,7 @@ from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
 
 from .cause import Causes, InputCause, Seen, walk
-from .exemptions import trained_on_one_side
+from .exemptions import not_collected, trained_on_one_side
 from .finding import (
     Argument,
     ArgumentKind,
@@ -160,10 +160,26 @@ class _Walk:
             if judged:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
-        return Located(
-            tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
-            self._roles,
-        )
+        found = [replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)]
+        found.sort(key=self._doubt)  # else they are in execution order
+        return Located(tuple(found), self._roles)
+
+    def _doubt(self, finding: Finding) -> int:
+        """How doubtful it is that a difference has consequences: what is sure goes first."""
+        return self._doubts.get(self._events[finding.at].place, 0)
+
+    @cached_property
+    def _doubts(self) -> dict[int, int]:
+        """By place: of pairs of calls that received what diverges, and of the calls of one side that lead there."""
+        noise = self._comparison.noise
+        if noise is None or not noise.doubts:
+            return {}
+        found: dict[int, int] = dict(noise.doubts)
+        for row, places in noise.stretches.items():
+            doubt = noise.doubts.get(int(self._comparison.pairs.call_of[row]), 0)
+            for place in places:
+                found[place] = min(doubt, found.get(place, doubt))
+        return found
 
     def _judged(self, rows: Iterable[int]) -> list[Judged]:
         return list(map(self._comparison.judged, rows))
@@ -202,10 +218,10 @@ class _Walk:
             self._unjudged[event.name] = None
 
     def _is_of_stretch(self, seen: Seen) -> bool:
-        """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
+        """Whether calls without a counterpart lead to what diverges here: the first is named."""
         noise, event = self._comparison.noise, seen.event
         rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
-        if noise is None or not rows or not self._are_two_frameworks:
+        if noise is None or not rows:
             return False
         first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:
@@ -274,12 +290,14 @@ class _Walk:
         return found
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""
+        """An argument that only one side's call has, where the two compute different functions."""
         noise = self._comparison.noise
-        if not self._are_two_frameworks or noise is None or event.direction != "forward":
+        if noise is None or event.direction != "forward":
             return None
         # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
-        if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
+        if self._are_two_frameworks and any(
+            found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
+        ):
             return None
         own = (j for j in event.own(self._comparison) if j.pair.record.kind == "value")
         return next((j for j in own if not (j.pair.target and j.pair.golden)), None)
@@ -353,7 +371,7 @@ class _Walk:
                 self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or self._is_uncollected(event):
+        if event.kind == "parameters_grad" or event.place in self._not_collected:
             if not self._findings:
                 self._unjudged[event.name] = None
             return
@@ -456,17 +474,9 @@ class _Walk:
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
 
-    def _is_uncollected(self, event: Event) -> bool:
-        """Whether an unmatched call ran on the other side too, or is of a kind that was not collected there."""
-        other = _OTHER[event.side]
-        if (event.kind, event.direction) not in self._kinds_of_calls[other]:
-            return True
-        graph = self._causes.graphs[other]
-        return event.called in graph.dump.construct and event.called not in graph.dump.place
-
     @cached_property
-    def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:
-        return {side: {(n.kind, n.direction) for n in graph.names} for side, graph in self._causes.graphs.items()}
+    def _not_collected(self) -> set[int]:
+        return not_collected(self._comparison, self._events)
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:

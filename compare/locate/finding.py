@@ -139,7 +139,7 @@ class FindingKind(str, Enum):
     COMPUTES = "computes differently"
     RANDOM = "random operation"
     ARGUMENT = "argument differs"
-    CALL = "different call"
+    CALL = "structure differs"
     PARAMETERS = "parameters differ"
     RUN_INPUTS = "run inputs differ"
     CODE = "code between"

@@ -26,6 +26,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.replay.recorded import NotReplayed, Replayed
 
 from .pairs import PASS, AlignedGraphs
+from .structure import Structure
 
 ReplayOutcome = Replayed | NotReplayed
 
@@ -36,7 +37,8 @@ class OutputEvidence(ABC):
     `judgements` say which are noise. `crossed` are those whose target was held against the golden's function. `origins`
     are the outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because
     most calls like it are equal. `replays` are the replayed calls by side and call. `are_noisy`: the two runs are not
-    equal to the bit where nothing is wrong; of two frameworks they never are.
+    equal to the bit where nothing is wrong; of two frameworks they never are, nor where one side computes a tensor by
+    other calls.
     """
 
     def __init__(self, aligned: AlignedGraphs) -> None:
@@ -48,6 +50,10 @@ class OutputEvidence(ABC):
         self.origins: list[int] = []
         self.by_bits = set() if aligned.is_across else self._find_by_bits()
         self.are_noisy = aligned.is_across or self._is_noise_seen()
+        if not self.are_noisy and self._is_rewritten():
+            # Noise comes from there alone: elsewhere equal inputs give equal outputs.
+            self.are_noisy = True
+            self.by_bits.update(self.origins)
 
     @abstractmethod
     def _judge(self) -> Mapping[int, ResidualJudgement]:
@@ -127,6 +133,13 @@ class OutputEvidence(ABC):
             return []
         rows = [r for r in aligned.outputs(event) if aligned.equal[r] == DIFFERENT and aligned.are_tensors[r]]
         return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
+
+    def _is_rewritten(self) -> bool:
+        """Whether what is computed from a call that one side alone makes is not equal to the bit: rounding, or more."""
+        aligned = self._aligned
+        if not any(aligned.unmatched_place):
+            return False
+        return Structure(aligned, np.zeros(len(aligned.equal), np.uint8).data).has_different_results
 
     @cached_property
     def places(self) -> Mapping[int, str]:

@@ -8,12 +8,11 @@ run, parameters before the first update, the wiring itself) must be equal.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
+from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
     ROUNDING,
@@ -26,23 +25,23 @@ from msprobe.compare.core.noise import (
     State,
     is_amplified,
 )
-from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
+from msprobe.compare.core.reason import DRIFT, Why
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
-from .bounds import without_verdict
 from .evidence import OutputEvidence
-from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
+from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .precision import one_sided_roundings
-from .reach import DIFFERING, DiedOut, dying_out
+from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
-from .upstream import Received, Upstream, details, one_sided, transparent
+from .upstream import Received, Upstream
+from .verdicts import entered, with_harmless_structure
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -61,7 +60,7 @@ def judge_under_noise(
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
     if not is_across and not _is_open(comparison, limits):
-        return comparison
+        return with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
 
@@ -70,7 +69,7 @@ def judge_under_noise(
         return _Judging(tensors, replays, limits).judged(is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
     if not is_across and not statistics.has_summaries:
-        return comparison
+        return with_harmless_structure(comparison)
     return _Judging(statistics, StatisticsEvidence(statistics), BUILT_IN).judged(is_shown=is_shown)
 
 
@@ -133,10 +132,11 @@ class _Judging:
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
             died_out.unshown,
             one_sided_roundings(aligned, self._upstream.ancestors),
+            consequences(aligned, self._states, unmatched) if self._is_noisy else {},
         )
         covered = self._upstream.covered
         del self._upstream  # they know each other, and nobody looks for circles while a command runs
-        return _entered(aligned, noise, covered, self._made_of)
+        return entered(aligned, noise, covered, self._made_of)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -156,18 +156,34 @@ class _Judging:
                 self._judge_inputs(aligned.event_at[owner])
         self._judge_inputs(event)
         for place in event.forwards:
-            received_rows += aligned.pairs.rows(place)
+            received_rows += self._upstream.without_hidden(aligned.pairs.rows(place))
         received = self._upstream.received(received_rows)
         inside = self._inside(event)
         for row in event.rows:
             if is_input[row]:
                 continue
             state = self._output_state(row, event, received, inside)
+            if state == State.DIVERGENT and not (aligned.has_elements or aligned.is_across):
+                self._stretches.setdefault(row, self._arranging(event))
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]
             if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
+
+    def _arranging(self, event: Event) -> tuple[int, ...]:
+        """The places of calls of one side that made what a call received: by statistics an input agrees also where
+        its elements changed places."""
+        aligned, found = self._aligned, set[tuple[int, int]]()
+        for row in event.rows:
+            if not aligned.is_input[row] or not aligned.are_tensors[row]:
+                continue
+            for side in (0, 1):
+                for made in aligned.made_by(side, aligned.rows[side][row]):
+                    call = aligned.graphs[side].call_of[made]
+                    if aligned.pair_of[side][made] < 0 and aligned.graphs[side].only_arranges(call):
+                        found.add((side, call))
+        return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
@@ -290,12 +306,19 @@ class _Judging:
         # What only moves a constant of its side is no other step: it is the constant that differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
+        if not (self._stretches[row] or self._aligned.is_across):
+            self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
-        if not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
+        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
             return State.NOISE
         if any(self._states[at] in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
+
+    def _has_other_dtype(self, row: int) -> bool:
+        """Whether, within one framework, one side's calls cast a tensor."""
+        (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
+        return not self._aligned.is_across and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
         """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
@@ -429,8 +452,9 @@ class _Judging:
         return self._has_other_arguments(event) or (self._aligned.is_across and received.propagated > 0)
 
     def _is_of_one_function(self, row: int) -> bool:
-        """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
-        return not self._aligned.is_across or row in self._outputs.crossed
+        """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
+        that are not a pair."""
+        return row in self._outputs.crossed or not (self._aligned.is_across or self._aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
@@ -444,7 +468,11 @@ class _Judging:
 
         `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
         """
-        return State.PROPAGATED if is_unclear or (propagated and not self._dies_out(row, propagated)) else State.NOISE
+        if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
+            return State.NOISE
+        if propagated and self._aligned.is_masked(row):
+            self._upstream.hidden[row] = propagated
+        return State.PROPAGATED
 
     def _dies_out(self, row: int, propagated: float) -> bool:
         """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
@@ -523,83 +551,3 @@ class _Judging:
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
-
-
-# The verdicts.
-
-
-def _entered(
-    aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
-) -> Comparison:
-    """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
-
-    What differs by more than `WIDEST` and is explained by its inputs alone has no verdict. `covered` are calls as
-    `transparent` takes them, `made_of` the outputs that an input is.
-    """
-    comparison, states = aligned.comparison, noise.states
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    reasons = dict(comparison.reasons)
-
-    def exempt(rows: Iterable[int], cause: Cause, why: Why) -> None:
-        for row in rows:
-            grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
-
-    is_wrong = np.isin(grades, (WARNING, ERROR))
-    wide = without_verdict(aligned, noise, made_of)
-    for row, why_open in wide.items():
-        grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
-    for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        if row not in wide:
-            grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
-    for row in np.flatnonzero(states == State.DIVERGENT).tolist():
-        evidence = noise.evidence.get(row)
-        if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
-            continue  # within tolerance, where all before is equal to the bit
-        if grades[row] == PASS:
-            grades[row] = WARNING
-        reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
-    unshown = set(noise.unshown)
-    for row in np.flatnonzero(states == State.HARMLESS).tolist():
-        is_open = row in unshown
-        grades[row], causes[row] = UNJUDGED, CAUSES.index(Cause.UNSHOWN if is_open else Cause.HARMLESS)
-        reasons[row] = (Reason(Why.UNSHOWN if is_open else Why.DIES_OUT), *comparison.reasons_at(row))
-    exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
-    unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
-    exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    explained = comparison.explained
-    if aligned.is_across:
-        responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
-        explained = transparent(aligned, covered, responsible)
-        unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
-        for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)
-        for place in details(aligned, covered, explained):
-            causes[list(aligned.pairs.rows(place))] = CAUSES.index(Cause.INTERNAL)
-        for place, guess in aligned.pairs.notes.guesses.items():
-            if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
-                reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
-    which = comparison.which.copy()
-    which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
-    return replace(
-        comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
-    )
-
-
-def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
-    if evidence is None:
-        return (Reason(Why.NOISE_BEFORE),)
-    is_noise, by = evidence.sign is Sign.NONE, evidence.source
-    found = Reason(Why.NOISE, amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)
-    if evidence.law:
-        why = Why.LAW_KEPT if is_noise else Why.LAW_BROKEN
-        return (found._replace(why=why, name=evidence.law, side=evidence.statistic),)
-    names = () if by is LimitSource.BUILT_IN else (by.value,)
-    if not evidence.is_by_statistics and not math.isnan(evidence.bound) and not math.isnan(evidence.residual):
-        why = Why.NOISE if is_noise else Why.RESIDUAL
-        return (found._replace(why=why, name=evidence.sign.value, names=names),)
-    if evidence.is_by_statistics:
-        why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
-    else:
-        why = Why.NOISE_AMPLIFIED if is_noise else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=names),)

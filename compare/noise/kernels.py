@@ -184,6 +184,8 @@ class ReplayEvidence(OutputEvidence):
                 if found is not None:
                     self.crossed.add(row)
                     own = _least_eta(outcomes[0], keys[0])
+                elif not aligned.is_across and aligned.has_other_function(row):
+                    continue
                 found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
@@ -253,6 +255,9 @@ class ReplayEvidence(OutputEvidence):
         return super()._is_noise_seen() or (
             not self.origins and bool(self.judgements) and is_later and self._have_drifted
         )
+
+    def _is_rewritten(self) -> bool:
+        return not self._limits.is_exact and super()._is_rewritten()
 
     def kind(self, row: int, event: Event) -> Kind:
         """The kind of an output: by the operation where it was replayed, else by what was called."""

@@ -16,6 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -78,6 +79,32 @@ class _Reach:
             seen.update(new)
             waiting += new
         return seen
+
+    def consequence(self, alone: Collection[int], others: Collection[int]) -> "Consequence":
+        """The consequence of a difference that reaches the outputs `alone` by itself, while others reach `others`."""
+        graph, place_of = self._graph, self._aligned.place_of[0]
+        if any(not self._onwards[at] and self._is_end(at) for at in alone):
+            return Consequence.SHOWN
+        is_carried = False
+        for at in alone:
+            if graph.names[graph.call_of[at]].direction == "backward":
+                continue
+            for used in graph.users.get(graph.alias(at), ()):
+                call = graph.call_of[used]
+                if self._agrees(used):
+                    return Consequence.DENIED
+                if place_of[call] < 0 or any(self._made(row) in others for row in graph.inputs(call)):
+                    continue
+                differing = [row for row in graph.outputs(call) if self.differs(row)]
+                if not differing:
+                    return Consequence.DENIED
+                is_carried = is_carried or any(row in others for row in differing)
+        return Consequence.SHOWN if is_carried else Consequence.OVERLAID
+
+    def _made(self, row: int) -> int:
+        """The output that an input is; -1 for none."""
+        kind, made = self._graph.origin(row)
+        return made if kind == "call" else -1
 
     def _onward(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
@@ -162,12 +189,26 @@ class _Reach:
             return True
         if name.direction == "backward":
             argument = graph.argument(row)
-            return argument < 0 or graph.origin(argument)[0] in ("parameter", "unknown", "code")
+            if argument >= 0 and graph.origin(argument)[0] not in ("parameter", "unknown", "code"):
+                return False
+            taken = self._gradients_of_parameters.get(row, ())
+            return not taken or not all(map(self._agrees, taken))  # the parameter's own is compared with its like
         if graph.columns.kind[row] != TENSOR:
             return False  # None: where the golden uses its own, the user tells
         if graph.users.get(graph.alias(row)):
             return False  # it is used, and what uses it agrees
         return self._is_returned(row, call)
+
+    @cached_property
+    def _gradients_of_parameters(self) -> dict[int, list[int]]:
+        """By output of a backward call: the records of gradients of parameters that it is."""
+        graph, found = self._graph, dict[int, list[int]]()
+        for call, name in enumerate(graph.names):
+            if name.kind == "parameters_grad":
+                for row in graph.columns.tensors(call, PARAMETERS_GRAD):
+                    if (alias := graph.alias(row)) != row:
+                        found.setdefault(alias, []).append(row)
+        return found
 
     def _is_returned(self, row: int, call: int) -> bool:
         """Whether an output that no recorded call uses leaves every cell around its call, or is the last one."""
@@ -258,8 +299,6 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
     graph = aligned.graphs[0]
     for event in aligned.events:
         if not event.is_matched:
-            if event.side == "target" and not aligned.is_across:  # within one framework that is a finding
-                yield _Origin(event, (), tuple(graph.outputs(aligned.calls[0][event.place])), True)
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
         if not own:
@@ -277,7 +316,9 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         # A gradient that one side alone has, where one side alone trains a parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
         is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
-        yield _Origin(event, tuple(own), tuple(at for at in rows if at >= 0), is_live)
+        ends = [at for at in rows if at >= 0]
+        # A cell's output, and that of the call inside.
+        yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
 
 
 def _mark(
@@ -313,8 +354,6 @@ def _causes_of_unexplained(
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
     for event in aligned.events:
         if not event.is_matched:
-            if not aligned.is_across:
-                return []  # a call of one side explains what follows
             continue
         differing = [row for row in event.rows if states[row] in DIFFERING]
         if not differing:
@@ -358,6 +397,53 @@ def _is_shown(
     return True
 
 
+class Consequence(IntEnum):
+    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
+
+    SHOWN = 0
+    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
+    OVERLAID = 1
+    """Whatever receives it also receives another difference."""
+    DENIED = 2
+    """Where it arrives alone, it dies out."""
+
+
+MAX_WEIGHED = 32
+"""Differences whose own consequence is followed; each takes a walk over the dataflow."""
+
+
+def consequences(
+    aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
+) -> dict[int, Consequence]:
+    """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
+
+    Only of tensors that other calls of the two sides, or no calls, made: what a call computes differently, it does
+    whatever the consequence.
+    """
+    reach = _Reach(aligned, states, unmatched)
+    seeds: dict[int, list[int]] = {}
+    weighed: list[int] = []
+    for event in aligned.events:
+        own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
+        if not own:
+            continue
+        outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
+        ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
+        seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
+        are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
+        if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
+            weighed.append(event.place)
+    found: dict[int, Consequence] = {}
+    if len(seeds) < 2:
+        return found
+    for place in weighed[:MAX_WEIGHED]:
+        others = reach.reached(at for other, rows in seeds.items() if other != place for at in rows)
+        alone = reach.reached(seeds[place]) - others
+        if (consequence := reach.consequence(alone, others)) is not Consequence.SHOWN:
+            found[place] = consequence
+    return found
+
+
 def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
     """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
     graph, at = aligned.graphs[1], aligned.rows[1][row]
@@ -385,12 +471,22 @@ def _gradients(graph: Graph, call: int) -> Iterable[int]:
 
 def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
     at = aligned.rows[0][row]
-    return aligned.is_input[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
+    if not aligned.is_input[row] or at < 0 or _is_made(aligned, row):
+        return False
+    return aligned.graphs[0].origin(at)[0] == "parameter"
+
+
+def _is_made(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a call of one side made an input."""
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return any(rows[row] >= 0 and graph.origin(rows[row])[0] == "call" for graph, rows in sides)
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
+        return False
+    if _is_made(aligned, row):
         return False
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
@@ -408,7 +504,8 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or aligned.is_input[row] else is_different_inside(event)
+            is_own = aligned.is_input[row] or (not aligned.is_across and aligned.is_judged_itself(row))
+            cell = None if made or is_own else is_different_inside(event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

@@ -68,6 +68,7 @@ def notes(comparison: Comparison) -> Iterator[Words]:
             number=len(comparison.by_statistics),
             what=phrase(BLIND["statistics"]),
         )
+    yield from _structure(comparison)
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
     if comparison.excused is not None:
@@ -92,6 +93,23 @@ def _excused(counts: ExcusedCounts) -> Words:
     if not counts.calls:
         return text
     return phrase("{text}, {number} ignored calls on one side only", text=text, number=counts.calls)
+
+
+def _structure(comparison: Comparison) -> Iterator[Words]:
+    """How many calls one side alone makes without consequence."""
+    if found := harmless_calls(comparison):
+        yield phrase(
+            "structure differs without consequence: {number} call is on one side only: {name}"
+            if len(found) == 1
+            else "structure differs without consequence: {number} calls are on one side only, the first is {name}",
+            number=len(found),
+            name=comparison.pairs.name(found[0]),
+        )
+
+
+def harmless_calls(comparison: Comparison) -> list[int]:
+    """The places of the forward calls that one side alone makes without consequence, in order."""
+    return [place for place in sorted(comparison.explained) if ".forward" in comparison.pairs.name(place)]
 
 
 def counts_said(counts: Mapping[Grade, int]) -> Words:

@@ -19,7 +19,7 @@ from msprobe.compare.locate.wording import kind, reason
 
 from .cells import number
 from .columns import Column
-from .console import BLIND, hint_of_located
+from .console import BLIND, harmless_calls, hint_of_located
 from .rows import Row
 
 
@@ -41,6 +41,7 @@ def write_json(
         "try": None if known is None else known.as_object(),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
+        "harmless_structure": [_one_sided(comparison, place) for place in harmless_calls(comparison)],
         "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
@@ -51,6 +52,12 @@ def write_json(
             text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
             file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
         file.write(b"\n ]\n}\n")
+
+
+def _one_sided(comparison: Comparison, place: int) -> dict[str, object]:
+    """A call that one side alone makes without consequence."""
+    side = "target" if comparison.pairs.target_calls[place] >= 0 else "golden"
+    return {"name": comparison.pairs.name(place), "side": side, "why": comparison.explained[place].why.name.lower()}
 
 
 def _noise_limits(noise: Noise) -> dict[str, object]:

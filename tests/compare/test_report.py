@@ -164,7 +164,7 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
         }
     ]
     assert [row["NPU Name"] for row in found["rows"]] == [row[0] for row in rows(comparison, located, False)]
-    assert [f["kind"] for f in found["next_beginnings"]] == ["different call"]
+    assert [f["kind"] for f in found["next_beginnings"]] == ["structure differs"]
 
 
 def test_a_json_without_rows_is_whole(builder, tmp_path):
@@ -324,7 +324,7 @@ def test_the_console_ends_with_the_first_wrong_call(compared):
     assert found[0] == "statistics compared: 6 pass, 0 warning, 1 error, 2 unjudged"
     assert found[1] == "unjudged: 2 without a partner"
     assert found[2].startswith("statistics cannot see elements that changed places")
-    assert found[3].startswith("next: Mint.tan.0.forward in the root: different call: ")
+    assert found[3].startswith("next: Mint.tan.0.forward in the root: structure differs: ")
     assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
     assert len(found) == 5
 
@@ -351,7 +351,7 @@ def test_a_reason_of_several_lines_stays_one_line(compared):
     evidence = OtherCall("target", goes_on="one\n two")
     finding = Finding("a", "the root", FindingKind.CALL, evidence, "error", "/p/文 件.py", 3)
     assert list(lines(compared[0], Located((finding,)), 1))[-1] == (
-        "first wrong call: a in the root: different call: only the target makes this call, the golden goes on with "
+        "first wrong call: a in the root: structure differs: only the target makes this call, the golden goes on with "
         "one two (/p/文 件.py:3)"
     )
 

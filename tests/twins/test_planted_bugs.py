@@ -66,8 +66,8 @@ def test_a_clean_twin_has_no_difference_at_any_level(net, settings, twins, tmp_p
 def test_a_layer_too_many_is_named(net, variant, twins, tmp_path, capsys):
     code, line, found = compare(*twins.pair(net, variant), tmp_path, capsys)
     assert code == 1
-    assert re.search(rf" in {re.escape(LAYERS[net, variant])}\b.*: different call: ", line), line
-    assert found[0]["kind"] == "different call"
+    assert re.search(rf" in {re.escape(LAYERS[net, variant])}\b.*: structure differs: ", line), line
+    assert found[0]["kind"] == "structure differs"
 
 
 @pytest.mark.sample(24)

@@ -224,7 +224,7 @@ const KINDS: Record<string, readonly [string, string]> = {
   "computes differently": ["computes differently", "计算结果不同"],
   "random operation": ["random operation", "随机操作"],
   "argument differs": ["argument differs", "参数取值不同"],
-  "different call": ["different call", "调用不同"],
+  "structure differs": ["structure differs", "结构不同"],
   "parameters differ": ["parameters differ", "权重不同"],
   "run inputs differ": ["run inputs differ", "输入数据不同"],
   "code between": ["code between recorded calls differs", "已记录调用之间的代码不同"],

@@ -140,6 +140,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Passes its input on unchanged": "原样传递输入",
   "Written differently: what is computed from it is compared": "写法不同：比对由其算出的值",
   "Its forward call is written differently": "其前向调用写法不同",
+  "Only one side's call has this argument, and both return the same": "只有一侧的调用带有该参数，两侧返回值相同",
   "No recorded call uses what it returns": "没有已记录的调用使用其返回值",
   "Its forward call begins or ends at another step than on the other side": "其前向调用的起止位置与另一侧不同",
   "None on one side and zeros on the {r.side} side: both are no gradient":
@@ -190,6 +191,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "without a counterpart in the other framework": "另一框架中没有对应项",
   "internal details of one framework": "单个框架的内部细节",
   "whose difference dies out": "差异随后消失",
+  "of what one side alone does, without consequence": "仅一侧执行且无影响",
   "ignored by the user": "被用户忽略",
   "of arguments that differ, whose effect noise would hide": "参数不同，其影响可能被噪声掩盖",
   "whose inputs explain more than a tenth, which shows nothing": "输入可解释超过十分之一的差异，无法说明问题",
@@ -267,7 +269,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "at the seeds of both runs, and at the random numbers that are drawn before this call":
     "两次运行的随机种子，以及此调用之前产生的随机数",
   "argument differs": "参数取值不同",
-  "different call": "调用不同",
+  "structure differs": "结构不同",
   "parameters differ": "权重不同",
   "run inputs differ": "输入数据不同",
   "code between": "已记录调用之间的代码不同",
@@ -384,6 +386,10 @@ export const OF_COMPARISONS: Record<string, string> = {
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
   "{names} of the {side} behave like {dtype} ({number} outputs); taken as intended":
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
+  "structure differs without consequence: {number} call is on one side only: {name}":
+    "结构不同但无影响：{number} 个调用只出现在一侧：{name}",
+  "structure differs without consequence: {number} calls are on one side only, the first is {name}":
+    "结构不同但无影响：{number} 个调用只出现在一侧，首个为 {name}",
   "harmless: {number} difference that dies out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
   "harmless: {number} differences that die out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
   // Known causes.
