@@ -48,6 +48,8 @@ class Why(Enum):
     """`side`: a value could not be collected there."""
     LOST_ON_BOTH_SIDES = auto()
     OTHER_GRADIENT = auto()  # target, golden
+    SUM_COMPARED = auto()  # target, golden; name: the record of the sum that is compared
+    OTHER_LEVEL = auto()  # name: the level of the other side
     UNREADABLE = auto()  # name: the failure
     FAILED = auto()  # name: the failure; names: the files
     PROCESS_DIED = auto()  # name: how; names: the files

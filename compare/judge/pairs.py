@@ -281,6 +281,7 @@ class PairJudge:
         self.same_rounding = target.format_version == golden.format_version and not self.across
         self._has_unjudgeable = _has_unjudgeable(target)
         self.by_statistics: set[int] = set()
+        self._two_gradients: dict[int, Verdict] = {}  # by row, of what has to be measured
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -302,12 +303,31 @@ class PairJudge:
         if UNWRITTEN in (target.type, golden.type):
             return unjudged(Cause.UNUSED, Reason(Why.UNWRITTEN)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
-            return verdict, UNKNOWN
+            return self._of_two_gradients(target, golden, row, verdict)
         if target.kind != "tensor" or golden.kind != "tensor":
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
             return _with_equality(self.by_value(target, golden, row))
         return self._of_tensors(target, golden, row)
+
+    def _of_two_gradients(self, target: Record, golden: Record, row: int, verdict: Verdict) -> Found | None:
+        """The verdict on gradients of two kinds, for which `verdict` stands unless they agree.
+
+        A tensor with one user has one contribution, and an accumulated gradient is that. Equal values show it.
+        """
+        are_tensors = target.kind == golden.kind == "tensor"
+        if verdict.cause is not Cause.OTHER_GRADIENT or self.are_two_frameworks or not are_tensors or row < 0:
+            return verdict, UNKNOWN
+        found = self._of_tensors(target, golden, row)
+        if found is None:
+            self._two_gradients[row] = verdict
+            return None
+        return found if found[0] else (verdict, UNKNOWN)
+
+    def measured(self, row: int, verdict: Verdict, equal: int) -> Found:
+        """The verdict on two tensors that were measured, whose verdict by their elements is `verdict`."""
+        other = self._two_gradients.get(row)
+        return (verdict, equal) if other is None or verdict else (other, UNKNOWN)
 
     def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
         view = self._notes.views.get(row)

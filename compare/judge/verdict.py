@@ -48,6 +48,8 @@ class Cause(Enum):
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
     INTERNAL = "internal details of one framework"
+    OTHER_LEVEL = "of calls that the level of the other side leaves out"
+    SUMMED = "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere"
     HARMLESS = "whose difference dies out"
     REWRITTEN = "of what one side alone does, without consequence"
     IGNORED = "ignored by the user"
@@ -61,6 +63,8 @@ class Cause(Enum):
             Cause.UNUSED,
             Cause.UNNEEDED_GRADIENT,
             Cause.NO_COUNTERPART,
+            Cause.OTHER_LEVEL,
+            Cause.SUMMED,
             Cause.HARMLESS,
             Cause.IGNORED,
             Cause.INTERNAL,

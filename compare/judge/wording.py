@@ -253,6 +253,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.ONE_VALUE_EQUAL: "{r.target!r} on one side is {r.golden!r} on the other, which means the same",
     Why.NULL: "{r.side} says None here, and {there} nothing",
     Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
+    Why.OTHER_LEVEL: "The other side was collected at level {r.name}, which leaves out such calls",
+    Why.SUM_COMPARED: (
+        "The target has the {r.target} gradient, the golden the {r.golden} one; the sum over all users is compared as "
+        "{r.name}"
+    ),
     Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
     Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
     Why.RESIDUAL: _residual,

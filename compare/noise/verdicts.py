@@ -89,11 +89,13 @@ def entered(
         reasons |= harmless
     else:
         explained = transparent(aligned, covered, responsible)
+        explained = {place: why for place, why in explained.items() if place not in comparison.explained}
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
             causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)
         for place in details(aligned, covered, explained):
             causes[list(aligned.pairs.rows(place))] = CAUSES.index(Cause.INTERNAL)
+        explained |= comparison.explained
         for place, guess in aligned.pairs.notes.guesses.items():
             if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
                 reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))

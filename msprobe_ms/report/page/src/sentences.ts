@@ -190,6 +190,13 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
   "internal details of one framework": "单个框架的内部细节",
+  "of calls that the level of the other side leaves out": "另一侧的级别不采集的调用",
+  "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere":
+    "一侧是该调用自己的梯度，另一侧是累加的梯度，后者已在别处比较",
+  "The other side was collected at level {r.name}, which leaves out such calls":
+    "另一侧以 {r.name} 级别采集，不含此类调用",
+  "The target has the {r.target} gradient, the golden the {r.golden} one; the sum over all users is compared as {r.name}":
+    "目标侧为 {r.target} 梯度，标杆侧为 {r.golden} 梯度；所有使用者之和已作为 {r.name} 比较",
   "whose difference dies out": "差异随后消失",
   "of what one side alone does, without consequence": "仅一侧执行且无影响",
   "ignored by the user": "被用户忽略",
