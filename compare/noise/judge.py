@@ -37,6 +37,7 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .bounds import without_verdict
+from .constants import differing_constants
 from .evidence import OutputEvidence
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .precision import one_sided_roundings
@@ -60,7 +61,7 @@ def judge_under_noise(
     Where no tensors were saved, statistics are all there is.
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
-    if not is_across and not _is_open(comparison, limits):
+    if not (is_across or _is_open(comparison, limits)):
         return comparison
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
@@ -75,7 +76,7 @@ def judge_under_noise(
 
 
 def _is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
+    """Whether noise may explain what differs, within one framework: digests require the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
 
@@ -133,9 +134,10 @@ class _Judging:
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
             died_out.unshown,
             one_sided_roundings(aligned, self._upstream.ancestors),
+            differing_constants(aligned, self._states),
         )
         covered = self._upstream.covered
-        del self._upstream  # they know each other, and nobody looks for circles while a command runs
+        del self._upstream  # break the reference cycle; cyclic GC is disabled here
         return _entered(aligned, noise, covered, self._made_of)
 
     def _visit(self, event: Event) -> None:
@@ -533,8 +535,7 @@ def _entered(
 ) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
 
-    What differs by more than `WIDEST` and is explained by its inputs alone has no verdict. `covered` are calls as
-    `transparent` takes them, `made_of` the outputs that an input is.
+    `covered` are calls as `transparent` takes them, `made_of` the outputs that an input is.
     """
     comparison, states = aligned.comparison, noise.states
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
@@ -568,7 +569,7 @@ def _entered(
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     explained = comparison.explained
     if aligned.is_across:
-        responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
+        responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
         explained = transparent(aligned, covered, responsible)
         unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():

@@ -324,3 +324,59 @@ def test_a_layer_that_computes_in_fewer_bits_on_one_side_is_named(compared):
     comparison, located = compared(fill, mode="statistics")
     assert (located.first.name, located.first.kind) == ("Mint.matmul.1.forward", FindingKind.PRECISION)
     assert not comparison.is_clean
+
+
+# Constants that only calls without a counterpart take.
+
+
+def rotated(side, target=1e4, golden=1e4):
+    """Features times the cosines of angles, which each side computes in its own way from a table of frequencies."""
+    frequencies = (side(target, golden) ** (-np.arange(16) / 16)).astype(np.float32)
+    places = np.arange(12, dtype=np.float32)
+    angles = np.outer(places, frequencies)
+    if side.is_target:
+        row = side.call("reshape", frequencies.reshape(1, 16), (frequencies, "leaf"), (1, 16))
+        column = side.call("Tensor.view", places.reshape(12, 1), (places, "leaf"), (12, 1))
+        made = side.call("mul", angles, column, row)
+    else:
+        made = side.call("outer", angles, (places, "leaf"), (frequencies, "leaf"))
+    turned = side.call("cos", np.cos(made[0]), made)
+    h = side.product((X, "leaf"), W, "first")
+    h = side.call("Tensor.__mul__", h[0] * turned[0], h, turned)
+    h = side.product(h, V, "second")
+    h = side.call("softmax", softmax(h[0]), h, dim=-1)
+    side.product(h, U, "head")
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+@pytest.mark.parametrize("target", [9e3, 5e3, 9.9e3])
+def test_a_constant_that_both_sides_take_in_other_calls_is_named(compared, mode, target):
+    comparison, located = compared(lambda side: rotated(side, target), mode=mode)
+    assert located.first.name in ("Mint.reshape.0.forward", "Torch.outer.0.forward")
+    assert located.first.kind is FindingKind.ARGUMENT
+    assert not comparison.is_clean
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_constant_that_agrees_is_no_difference_in_whatever_call(compared, mode):
+    comparison, located = compared(rotated, mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_constant_without_an_effect_is_no_difference(compared, mode):
+    """What is added is the same for all columns, which softmax takes out again."""
+
+    def fill(side):
+        shift = np.linspace(0, side(0.5, 0.7), 12, dtype=np.float32).reshape(12, 1)
+        h = side.product((X, "leaf"), W, "first")
+        if side.is_target:
+            h = side.call("add", h[0] + shift, h, (shift, "leaf"))
+        else:
+            minus = side.call("neg", -shift, (shift, "leaf"))
+            h = side.call("sub", h[0] - minus[0], h, minus)
+        h = side.call("softmax", softmax(h[0]), h, dim=-1)
+        side.product(h, U, "head")
+
+    comparison, located = compared(fill, mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
