@@ -3,6 +3,7 @@
 Pairs of dumps of small programs, computed with numpy.
 """
 
+import json
 from math import erf, sqrt
 
 import numpy as np
@@ -12,8 +13,11 @@ from test_noise import rounded  # beside this file, which is no package
 from msprobe.compare.core.noise import State
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import FindingKind
+from msprobe.compare.locate.finding import Dataflow, FindingKind
+from msprobe.compare.locate.wording import reason
 from msprobe.compare.run import compare
+from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.json_file import write_json
 
 RANDOM = np.random.default_rng(11)
 X, W, V, U = (RANDOM.standard_normal(shape).astype(np.float32) / 4 for shape in ((12, 16), (16, 16), (16, 16), (16, 8)))
@@ -56,7 +60,7 @@ class Program:
         full = f"{prefix}{name}.{number}.forward"
         return self.cell(full, result, *arguments, dtype=dtype, **fields)
 
-    def cell(self, full, result, *arguments, parameters=None, dtype="", **fields):
+    def cell(self, full, result, *arguments, parameters=None, dtype="", parent=None, **fields):
         result = np.asarray(result, np.float32)
         inputs = [
             self.tensor(*each[:2], dtype=each[2] if len(each) > 2 else self.dtype)
@@ -66,7 +70,7 @@ class Program:
         ]
         values = {key: self.value(each) for key, each in fields.items()}
         output = self.tensor(result, dtype=dtype or self.dtype)
-        self.build.call(full, inputs, [output], kwargs=values, parameters=parameters)
+        self.build.call(full, inputs, [output], kwargs=values, parameters=parameters, parent=parent)
         return result, f"call {full}.output.0", dtype or self.dtype
 
     def product(self, a, weight, name):
@@ -181,6 +185,69 @@ def test_an_argument_that_says_the_same_in_another_way_is_harmless(compared, mod
     assert (comparison.is_clean, located.findings) == (True, ())
 
 
+def masked(side, mask):
+    """A mask of another form on each side, which one softmax takes out again."""
+    h = side.product((X, "leaf"), W, "first")
+    hidden = np.where(np.arange(16) < 12, 0, mask).astype(np.float32)
+    h = side.call("add", h[0] + hidden, h, (hidden, "leaf"))
+    h = side.call("softmax", softmax(h[0]), h, dim=-1)
+    side.product(h, U, "head")
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
+    comparison, located = compared(lambda side: masked(side, side(-65504.0, -1e9)), mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
+    (listed,) = located.harmless
+    assert (listed.name, listed.kind) == ("Mint.add.0.forward", FindingKind.HARMLESS)
+    assert listed.evidence.difference.place == "input.1"
+    printed = list(lines(comparison, located, 3))
+    assert any(line.startswith("harmless: Mint.add.0.forward in the root: harmless difference: ") for line in printed)
+    assert printed[-1].startswith("no difference: ")
+    write_json(tmp_path / "found.json", comparison, located, (), ())
+    (written,) = json.loads((tmp_path / "found.json").read_text())["harmless"]
+    assert (written["kind"], written["evidence"]["type"]) == ("harmless difference", "Harmless")
+
+
+def test_an_argument_without_a_known_effect_is_listed_as_open(compared):
+    """No reference knows the function, and its outputs differ by as much as its inputs do."""
+
+    def fill(side):
+        h = side.product((X, "leaf"), W, "first")
+        h = side.call("frobnicate", np.tanh(h[0]), h, side("sum", "add"))
+        h = side.call("softmax", softmax(h[0]), h, dim=-1)
+        side.product(h, U, "head")
+
+    comparison, located = compared(fill)
+    if not located.findings:
+        assert comparison.unjudged[Cause.UNSHOWN] == 1
+        assert [one.kind for one in located.harmless] == [FindingKind.UNKNOWN]
+    assert not comparison.is_clean
+
+
+# Answers say what was compared.
+
+
+def test_code_between_says_how_many_calls_were_compared(builder, tensor):
+    """Three calls before it are equal; unrecorded code changed what the fourth is given."""
+
+    def run(name, shift):
+        build, source = builder(name), "leaf"
+        for n in range(3):
+            build.call(f"Mint.exp.{n}.forward", [tensor(float(n), source)], [tensor(n + 1.0)])
+            source = f"call Mint.exp.{n}.forward.output.0"
+        build.call("Mint.sin.0.forward", [tensor(5.0 + shift, "code")], [tensor(7.0 + shift)])
+        return build.dump()
+
+    found = locate(compare(run("t", 1.0), run("g", 0.0))).first
+    assert (found.kind, found.evidence.dataflow, found.evidence.agreeing) == (
+        FindingKind.CODE,
+        Dataflow.UNRECORDED,
+        3,
+    )
+    assert reason(found).endswith("; no recorded call returned it; 3 calls that were compared before it agree")
+
+
 # A difference that dies out.
 
 
@@ -189,15 +256,19 @@ def test_a_difference_does_not_die_out_before_unrecorded_code_that_carries_it(co
     """The gate multiplies two layers' outputs outside of any recorded call, as at level L0."""
 
     def fill(side):
-        def dense(name, given, weight):
+        block = side("Cell.net.mlp.Gated.forward.0", "Module.net.mlp.Gated.forward.0")
+
+        def dense(name, given, weight, parent=None):
             cell = side(f"Cell.net.{name}.Dense.forward.0", f"Module.net.{name}.Linear.forward.0")
-            return side.cell(cell, given[0] @ weight.T, given, parameters={"weight": weight})
+            return side.cell(cell, given[0] @ weight.T, given, parameters={"weight": weight}, parent=parent)
 
         h = dense("one", (X, "leaf"), W)
         norm = side("Cell.net.norm.Norm.forward.0", "Module.net.norm.Norm.forward.0")
         h = side.cell(norm, h[0] * np.float32(side(1.05, 1)), h)
-        up, gate = dense("up", h, OTHERS[0]), dense("gate", h, OTHERS[1])
-        dense("down", (np.tanh(gate[0]) * up[0], "code"), OTHERS[2])
+        up, gate = dense("mlp.up", h, OTHERS[0], block), dense("mlp.gate", h, OTHERS[1], block)
+        down = dense("mlp.down", (np.tanh(gate[0]) * up[0], "code"), OTHERS[2], block)
+        down = side.cell(block, down[0], h)
+        dense("head", down, OTHERS[3])
 
     comparison, located = compared(fill, mode=mode, level="L0")
     assert located.findings
