@@ -13,8 +13,9 @@ from test_noise import rounded  # beside this file, which is no package
 from msprobe.compare.core.noise import State
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import Dataflow, FindingKind
+from msprobe.compare.locate.finding import Dataflow, FindingKind, Missing
 from msprobe.compare.locate.wording import reason
+from msprobe.compare.noise import kernels
 from msprobe.compare.run import compare
 from msprobe.compare.tables.console import lines
 from msprobe.compare.tables.json_file import write_json
@@ -209,20 +210,23 @@ def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
     assert (written["kind"], written["evidence"]["type"]) == ("harmless difference", "Harmless")
 
 
-def test_an_argument_without_a_known_effect_is_listed_as_open(compared):
-    """No reference knows the function, and its outputs differ by as much as its inputs do."""
-
-    def fill(side):
-        h = side.product((X, "leaf"), W, "first")
-        h = side.call("frobnicate", np.tanh(h[0]), h, side("sum", "add"))
-        h = side.call("softmax", softmax(h[0]), h, dim=-1)
-        side.product(h, U, "head")
-
-    comparison, located = compared(fill)
-    if not located.findings:
-        assert comparison.unjudged[Cause.UNSHOWN] == 1
-        assert [one.kind for one in located.harmless] == [FindingKind.UNKNOWN]
+@pytest.mark.usefixtures("_replaying")
+def test_an_argument_without_a_known_effect_is_listed_as_open(compared, monkeypatch):
+    """Where the two functions cannot be compared in float64 (other shapes), neither harm nor its absence is claimed."""
+    monkeypatch.setattr(kernels, "effect_of_arguments", lambda *_: None)
+    comparison, located = compared(lambda side: normalized(side, side(1e-5, 1e-6)))
+    assert located.findings == ()
+    assert comparison.unjudged[Cause.UNSHOWN] == 1
+    (listed,) = located.harmless
+    assert (listed.name, listed.kind, listed.evidence.missing) == (
+        "Mint.add.0.forward",
+        FindingKind.UNKNOWN,
+        Missing.EFFECT,
+    )
     assert not comparison.is_clean
+    printed = list(lines(comparison, located, 3))
+    assert any(line.startswith("open: Mint.add.0.forward in the root: cannot tell: ") for line in printed)
+    assert printed[-1].startswith("no difference in what could be judged: ")
 
 
 # Answers say what was compared.
