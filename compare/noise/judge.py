@@ -37,8 +37,8 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .bounds import without_verdict
-from .constants import differing_constants
 from .evidence import OutputEvidence
+from .lone_leaves import differing_constants
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .precision import one_sided_roundings
 from .reach import DIFFERING, DiedOut, dying_out
