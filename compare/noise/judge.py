@@ -18,10 +18,12 @@ from msprobe.compare.core.noise import (
     OPAQUE,
     ROUNDING,
     VANISHED,
+    Constant,
     Evidence,
     KernelPrecision,
     Noise,
     ResidualJudgement,
+    Rounding,
     Sign,
     State,
     is_amplified,
@@ -36,11 +38,8 @@ from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
-from .bounds import without_verdict
 from .evidence import OutputEvidence
-from .lone_leaves import differing_constants
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .precision import one_sided_roundings
 from .reach import DIFFERING, DiedOut, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream, details, one_sided, transparent
@@ -133,12 +132,21 @@ class _Judging:
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
             died_out.unshown,
-            one_sided_roundings(aligned, self._upstream.ancestors),
-            differing_constants(aligned, self._states),
+            *self._of_one_side(),
         )
         covered = self._upstream.covered
         del self._upstream  # break the reference cycle; cyclic GC is disabled here
         return _entered(aligned, noise, covered, self._made_of)
+
+    def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
+        """The casts and the constants of calls that one side alone makes."""
+        if not self._aligned.is_across and not any(self._aligned.unmatched_place):
+            return {}, {}
+        from .lone_leaves import differing_constants  # here: most runs of one framework make the same calls
+        from .precision import one_sided_roundings
+
+        roundings = one_sided_roundings(self._aligned, self._upstream.ancestors)
+        return roundings, differing_constants(self._aligned, self._states)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -546,6 +554,8 @@ def _entered(
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
+    from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
+
     wide = without_verdict(aligned, noise, made_of)
     for row, why_open in wide.items():
         grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
