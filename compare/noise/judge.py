@@ -554,9 +554,11 @@ def _entered(
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
-    from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
+    wide: Mapping[int, Reasons] = {}
+    if (states == State.NOISE).any():
+        from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
 
-    wide = without_verdict(aligned, noise, made_of)
+        wide = without_verdict(aligned, noise, made_of)
     for row, why_open in wide.items():
         grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
