@@ -345,6 +345,20 @@ class Rounding:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant that differs and that only calls without a counterpart take.
+
+    `row` is its first record, in the dump of `side`; `distance` is by what share of its scale the two differ, and
+    `places` are the calls without a counterpart through which it goes.
+    """
+
+    side: str
+    row: int
+    distance: float
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unseen:
     """What noise hides of a comparison by statistics; that elements changed places these never show.
 
@@ -365,9 +379,9 @@ class Noise:
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
     `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
-    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only.
-    `doubts` has, by place of a pair of calls, how doubtful it is that a difference among its inputs has consequences
-    (`noise.reach.Consequence`).
+    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only,
+    `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls, how doubtful
+    it is that a difference among its inputs has consequences (`noise.reach.Consequence`).
     """
 
     states: NDArray[np.uint8]
@@ -382,6 +396,7 @@ class Noise:
     unseen: Unseen | None = None
     unshown: tuple[int, ...] = ()
     roundings: Mapping[int, Rounding] = field(default_factory=dict)
+    constants: Mapping[int, Constant] = field(default_factory=dict)
     doubts: Mapping[int, int] = field(default_factory=dict)
 
     def differs(self) -> NDArray[np.bool_]:

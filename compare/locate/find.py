@@ -14,12 +14,14 @@ from typing import Literal
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.reason import TensorLook, Why
+from msprobe.compare.core.noise import ROUNDING, Constant
+from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.workers.progress import shown
+from msprobe.store.record import PARTS
 from msprobe.store.stacks_and_construct import user_line
 
 from .cause import Causes, InputCause, Seen, walk
@@ -191,6 +193,9 @@ class _Walk:
             self._mark(event.rows if not event.is_matched else seen.outputs, "begins")
             if not event.is_matched:
                 return
+        if noise is not None and (constant := noise.constants.get(event.place)) and event.key not in self._places:
+            self._add_constant(event, constant)
+            return
         if seen.agrees and event.is_matched:
             self._last_agreeing = event.name
             return
@@ -216,6 +221,17 @@ class _Walk:
             and (event.is_matched or not is_explained)
         ):
             self._unjudged[event.name] = None
+
+    def _add_constant(self, event: Event, constant: Constant) -> None:
+        """Add a constant that differs at the first call that takes it; the calls that it goes through received it."""
+        columns = self._comparison.sides[constant.side].dump.columns
+        place = ".".join((PARTS[columns.part[constant.row]], *columns.path_of(constant.row)))
+        reason = Reason(Why.SCALE, amount=constant.distance, allowed=ROUNDING)
+        argument = Argument(Difference(place, "error", (reason,)), ArgumentKind.TENSOR)
+        self._add(event, FindingKind.ARGUMENT, argument, ())
+        self._mark(event.rows, "begins")
+        for at in map(self._event_at.__getitem__, constant.places):
+            self._origin.setdefault(at, self._origin[event.at])
 
     def _is_of_stretch(self, seen: Seen) -> bool:
         """Whether calls without a counterpart lead to what diverges here: the first is named."""

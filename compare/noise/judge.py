@@ -8,7 +8,7 @@ run, parameters before the first update, the wiring itself) must be equal.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from msprobe.compare.core.noise import (
     OPAQUE,
     ROUNDING,
     VANISHED,
+    Constant,
     Evidence,
     KernelPrecision,
     Noise,
     ResidualJudgement,
+    Rounding,
     Sign,
     State,
     is_amplified,
@@ -37,7 +39,6 @@ from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
 from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .precision import one_sided_roundings
 from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream
@@ -59,7 +60,7 @@ def judge_under_noise(
     Where no tensors were saved, statistics are all there is.
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
-    if not is_across and not _is_open(comparison, limits):
+    if not (is_across or _is_open(comparison, limits)):
         return with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
@@ -74,7 +75,7 @@ def judge_under_noise(
 
 
 def _is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
+    """Whether noise may explain what differs, within one framework: digests require the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
 
@@ -131,12 +132,22 @@ class _Judging:
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
             died_out.unshown,
-            one_sided_roundings(aligned, self._upstream.ancestors),
+            *self._of_one_side(),
             consequences(aligned, self._states, unmatched) if self._is_noisy else {},
         )
         covered = self._upstream.covered
-        del self._upstream  # they know each other, and nobody looks for circles while a command runs
+        del self._upstream  # break the reference cycle; cyclic GC is disabled here
         return entered(aligned, noise, covered, self._made_of)
+
+    def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
+        """The casts and the constants of calls that one side alone makes."""
+        if not self._aligned.is_across and not any(self._aligned.unmatched_place):
+            return {}, {}
+        from .lone_leaves import differing_constants  # here: most runs of one framework make the same calls
+        from .precision import one_sided_roundings
+
+        roundings = one_sided_roundings(self._aligned, self._upstream.ancestors)
+        return roundings, differing_constants(self._aligned, self._states)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart

@@ -12,7 +12,6 @@ from msprobe.compare.core.reason import Reason, Reasons, Why
 from msprobe.compare.judge.judged import NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
 
-from .bounds import without_verdict
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
 from .statistics import AlignedStatistics
 from .structure import harmless_arguments, harmless_structure, undecided_states
@@ -48,8 +47,7 @@ def entered(
 ) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
 
-    What differs by more than `WIDEST` and is explained by its inputs alone has no verdict. `covered` are calls as
-    `transparent` takes them, `made_of` the outputs that an input is.
+    `covered` are calls as `transparent` takes them, `made_of` the outputs that an input is.
     """
     comparison, states = aligned.comparison, noise.states
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
@@ -60,7 +58,11 @@ def entered(
             grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
     is_wrong = np.isin(grades, (WARNING, ERROR))
-    wide = without_verdict(aligned, noise, made_of)
+    wide: Mapping[int, Reasons] = {}
+    if (states == State.NOISE).any():
+        from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
+
+        wide = without_verdict(aligned, noise, made_of)
     for row, why_open in wide.items():
         grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
     for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
@@ -82,7 +84,7 @@ def entered(
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     explained = comparison.explained
-    responsible = {place for places in noise.stretches.values() for place in places} | noise.roundings.keys()
+    responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
     if not aligned.is_across:
         explained, harmless = _harmless(aligned, states.data, responsible)
         causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)

@@ -3,6 +3,7 @@
 Pairs of dumps of small programs, computed with numpy.
 """
 
+import json
 from math import erf, sqrt
 
 import numpy as np
@@ -12,8 +13,12 @@ from test_noise import rounded  # beside this file, which is no package
 from msprobe.compare.core.noise import State
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import FindingKind
+from msprobe.compare.locate.finding import Dataflow, FindingKind, Missing
+from msprobe.compare.locate.wording import reason
+from msprobe.compare.noise import kernels
 from msprobe.compare.run import compare
+from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.json_file import write_json
 
 RANDOM = np.random.default_rng(11)
 X, W, V, U = (RANDOM.standard_normal(shape).astype(np.float32) / 4 for shape in ((12, 16), (16, 16), (16, 16), (16, 8)))
@@ -56,7 +61,7 @@ class Program:
         full = f"{prefix}{name}.{number}.forward"
         return self.cell(full, result, *arguments, dtype=dtype, **fields)
 
-    def cell(self, full, result, *arguments, parameters=None, dtype="", **fields):
+    def cell(self, full, result, *arguments, parameters=None, dtype="", parent=None, **fields):
         result = np.asarray(result, np.float32)
         inputs = [
             self.tensor(*each[:2], dtype=each[2] if len(each) > 2 else self.dtype)
@@ -66,7 +71,7 @@ class Program:
         ]
         values = {key: self.value(each) for key, each in fields.items()}
         output = self.tensor(result, dtype=dtype or self.dtype)
-        self.build.call(full, inputs, [output], kwargs=values, parameters=parameters)
+        self.build.call(full, inputs, [output], kwargs=values, parameters=parameters, parent=parent)
         return result, f"call {full}.output.0", dtype or self.dtype
 
     def product(self, a, weight, name):
@@ -181,6 +186,72 @@ def test_an_argument_that_says_the_same_in_another_way_is_harmless(compared, mod
     assert (comparison.is_clean, located.findings) == (True, ())
 
 
+def masked(side, mask):
+    """A mask of another form on each side, which one softmax takes out again."""
+    h = side.product((X, "leaf"), W, "first")
+    hidden = np.where(np.arange(16) < 12, 0, mask).astype(np.float32)
+    h = side.call("add", h[0] + hidden, h, (hidden, "leaf"))
+    h = side.call("softmax", softmax(h[0]), h, dim=-1)
+    side.product(h, U, "head")
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
+    comparison, located = compared(lambda side: masked(side, side(-65504.0, -1e9)), mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
+    (listed,) = located.harmless
+    assert (listed.name, listed.kind) == ("Mint.add.0.forward", FindingKind.HARMLESS)
+    assert listed.evidence.difference.place == "input.1"
+    printed = list(lines(comparison, located, 3))
+    assert any(line.startswith("harmless: Mint.add.0.forward in the root: harmless difference: ") for line in printed)
+    assert printed[-1].startswith("no difference: ")
+    write_json(tmp_path / "found.json", comparison, located, (), ())
+    (written,) = json.loads((tmp_path / "found.json").read_text())["harmless"]
+    assert (written["kind"], written["evidence"]["type"]) == ("harmless difference", "Harmless")
+
+
+@pytest.mark.usefixtures("_replaying")
+def test_an_argument_without_a_known_effect_is_listed_as_open(compared, monkeypatch):
+    """Where the two functions cannot be compared in float64 (other shapes), neither harm nor its absence is claimed."""
+    monkeypatch.setattr(kernels, "effect_of_arguments", lambda *_: None)
+    comparison, located = compared(lambda side: normalized(side, side(1e-5, 1e-6)))
+    assert located.findings == ()
+    assert comparison.unjudged[Cause.UNSHOWN] == 1
+    (listed,) = located.harmless
+    assert (listed.name, listed.kind, listed.evidence.missing) == (
+        "Mint.add.0.forward",
+        FindingKind.UNKNOWN,
+        Missing.EFFECT,
+    )
+    assert not comparison.is_clean
+    printed = list(lines(comparison, located, 3))
+    assert any(line.startswith("open: Mint.add.0.forward in the root: cannot tell: ") for line in printed)
+    assert printed[-1].startswith("no difference in what could be judged: ")
+
+
+# Answers say what was compared.
+
+
+def test_code_between_says_how_many_calls_were_compared(builder, tensor):
+    """Three calls before it are equal; unrecorded code changed what the fourth is given."""
+
+    def run(name, shift):
+        build, source = builder(name), "leaf"
+        for n in range(3):
+            build.call(f"Mint.exp.{n}.forward", [tensor(float(n), source)], [tensor(n + 1.0)])
+            source = f"call Mint.exp.{n}.forward.output.0"
+        build.call("Mint.sin.0.forward", [tensor(5.0 + shift, "code")], [tensor(7.0 + shift)])
+        return build.dump()
+
+    found = locate(compare(run("t", 1.0), run("g", 0.0))).first
+    assert (found.kind, found.evidence.dataflow, found.evidence.agreeing) == (
+        FindingKind.CODE,
+        Dataflow.UNRECORDED,
+        3,
+    )
+    assert reason(found).endswith("; no recorded call returned it; 3 calls that were compared before it agree")
+
+
 # A difference that dies out.
 
 
@@ -189,15 +260,19 @@ def test_a_difference_does_not_die_out_before_unrecorded_code_that_carries_it(co
     """The gate multiplies two layers' outputs outside of any recorded call, as at level L0."""
 
     def fill(side):
-        def dense(name, given, weight):
+        block = side("Cell.net.mlp.Gated.forward.0", "Module.net.mlp.Gated.forward.0")
+
+        def dense(name, given, weight, parent=None):
             cell = side(f"Cell.net.{name}.Dense.forward.0", f"Module.net.{name}.Linear.forward.0")
-            return side.cell(cell, given[0] @ weight.T, given, parameters={"weight": weight})
+            return side.cell(cell, given[0] @ weight.T, given, parameters={"weight": weight}, parent=parent)
 
         h = dense("one", (X, "leaf"), W)
         norm = side("Cell.net.norm.Norm.forward.0", "Module.net.norm.Norm.forward.0")
         h = side.cell(norm, h[0] * np.float32(side(1.05, 1)), h)
-        up, gate = dense("up", h, OTHERS[0]), dense("gate", h, OTHERS[1])
-        dense("down", (np.tanh(gate[0]) * up[0], "code"), OTHERS[2])
+        up, gate = dense("mlp.up", h, OTHERS[0], block), dense("mlp.gate", h, OTHERS[1], block)
+        down = dense("mlp.down", (np.tanh(gate[0]) * up[0], "code"), OTHERS[2], block)
+        down = side.cell(block, down[0], h)
+        dense("head", down, OTHERS[3])
 
     comparison, located = compared(fill, mode=mode, level="L0")
     assert located.findings
@@ -324,3 +399,59 @@ def test_a_layer_that_computes_in_fewer_bits_on_one_side_is_named(compared):
     comparison, located = compared(fill, mode="statistics")
     assert (located.first.name, located.first.kind) == ("Mint.matmul.1.forward", FindingKind.PRECISION)
     assert not comparison.is_clean
+
+
+# Constants that only calls without a counterpart take.
+
+
+def rotated(side, target=1e4, golden=1e4):
+    """Features times the cosines of angles, which each side computes in its own way from a table of frequencies."""
+    frequencies = (side(target, golden) ** (-np.arange(16) / 16)).astype(np.float32)
+    places = np.arange(12, dtype=np.float32)
+    angles = np.outer(places, frequencies)
+    if side.is_target:
+        row = side.call("reshape", frequencies.reshape(1, 16), (frequencies, "leaf"), (1, 16))
+        column = side.call("Tensor.view", places.reshape(12, 1), (places, "leaf"), (12, 1))
+        made = side.call("mul", angles, column, row)
+    else:
+        made = side.call("outer", angles, (places, "leaf"), (frequencies, "leaf"))
+    turned = side.call("cos", np.cos(made[0]), made)
+    h = side.product((X, "leaf"), W, "first")
+    h = side.call("Tensor.__mul__", h[0] * turned[0], h, turned)
+    h = side.product(h, V, "second")
+    h = side.call("softmax", softmax(h[0]), h, dim=-1)
+    side.product(h, U, "head")
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+@pytest.mark.parametrize("target", [9e3, 5e3, 9.9e3])
+def test_a_constant_that_both_sides_take_in_other_calls_is_named(compared, mode, target):
+    comparison, located = compared(lambda side: rotated(side, target), mode=mode)
+    assert located.first.name in ("Mint.reshape.0.forward", "Torch.outer.0.forward")
+    assert located.first.kind is FindingKind.ARGUMENT
+    assert not comparison.is_clean
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_constant_that_agrees_is_no_difference_in_whatever_call(compared, mode):
+    comparison, located = compared(rotated, mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_constant_without_an_effect_is_no_difference(compared, mode):
+    """What is added is the same for all columns, which softmax takes out again."""
+
+    def fill(side):
+        shift = np.linspace(0, side(0.5, 0.7), 12, dtype=np.float32).reshape(12, 1)
+        h = side.product((X, "leaf"), W, "first")
+        if side.is_target:
+            h = side.call("add", h[0] + shift, h, (shift, "leaf"))
+        else:
+            minus = side.call("neg", -shift, (shift, "leaf"))
+            h = side.call("sub", h[0] - minus[0], h, minus)
+        h = side.call("softmax", softmax(h[0]), h, dim=-1)
+        side.product(h, U, "head")
+
+    comparison, located = compared(fill, mode=mode)
+    assert (comparison.is_clean, located.findings) == (True, ())

@@ -158,6 +158,7 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
                 "is_of_parameters": False,
                 "is_beyond_inputs": False,
                 "without_gradient": "",
+                "are_inputs_open": False,
                 "hidden": [],
                 "beyond": None,
             },
