@@ -153,7 +153,8 @@ def drift_of_gradients(noises: Sequence[float]) -> list[float]:
     such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
     known = [one for one in noises if one >= 0]
     usual = float(np.median(known)) if known else 0.0
-    return [(one if one > usual else usual) / _SENSITIVE for one in noises]
+    # A gradient that is all noise says nothing of the drift.
+    return [max(usual, one if one * _NOISY < 1 else 0.0) / _SENSITIVE for one in noises]
 
 
 def drift_excess(
