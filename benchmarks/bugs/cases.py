@@ -5,7 +5,7 @@ from typing import Any
 
 from fault import SETS, Fault, load
 
-REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch", "rewrite")
+REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch", "rewrite", "later")
 TASKS = ("tensor", "statistics")
 NETS = ("mlp", "cnn", "decoder", "encoder", "moe", "recurrent")
 
@@ -17,6 +17,11 @@ REWRITES_HELD_OUT = ("softmax", "slices", "extra")
 """Other ways to compute the same; held-out faults, and clean pairs of the larger size, have those of the second."""
 RERUNS = ("threads", "mindspore-2.7.1")
 """Environments of the other run: more threads, or an older MindSpore."""
+
+
+LATER = 2
+"""The only step that is collected in the regime "later", in which the target adds up in another order: a fault has
+changed the parameters by then, and what is right is its call or the parameters."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,17 @@ class Case:
     level: str = "mix"
     steps: int = 1
     fault: Fault | None = None
+    begin: int = 0
+
+    @property
+    def collected(self) -> range:
+        """The steps that are collected."""
+        return range(self.begin, self.steps)
+
+    @property
+    def shown(self) -> list[int]:
+        """The steps of which one is the first to show the fault."""
+        return [LATER] if self.begin else list(self.fault.shown if self.fault else [])
 
     @property
     def folder(self) -> str:
@@ -67,7 +83,7 @@ class Case:
     def job(self, side: Side, out: str, fault: dict[str, Any] | None = None) -> dict[str, Any]:
         """The job of the training process that collects this side."""
         same = {"net": self.net, "seed": self.seed, "size": self.size, "level": self.level}
-        more = {"task": self.task, "steps": self.steps, "fault": fault}
+        more = {"task": self.task, "steps": self.steps, "begin": self.begin, "fault": fault}
         return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside, "rewrite": side.rewrite}
 
 
@@ -88,11 +104,18 @@ def _of_fault(task: str, at: int, fault: Fault, older: bool, rewrites: tuple[str
     rerun = RERUNS[at % 2] if older else RERUNS[0]
     found = []
     for regime in REGIMES:
-        variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(regime, "")
-        variant = rewrites[at % len(rewrites)] if regime == "rewrite" else variant
+        variant = {
+            "order": ORDERS[at % 3],
+            "later": ORDERS[at % 3],
+            "precision": PRECISIONS[at % 3],
+            "reruns": rerun,
+            "rewrite": rewrites[at % len(rewrites)],
+        }.get(regime, "")
         target, golden = _sides(regime, variant)
         seed = at % 2
         same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault}
+        if regime == "later":
+            same |= {"steps": LATER + 1, "begin": LATER}
         found.append(Case(regime, task, fault.name, fault.net, target, golden, **same))
     if at % 5 == 0 and fault.steps == 1:
         levels = ("L0", "L1") if all(" @ " in f"{text} " and text[-1] != "@" for text in fault.places) else ("L1",)
@@ -102,7 +125,12 @@ def _of_fault(task: str, at: int, fault: Fault, older: bool, rewrites: tuple[str
 
 def _clean(regime: str, task: str, older: bool) -> list[Case]:
     """Pairs without a fault: nets x sizes x seeds or variants, 48 or more of each regime."""
-    variants = {"order": ORDERS, "precision": PRECISIONS, "reruns": RERUNS if older else RERUNS[:1]}.get(regime, ("",))
+    variants = {
+        "order": ORDERS,
+        "later": ORDERS,
+        "precision": PRECISIONS,
+        "reruns": RERUNS if older else RERUNS[:1],
+    }.get(regime, ("",))
     seeds = 8 // len(variants) if len(variants) > 1 else 4
     found = []
     for net in NETS:
@@ -113,13 +141,14 @@ def _clean(regime: str, task: str, older: bool) -> list[Case]:
                 variant = variants[at % len(variants)]
                 target, golden = _sides(regime, variant)
                 name = "-".join(part for part in ("clean", net, size, f"s{at}", variant) if part)
-                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size))
+                steps = {"steps": LATER + 1, "begin": LATER} if regime == "later" else {}
+                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size, **steps))
     return found
 
 
 def _sides(regime: str, variant: str) -> tuple[Side, Side]:
     plain = Side()
-    if regime == "order":
+    if regime in ("order", "later"):
         return replace(plain, order=variant), plain
     if regime == "precision":
         return replace(plain, precision=variant), plain

@@ -36,6 +36,11 @@ DRIFT_OF_SMALL = 2e-2
 """The same for vectors around zero, biases for instance: those that began at zero are nothing but updates, and as far
 apart as gradients are. Clean pairs: at most 5e-3."""
 
+_SENSITIVE = 50.0
+"""Where products round to bfloat16, the gradients of a step differ by 80 to 400 times the drift that such gradients
+make (clean pairs, three steps); where only the weights differ, by 4 to 26 times (weight decay of the norms, missing
+clipping)."""
+
 _NEAR = 0.02
 """Without gradients, updates that are nearer (relative) agree; bfloat16 inputs of products make up to 0.007."""
 
@@ -96,13 +101,16 @@ def judge(
     tracks begin with the first step of the runs, so that states of optimizers began at zero. Where `at` is 0 there is
     no step before, and weights are judged by how far they have drifted.
     """
-    are_rounding = _rounding_alone([_gradient_noise(p, at) for p in parameters])
+    noises = [_gradient_noise(p, at) for p in parameters]
+    are_rounding = _rounding_alone(noises)
     if at == 0:
+        shares = [one.apart / one.size if one.size > 0 else nan for one in noises]
+        explained = drift_of_gradients(shares)
         return UpdateJudgement(
             step,
             tuple(
-                _amplified(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p)), is_rounding)
-                for p, is_rounding in zip(parameters, are_rounding, strict=True)
+                _amplified(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p, drift)), is_rounding)
+                for p, is_rounding, drift in zip(parameters, are_rounding, explained, strict=True)
             ),
         )
     verdicts: dict[str, UpdateVerdict] = {}
@@ -140,11 +148,23 @@ def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> Upda
     return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
-def drift_excess(apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0) -> float:
+def drift_of_gradients(noises: Sequence[float]) -> list[float]:
+    """How far the weights of each parameter may have drifted, as a share of their size, where its gradient differs by
+    such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
+    known = [one for one in noises if one >= 0]
+    usual = float(np.median(known)) if known else 0.0
+    # A gradient that is all noise says nothing of the drift.
+    return [max(usual, one if one * _NOISY < 1 else 0.0) / _SENSITIVE for one in noises]
+
+
+def drift_excess(
+    apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0, explained: float = 0.0
+) -> float:
     """The excess of how far the weights are apart, where no step before is known; of a vector around zero, which the
-    gain of a normalisation is not, more is allowed. `scale` is their root mean square."""
+    gain of a normalisation is not, more is allowed. `scale` is their root mean square, `explained` the drift that the
+    noise of gradients explains."""
     is_around_zero = is_vector and abs(mean) < 0.9 * scale
-    return excess_of(apart, ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + ulp) * scale)
+    return excess_of(apart, (max(DRIFT_OF_SMALL if is_around_zero else DRIFT, explained) + ulp) * scale)
 
 
 def excess_of(apart: float, allowed: float) -> float:
@@ -170,13 +190,13 @@ def _history(
     )
 
 
-def _drift(p: Parameter) -> float:
+def _drift(p: Parameter, explained: float) -> float:
     """Without the step before: median |w_t - w_g| in units of the allowed drift."""
     target, golden = p.target.weights[0], p.golden.weights[0]
     if not p.is_comparable or not target.size:
         return nan
     scale = float(np.sqrt(np.mean(golden**2)))
-    return drift_excess(_median(target - golden), float(np.mean(golden)), scale, p.is_vector, p.golden.ulp)
+    return drift_excess(_median(target - golden), float(np.mean(golden)), scale, p.is_vector, p.golden.ulp, explained)
 
 
 def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:

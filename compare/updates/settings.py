@@ -8,7 +8,7 @@ decay of each parameter are compared within their standard errors.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import inf, log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,6 @@ pairs: at most 1.2; beta2 of 0.99 for 0.999 after two steps: 1460."""
 
 _MATCH = 1e-3  # a ratio of learning rates that is so near to what another cause would make may be that
 BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
-_ROUND = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # usual limits of gradient norms
 _FIELDS = {
     "momentum": UpdateCause.MOMENTUM,
     "beta1": UpdateCause.BETA1,
@@ -192,7 +191,7 @@ class _Comparison:
         expected = [min(1.0, limit / norm) for norm in norms[: self._steps]]
         if all(abs(r**sign / e - 1) < 10 * _MATCH for r, e in zip(ratios, expected, strict=True)):
             is_certain = max(expected) / min(expected) > 1 + 30 * _MATCH
-            usual = next((one for one in _ROUND if abs(limit / one - 1) < _MATCH), None)
+            usual = next((one for one in (float(f"{limit:.0e}"), 0.25) if abs(limit / one - 1) < _MATCH), None)
             if is_certain or usual:
                 ours, theirs = (usual or limit, None) if factor < 1 else (None, usual or limit)
                 cause = Explanation(UpdateCause.CLIPPING, ours, theirs, rate.residual)
@@ -314,6 +313,7 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
             continue
         apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
         is_odd = isinstance(one.target, float) and not is_written(one.target)
+        is_odd |= name == "eps" and abs(log10(refined.form.eps) - round(log10(refined.form.eps))) > _MATCH
         found.append(((apart > _MATCH, is_odd), refined.form, replace(one, residual=residual)))
     others = tuple(sorted(tried.values(), key=lambda one: one.residual))
     if found:

@@ -26,7 +26,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.store.record import Statistics
 
 from .fit import Form, uncorrected
-from .judgement import drift_excess, verdict_of
+from .judgement import drift_excess, drift_of_gradients, verdict_of
 from .settings import BETAS, by_another, frozen
 
 _MOVED = 20.0
@@ -106,7 +106,8 @@ class Moments:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """One parameter of both sides by its statistics. `is_vector`: it has one axis at most. `gradients_apart` is the
-    relative error of the elements of its gradient in the step before; NaN where that is not known."""
+    relative error of the elements of its gradient in the step before, or, where no step before is known, in this one;
+    NaN where that is not known."""
 
     name: str
     golden_name: str
@@ -115,12 +116,11 @@ class Summary:
     is_vector: bool = False
     gradients_apart: float = nan
 
-    @property
-    def drift(self) -> float:
-        """Without the step before: the excess of what weights differ by."""
+    def drift(self, explained: float) -> float:
+        """Without the step before: the excess of what weights differ by; noise of gradients explains `explained`."""
         golden, target = self.golden, self.target
         apart = max(abs(target.scale - golden.scale), abs(target.now.mean - golden.now.mean))
-        return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector)
+        return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector, explained=explained)
 
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
@@ -133,9 +133,12 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     beyond = _Beyond(moving)
     factor, excess_of_rate = _factor(list(ratios.values()), beyond)
 
+    noises = [p.gradients_apart if isfinite(p.gradients_apart) else nan for p in parameters]
+    explained = dict(zip((p.name for p in parameters), drift_of_gradients(noises), strict=True))
+
     def judged(p: Summary) -> tuple[Basis, float]:
         if p.golden.before is None or p.target.before is None:
-            return Basis.DRIFT, p.drift
+            return Basis.DRIFT, p.drift(explained[p.name])
         if p.target.is_moved != p.golden.is_moved:
             return Basis.STATISTICS, inf
         if not p.target.is_moved:

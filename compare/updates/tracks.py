@@ -254,7 +254,7 @@ def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Su
             return None
         size = prod(steps[at].shape(name))
         moments.append(Moments(Four.of(before) if before else None, Four.of(now), size, steps[at].ulp(name)))
-    gradients = _gradients_apart(pair, sides, at - 1) if at else nan
+    gradients = _gradients_apart(pair, sides, max(at - 1, 0))
     is_vector = len(sides[1][at].shape(pair.golden)) <= 1
     return Summary(pair.target, pair.golden, moments[0], moments[1], is_vector, gradients)
 

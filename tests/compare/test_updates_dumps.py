@@ -129,6 +129,16 @@ def test_statistics_show_a_learning_rate_that_is_nearer_than_noise_without_gradi
     assert difference.factor == pytest.approx(1.01, rel=1e-3)
 
 
+def test_statistics_take_missing_bias_correction_for_the_simpler_explanation(recorded):
+    golden = recorded("golden", mode="statistics")
+    found, _ = judged(recorded("uncorrected", mode="statistics", noise=1e-6, corrects=False), golden, 1)
+    (difference,) = found.differences
+    assert (difference.cause, difference.possible) == (UpdateCause.BIAS_CORRECTION, (UpdateCause.LEARNING_RATE,))
+    found, _ = judged(recorded("rate", mode="statistics", noise=1e-6, lr=2e-3), golden, 1)
+    (difference,) = found.differences
+    assert (difference.cause, difference.possible) == (UpdateCause.LEARNING_RATE, ())
+
+
 def test_the_first_step_and_equal_parameters_are_judged_as_ever(recorded):
     runs = recorded("target"), recorded("golden")
     assert judged(*runs, 2)[0] is None

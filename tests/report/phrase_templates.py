@@ -83,6 +83,7 @@ TABLES = {
     "each.meaning.changes": [meaning.changes for meaning in (*NUMERIC, PLACE)],
     "_BLIND": [locate._BLIND],
     "_POSSIBLE[cause]": locate._POSSIBLE.values(),
+    "_POSSIBLE[one.cause]": locate._POSSIBLE.values(),
     "one.cause.value": [cause.value for cause in UpdateCause],
     "_MISSING[found.missing]": locate._MISSING.values(),
     "finding.kind.value": [kind.value for kind in FindingKind],

@@ -118,6 +118,10 @@ export const OF_COMPARISONS: Record<string, string> = {
   "The updates before agree; the weights have drifted apart{by}": "此前的更新一致，权重只是逐渐偏离{by}",
   "The means moved alike; the weights have drifted apart": "均值变化一致，权重只是逐渐偏离",
   "The weights are no further apart than two runs drift{by}": "权重的差异未超出两次运行的正常偏离{by}",
+  "Its gradient is rounding error on both sides, which the optimizer amplifies":
+    "两侧的梯度都只是舍入误差，被优化器放大",
+  "The update before differs by more than optimizer and gradients explain ({times})":
+    "此前更新的差异超出优化器与梯度所能解释的范围（{times}）",
   "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of the arguments":
     "msprobe 的 PyTorch dump 数据在此处记录的是自动微分内部节点的梯度，未必是各参数的梯度",
   "{there} has no such result here": "{there} 此处没有该结果",
@@ -219,6 +223,17 @@ export const OF_COMPARISONS: Record<string, string> = {
   unknown: "未知",
   "bias correction": "偏差修正",
   "update rule": "更新规则",
+  "all of them frozen, or not in the optimizer": "全部被冻结或不在优化器中",
+  "all of them frozen in the golden, or not in its optimizer": "标杆中全部被冻结或不在优化器中",
+  "the learning rate is 0 for {who}, and the golden's is not": "{who}的学习率为 0，标杆则不为 0",
+  "the golden's learning rate is 0 for {who}, and the target's is not": "{who}在标杆中的学习率为 0，目标侧则不为 0",
+  "{text} [residual {residual}; other explanations: {others}]": "{text}［残差 {residual}；其他解释：{others}］",
+  "{cause}{values}: {residual}": "{cause}{values}：{residual}",
+  "{target}, golden {golden}": "{target}，标杆 {golden}",
+  " ({values})": "（{values}）",
+  none: "无",
+  "not known": "未知",
+  "{before}, {after}": "{before}、{after}",
   "{text} (or {others}, which these steps cannot tell apart)": "{text}（也可能是{others}，由这些 step 无法区分）",
   "the {cause} differs{values} for {who}": "{who}的{cause}不同{values}",
   "{number} of {total} parameter": "{total} 个参数中的 {number} 个",
