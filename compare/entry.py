@@ -16,6 +16,7 @@ from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
+from .core.user_limits import KEYS, limits_of_values
 from .request import FORMATS, Format, Request, limits_named, sides_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
 _FLAGS = ("diff_analyze", "highlight", "html", "is_print_compare_log")
-_KEYWORDS = ("calibrate", "format", "noise", "scheduler", "suffix", "workers", *_FLAGS, *OPTIONS)
+_KEYWORDS = ("calibrate", "format", "noise", "scheduler", "suffix", "workers", *KEYS, *_FLAGS, *OPTIONS)
 
 
 def compare(
@@ -41,7 +42,8 @@ def compare(
     other keywords `suffix` goes into the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and
     `data_mapping` are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format`
     (xlsx, csv, json), `highlight`, `html`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise`
-    (auto, exact, or the path of a noise.json) and `calibrate` (a path) are the options of the command.
+    (auto, exact, or the path of a noise.json), `calibrate` (a path), `ignore` (a name, or a list of names), `atol` and
+    `rtol` (a number, or numbers by name) are the options of the command.
 
     Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
     cannot be meant; DumpError where nothing could be compared.
@@ -128,6 +130,7 @@ def _compare(
         ),
         calibrate=_path(call, "calibrate", contents["calibrate"]) if contents.get("calibrate") is not None else None,
         html=bool(flags["html"]),
+        user_limits=sides.user_limits + limits_of_values(contents, f"{call}: "),
     )
     from .dispatch import compare_paths, write_report
 

@@ -15,12 +15,16 @@ from msprobe.store.layout import STACK
 
 from .core.layouts import Layouts
 from .core.limits import BUILT_IN, EXACT, Limits, read_noise
+from .core.user_limits import KEYS, NO_LIMITS, UserLimits, limits_of_values
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
 
-_KNOWN = ("npu_path", "bench_path", "stack_path", "is_print_compare_log", "rank_id", "step_id", "common", "map_dict")
+_KNOWN = (
+    *("npu_path", "bench_path", "stack_path", "is_print_compare_log", "rank_id", "step_id", "common", "map_dict"),
+    *KEYS,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Request:
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
     trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
     `html`: the outcomes have what a report shows. `tables`: the table of each job is written. `first_only`: dumps are
-    read only where that can change which call is the first wrong one. `layouts` say how each side shares its model out
+    read only where that can change which call is the first wrong one. `user_limits` are names to ignore, and tolerances
+    of the user's own. `layouts` say how each side shares its model out
     over ranks, which are then merged first.
     """
 
@@ -68,6 +73,7 @@ class Request:
     tables: bool = True
     first_only: bool = False
     layouts: Layouts | None = None
+    user_limits: UserLimits = NO_LIMITS
 
 
 def check_workers(workers: int | None, scheduler: str | None) -> None:
@@ -136,11 +142,12 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
     log_each, common = (flag is True for flag in flags)
     golden_names = 'an object of the golden names by the target\'s, as in {"input": "x"}'
     names = _value(where, contents, "map_dict", _are_names, golden_names)
+    own = limits_of_values(contents, f"{where}: ")
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
                 logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
-        return Request(target, golden, stack_file=stack, log_each=log_each)
+        return Request(target, golden, stack_file=stack, log_each=log_each, user_limits=own)
     read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
     if names and read_as != "npy":
         logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
@@ -154,6 +161,7 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
         steps=tuple(sorted(set(steps))) if steps else None,
         read_as=read_as,
         names=tuple(sorted(names.items())) if names else (),
+        user_limits=own,
     )
 
 

@@ -67,7 +67,8 @@ def compare(
         if verdict.reasons and (two_frameworks or verdict.grade == "pass"):
             reasons[row] = verdict.reasons
     measured: dict[int, Outcome] = {}
-    for row, verdict, equal, outcome in elements.judged(effort):
+    for row, by_elements, are_equal, outcome in elements.judged(effort):
+        verdict, equal = judge_one.measured(row, by_elements, are_equal)
         sheet.enter(row, verdict)
         sheet.equal[row], measured[row] = equal, outcome
         if verdict.reasons or not verdict:
@@ -90,10 +91,11 @@ def compare(
         comparison = with_parts_judged(comparison)
     if settle is not None:
         comparison = settle(comparison)
-    if not is_cross_framework(target, golden):
-        from .locate.exemptions import without_unneeded  # here: it stands on the comparison
+    from .locate.exemptions import without_other_level, without_summed, without_unneeded  # here: on the comparison
 
-        comparison = without_unneeded(comparison)
+    comparison = without_other_level(comparison)
+    if not is_cross_framework(target, golden):
+        comparison = without_summed(without_unneeded(comparison))
         if two_frameworks:
             return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls

@@ -4,8 +4,9 @@ Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json
 a step or of a whole run, a kernel dump, or a folder of npy files. Of folders every step and rank that both sides hold
 is compared, by its number. Of two roots that MsProbe wrote, configurations, key data and the dumps of all stages are
 compared in the order of the flow. Two paths without an option are -tp and -gp. Tables go to the output folder, the
-answer to standard output; its last line names the first wrong call. Exit code: 0 all judged pairs pass, 1 something
-differs or could not be judged, 2 the command was wrong or nothing could be judged.
+answer to standard output: it names the first wrong call, and a last line `Try:` follows where a known cause fits. Exit
+code: 0 all judged pairs pass, 1 something differs or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 from .core.layouts import add_options, layouts_of
+from .core.user_limits import limits_of_options
 from .request import FORMATS, Request, check_workers, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
@@ -70,6 +72,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="CLEAN",
         help="another trusted run of the golden's training: what it differs by is noise; writes noise.json",
     )
+    own: dict[str, Any] = {"action": "append"}
+    how.add_argument(
+        "--ignore",
+        metavar="NAME",
+        **own,
+        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. What "
+        "differs because of it is still judged",
+    )
+    how.add_argument(
+        "--atol",
+        metavar="[NAME=]VALUE",
+        **own,
+        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
+        "matches; may be repeated, the last that matches counts",
+    )
+    how.add_argument("--rtol", metavar="[NAME=]VALUE", **own, help="the relative part of --atol; 0 where not given")
     names = parser.add_argument_group("which name is which, where that is not found by itself")
     file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
     names.add_argument(
@@ -163,6 +181,11 @@ def request_of(args: argparse.Namespace) -> Request:
         if there is not None and here != there:
             raise UsageError(f"--{name} and {key} of {args.input_path} contradict each other; give one")
     limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
+    own = sides.user_limits + limits_of_options(args.ignore, args.atol, args.rtol)
+    if own and args.first_only:
+        raise UsageError(
+            f"--first-only decides by digests, which cannot tell what {own} excuses; leave one of them out"
+        )
     # 8.1 shows the stack that lies beside the dump; a stack.json that is named is shown where -s asks for it.
     with_stack = None if args.input_path and sides.stack_file is None and not args.stack_mode else args.stack_mode
     return replace(
@@ -189,6 +212,7 @@ def request_of(args: argparse.Namespace) -> Request:
         tables=not args.first_only,
         first_only=args.first_only,
         layouts=layouts_of(args, has_golden=True),
+        user_limits=own,
     )
 
 

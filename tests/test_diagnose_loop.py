@@ -41,7 +41,7 @@ FAULTS = {
     # The RMS norm adds 1e-3: an argument of the sum in it.
     "eps": ("Cell.blocks.1.norm2.RMSNorm.forward.0", "blocks.1.norm2", "argument differs"),
     # The target lacks the product that scales the scores.
-    "scale": ("Cell.blocks.1.attention.Attention.forward.0", "blocks.1.attention", "different call"),
+    "scale": ("Cell.blocks.1.attention.Attention.forward.0", "blocks.1.attention", "structure differs"),
 }
 
 

@@ -17,7 +17,7 @@ _spec.loader.exec_module(faults)
 
 LEVELS = ("L0", "L1", "mix")
 TASKS = ("statistics", "tensor")
-COMPUTES, ARGUMENT, OTHER_CALL = "computes differently", "argument differs", "different call"
+COMPUTES, ARGUMENT, OTHER_CALL = "computes differently", "argument differs", "structure differs"
 PARAMETERS, INPUTS, CODE = "parameters differ", "run inputs differ", "code between"
 
 ATTENTION, MLP = "Cell.attention.Attention.forward.0", "Cell.mlp.MLP.forward.0"
@@ -200,7 +200,7 @@ def test_a_clean_pair_has_no_difference(net, level, task, dumps, tmp_path, capsy
     for step in (0, 1):
         code, line, found = compare(*pair, tmp_path / str(step), capsys, step)
         assert (code, found) == (0, [])
-        assert re.fullmatch(r"no difference: [1-9]\d* pairs judged, \d+ unjudged", line)
+        assert re.match(r"no difference( beyond rounding)?: [1-9]\d* pairs judged, \d+ unjudged", line)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -104,3 +104,13 @@ def test_settings_of_the_frameworks_are_told():
     (found,) = judged(of_mindspore(lambda p: nn.SGD(p, 0.1)), sgd, 1).differences
     assert (found.cause, found.target) == (UpdateCause.WEIGHT_DECAY, 0)
     assert found.golden == pytest.approx(0.01, rel=1e-3)
+
+
+def test_weight_decay_is_no_difference_where_its_product_with_the_learning_rate_is_rounded():
+    """PyTorch multiplies by 1 - lr * wd in float32: of 2.5e-5 that rounds away up to 0.2 %."""
+    target, golden = (
+        of_torch(lambda p, lr=lr: torch.optim.AdamW(p, lr, weight_decay=0.1), noise)
+        for lr, noise in ((1e-3, 5e-3), (2.5e-4, 0.0))
+    )
+    (found,) = judged(target, golden, 1).differences
+    assert (found.cause, found.factor) == (UpdateCause.LEARNING_RATE, pytest.approx(4, rel=1e-3))

@@ -8,15 +8,34 @@ from fault import SETS, Fault, load
 CELLS = "L0-"
 """The regimes that start with it record cells alone (level L0), so that calls inside of them are unknown."""
 
-REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch", "L0-order", "L0-precision", "L0-reruns")
+REGIMES = (
+    "bit-equal",
+    "order",
+    "precision",
+    "reruns",
+    "pytorch",
+    "rewrite",
+    "later",
+    "L0-order",
+    "L0-precision",
+    "L0-reruns",
+)
 TASKS = ("tensor", "statistics")
 NETS = ("mlp", "cnn", "decoder", "encoder", "moe", "recurrent")
 
 ORDERS = ("strided", "reversed", "shuffled")
 PRECISIONS = ("bf16", "fp16", "tf32")
 DEFAULT = "default"
+REWRITES = ("split", "norm", "plus0", "mask", "signature")
+REWRITES_HELD_OUT = ("softmax", "slices", "extra")
+"""Other ways to compute the same; held-out faults, and clean pairs of the larger size, have those of the second."""
 RERUNS = ("threads", "mindspore-2.7.1")
 """Environments of the other run: more threads, or an older MindSpore."""
+
+
+LATER = 2
+"""The only step that is collected in the regime "later", in which the target adds up in another order: a fault has
+changed the parameters by then, and what is right is its call or the parameters."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +46,7 @@ class Side:
     environment: str = DEFAULT
     order: str = ""
     precision: str = ""
+    rewrite: str = ""
 
     @property
     def inside(self) -> dict[str, str] | None:
@@ -36,7 +56,9 @@ class Side:
     @property
     def name(self) -> str:
         """The side as part of a folder's name."""
-        return "-".join(part for part in (self.framework, self.environment, self.order, self.precision) if part)
+        return "-".join(
+            part for part in (self.framework, self.environment, self.order, self.precision, self.rewrite) if part
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +77,17 @@ class Case:
     level: str = "mix"
     steps: int = 1
     fault: Fault | None = None
+    begin: int = 0
+
+    @property
+    def collected(self) -> range:
+        """The steps that are collected."""
+        return range(self.begin, self.steps)
+
+    @property
+    def shown(self) -> list[int]:
+        """The steps of which one is the first to show the fault."""
+        return [LATER] if self.begin else list(self.fault.shown if self.fault else [])
 
     @property
     def folder(self) -> str:
@@ -64,8 +97,8 @@ class Case:
     def job(self, side: Side, out: str, fault: dict[str, Any] | None = None) -> dict[str, Any]:
         """The job of the training process that collects this side."""
         same = {"net": self.net, "seed": self.seed, "size": self.size, "level": self.level}
-        more = {"task": self.task, "steps": self.steps, "fault": fault}
-        return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside}
+        more = {"task": self.task, "steps": self.steps, "begin": self.begin, "fault": fault}
+        return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside, "rewrite": side.rewrite}
 
 
 def cases(chosen: str = "all", older: bool = False) -> list[Case]:
@@ -74,13 +107,13 @@ def cases(chosen: str = "all", older: bool = False) -> list[Case]:
     for task in TASKS:
         for each in SETS:
             for at, fault in enumerate(load(each) if chosen in (each, "all") else ()):
-                found += _of_fault(task, at, fault, older)
+                found += _of_fault(task, at, fault, older, REWRITES if each == "tuning" else REWRITES_HELD_OUT)
         for regime in REGIMES:
             found += _clean(regime, task, older)
     return found
 
 
-def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
+def _of_fault(task: str, at: int, fault: Fault, older: bool, rewrites: tuple[str, ...]) -> list[Case]:
     """A fault in every regime; some also at the levels L0 and L1, bit-equal.
 
     At level L0 every second fault that shows in the first step is enough.
@@ -91,10 +124,18 @@ def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
         noise = regime.removeprefix(CELLS)
         if noise != regime and (at % 2 or fault.steps > 1):
             continue
-        variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(noise, "")
+        variant = {
+            "order": ORDERS[at % 3],
+            "later": ORDERS[at % 3],
+            "precision": PRECISIONS[at % 3],
+            "reruns": rerun,
+            "rewrite": rewrites[at % len(rewrites)],
+        }.get(noise, "")
         target, golden = _sides(noise, variant)
         seed = at % 2
         same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault, "level": _level(regime)}
+        if regime == "later":
+            same |= {"steps": LATER + 1, "begin": LATER}
         found.append(Case(regime, task, fault.name, fault.net, target, golden, **same))
     if at % 5 == 0 and fault.steps == 1:
         levels = ("L0", "L1") if all(" @ " in f"{text} " and text[-1] != "@" for text in fault.places) else ("L1",)
@@ -109,23 +150,32 @@ def _level(regime: str) -> str:
 def _clean(regime: str, task: str, older: bool) -> list[Case]:
     """Pairs without a fault: nets x sizes x seeds or variants, 48 or more of each regime."""
     noise = regime.removeprefix(CELLS)
-    variants = {"order": ORDERS, "precision": PRECISIONS, "reruns": RERUNS if older else RERUNS[:1]}.get(noise, ("",))
+    variants = {
+        "order": ORDERS,
+        "later": ORDERS,
+        "precision": PRECISIONS,
+        "reruns": RERUNS if older else RERUNS[:1],
+    }.get(noise, ("",))
     seeds = 8 // len(variants) if len(variants) > 1 else 4
     found = []
     for net in NETS:
         for size in ("small", "large"):
-            for at in range(max(4, seeds * len(variants) // 2)):
+            if regime == "rewrite":
+                variants = REWRITES if size == "small" else REWRITES_HELD_OUT
+            for at in range(len(variants) if regime == "rewrite" else max(4, seeds * len(variants) // 2)):
                 variant = variants[at % len(variants)]
                 target, golden = _sides(noise, variant)
                 name = "-".join(part for part in ("clean", net, size, f"s{at}", variant) if part)
-                level = _level(regime)
-                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size, level=level))
+                more = {"level": _level(regime)}
+                if regime == "later":
+                    more |= {"steps": LATER + 1, "begin": LATER}
+                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size, **more))
     return found
 
 
 def _sides(regime: str, variant: str) -> tuple[Side, Side]:
     plain = Side()
-    if regime == "order":
+    if regime in ("order", "later"):
         return replace(plain, order=variant), plain
     if regime == "precision":
         return replace(plain, precision=variant), plain
@@ -133,4 +183,6 @@ def _sides(regime: str, variant: str) -> tuple[Side, Side]:
         return plain, replace(plain, environment=variant)
     if regime == "pytorch":
         return plain, Side(framework="pytorch")
+    if regime == "rewrite":
+        return plain, replace(plain, rewrite=variant)
     return plain, plain

@@ -42,7 +42,7 @@ def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], proces
         full = replace(case, task="tensor")
         for side, out in zip((case.target, case.golden), places(full, folder), strict=True):
             is_faulty = out.name == "target" and case.fault is not None
-            if not _is_there(out, case.steps) or (is_faulty and _is_another(case, folder)):
+            if not _is_there(out, case.collected) or (is_faulty and _is_another(case, folder)):
                 wanted[out] = side, full.job(side, str(out), case.fault.planted if is_faulty else None)
     jobs = defaultdict(list)
     for out, (side, job) in wanted.items():
@@ -58,15 +58,15 @@ def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], proces
         try:
             if case.task == "statistics":
                 for out, full in zip(places(case, folder), places(replace(case, task="tensor"), folder), strict=True):
-                    _statistics_of(full, out, case.steps)
+                    _statistics_of(full, out, case.collected)
             write_truth(case, folder)
         except (OSError, ValueError) as why:
             failed.append(f"{case.folder}: {why}")
     return failed
 
 
-def _is_there(out: Path, steps: int) -> bool:
-    return all(any((out / f"step{step}").glob("rank*/dump.json")) for step in range(steps))
+def _is_there(out: Path, steps: Iterable[int]) -> bool:
+    return all(any((out / f"step{step}").glob("rank*/dump.json")) for step in steps)
 
 
 def _is_another(case: Case, folder: Path) -> bool:
@@ -81,13 +81,13 @@ def _is_another(case: Case, folder: Path) -> bool:
     return not same or contents["target"] != asdict(case.target)
 
 
-def _statistics_of(full: Path, out: Path, steps: int) -> None:
+def _statistics_of(full: Path, out: Path, steps: range) -> None:
     """The dump that task statistics makes of the run whose tensors are in `full`: the same records without files.
 
     Both tasks write the same statistics, names, stacks and nesting, which a test of the bench shows; so a run that is
     collected once serves both.
     """
-    made = [file.stat().st_mtime for side in (full, out) for file in side.glob("step0/rank*/dump.json")]
+    made = [file.stat().st_mtime for side in (full, out) for file in side.glob(f"step{steps[0]}/rank*/dump.json")]
     if _is_there(out, steps) and made[0] <= made[-1]:
         return
     shutil.rmtree(out, ignore_errors=True)
@@ -114,7 +114,9 @@ def without_files(value: Any) -> Any:
 
 def places(case: Case, folder: Path) -> tuple[Path, Path]:
     """Where the runs of the target and of the golden are, which several cases may share."""
-    run = f"{case.net}-{case.size}-s{case.seed}-{case.level}-{case.steps}"
+    run = f"{case.net}-{case.size}-s{case.seed}-{case.level}-{case.steps}" + (
+        f"-from{case.begin}" if case.begin else ""
+    )
     golden = folder / "shared" / case.golden.name / case.task / run
     if case.fault is not None:
         # The same run serves several regimes.
@@ -142,14 +144,15 @@ def write_truth(case: Case, folder: Path) -> None:
         contents |= {"planted": fault.planted, "unseen": fault.unseen.get(case.task, "")}
     if fault is not None and not fault.harmless:
         kinds = list(KINDS) if case.level == "L0" else fault.kinds_of(case.task)
-        contents |= {"names": _names(case, fault, folder), "kinds": kinds, "steps_shown": list(fault.shown)}
+        contents |= {"names": _names(case, fault, folder), "kinds": kinds, "steps_shown": case.shown}
+        contents["parameters"] = bool(case.begin)
     (here / "truth.json").write_text(json.dumps(contents, indent=1))
 
 
 def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
     """The names of the truth; at L0 and L1 those that the dump at level mix has are brought to what is recorded."""
     mixed = case if case.level == "mix" else bit_equal(case)
-    target, golden = (run / f"step{fault.shown[0]}" for run in places(mixed, folder))
+    target, golden = (run / f"step{case.shown[0]}" for run in places(mixed, folder))
     names = names_of(fault, case.task, target, golden, case.golden.framework == "pytorch")
     if case.level == "L0":
         pairs = (Records(target), Records(golden)), (Records(golden), Records(target))

@@ -56,7 +56,7 @@ class Records:
             return [name, *self._parameters_of(name)]
         around = self._around.get(name)
         after = self.names[self.names.index(name) + 1 :]
-        cells = [other for other in after if _CELL.match(other) and self._around.get(other) == around]
+        cells = [cell for cell in after if _CELL.match(cell) and self._around.get(cell) == around]
         receivers = [cell for cell in cells if cell in other.names and self._received(cell) != other._received(cell)]
         return [*([around, *self._parameters_of(around)] if around else []), *(receivers or cells)[:1]]
 

@@ -13,7 +13,8 @@ SETS = ("tuning", "held-out")
 KINDS = (
     "computes differently",
     "argument differs",
-    "different call",
+    "structure differs",
+    "precision differs",
     "parameters differ",
     "run inputs differ",
     "code between",

@@ -1,6 +1,6 @@
 """Measures whether `msprobe compare` names the first wrong call: `python benchmarks/bugs/run.py`.
 
-Collects trainings with seeded faults and clean pairs in five regimes of numerical noise, compares them by the command
+Collects trainings with seeded faults and clean pairs in six regimes, compares them by the command
 and holds the answers to the truth. `--keep DIR` leaves the dumps there, `--reuse DIR` takes those that are there:
 with both steps apart a method can be measured many times on the same dumps.
 """

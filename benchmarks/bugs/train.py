@@ -1,7 +1,8 @@
 """Collects trainings of one framework in one process: `python train.py JOBS.json`.
 
-A job is an object: `out` (the folder of the dump), `net`, `seed`, `size`, `level`, `task`, `steps`, and for MindSpore
-`inside` (how calls compute, as `kernels.Inside`) and `fault` (what is planted, as a fault file has it).
+A job is an object: `out` (the folder of the dump), `net`, `seed`, `size`, `level`, `task`, `steps`, `begin` (the first
+step that is collected), and for MindSpore `inside` (how calls compute, as `kernels.Inside`), `rewrite` (a name of
+`rewrites.REWRITES`) and `fault` (what is planted, as a fault file has it).
 """
 
 import importlib.util
@@ -61,7 +62,7 @@ def debugger_of(framework, job):
         from msprobe.mindspore import PrecisionDebugger
     else:
         from msprobe.pytorch import PrecisionDebugger
-    steps = list(range(job["steps"]))
+    steps = list(range(job.get("begin", 0), job["steps"]))
     return PrecisionDebugger(dump_path=job["out"], level=job["level"], task=job["task"], step=steps)
 
 
@@ -78,6 +79,10 @@ def mindspore(job):
 
     fault = job.get("fault") or {}
     module = program("mindspore", job)
+    if job.get("rewrite"):
+        import rewrites
+
+        rewrites.apply(module, job["rewrite"])
     ms.set_seed(job["seed"])
     net = module.Net(job["size"])
     trained = net.trainable_params()

@@ -29,6 +29,15 @@ functions 4e-5 on single elements."""
 LOWEST = 6e-3
 """The greatest eta of a kernel that rounds to bfloat16 inside: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to 2.7e-4)."""
 
+ROUNDING = 1e-6
+"""Up to this relative error two tensors in float32 are one: some units in the last place."""
+
+VANISHED = 1e3
+"""A difference has died out where what is left of it is smaller by so many times."""
+
+WIDEST = 0.1
+"""The greatest bound on which a verdict may rest: what is allowed to differ by more shows nothing."""
+
 _KIN = 3.0
 """A call is coarser than another where its eta is so many times the other's."""
 
@@ -91,7 +100,8 @@ class Output:
     """One pair of outputs of one pair of calls, replayed on both sides.
 
     `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
-    call of other layers has the same. `moves_data`: its output must be its input.
+    call of other layers has the same. `moves_data`: its output must be its input. `rounds_inside`: a product or
+    convolution, whose kernel may round operands to fewer bits.
     """
 
     kind: Hashable
@@ -101,6 +111,7 @@ class Output:
     golden: Residual
     is_exhaustive: bool = True
     own: float = math.nan
+    rounds_inside: bool = False
 
     @property
     def count(self) -> int:
@@ -216,7 +227,8 @@ class _Kin:
         if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
             return Sign.COARSER_THAN_OTHER_LAYERS
         fine = sum(0 < o.target.eta <= self._limit for o in others)
-        if fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta)):
+        is_alone = fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta))
+        if is_alone and not (output.rounds_inside and _are_alike(t.eta, same)):
             return Sign.ALONE_IN_CLASS
         if self._is_systematic_throughout:
             return Sign.SYSTEMATIC
@@ -237,6 +249,14 @@ class _Kin:
     def _has_company(self, eta: float) -> bool:
         """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
         return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
+
+
+def _are_alike(eta: float, same: Sequence[float]) -> bool:
+    """Whether at least half of the calls at the same place of other layers are as coarse.
+
+    Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
+    """
+    return bool(same) and 2 * sum(eta / _KIN <= other <= eta * _KIN for other in same) >= len(same)
 
 
 def _is_systematic(output: Output) -> bool:
@@ -316,6 +336,29 @@ class PrecisionClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounding:
+    """A call of one `side` rounds to `dtype`, where the other side keeps `other` all the way."""
+
+    side: str
+    dtype: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant that differs and that only calls without a counterpart take.
+
+    `row` is its first record, in the dump of `side`; `distance` is by what share of its scale the two differ, and
+    `places` are the calls without a counterpart through which it goes.
+    """
+
+    side: str
+    row: int
+    distance: float
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unseen:
     """What noise hides of a comparison by statistics; that elements changed places these never show.
 
@@ -329,7 +372,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
+class RoundingLeft:
     """What is left of two runs in which nothing differs beyond rounding, and what may be hidden in it.
 
     `largest` is the greatest difference of an output, as a share of its norm, and `name` its record. `hidden` is the
@@ -352,8 +395,11 @@ class Noise:
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
-    `unseen` is what statistics leave open; None where elements were compared. `rounding` is there if something differs,
-    and nothing beyond rounding.
+    `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
+    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only,
+    `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls, how doubtful
+    it is that a difference among its inputs has consequences (`noise.reach.Consequence`). `rounding_left` is there if
+    something differs, and nothing beyond rounding.
     """
 
     states: NDArray[np.uint8]
@@ -366,7 +412,11 @@ class Noise:
     not_replayed: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = BUILT_IN
     unseen: Unseen | None = None
-    rounding: Rounding | None = None
+    unshown: tuple[int, ...] = ()
+    roundings: Mapping[int, Rounding] = field(default_factory=dict)
+    constants: Mapping[int, Constant] = field(default_factory=dict)
+    doubts: Mapping[int, int] = field(default_factory=dict)
+    rounding_left: RoundingLeft | None = None
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

@@ -48,6 +48,8 @@ class Why(Enum):
     """`side`: a value could not be collected there."""
     LOST_ON_BOTH_SIDES = auto()
     OTHER_GRADIENT = auto()  # target, golden
+    SUM_COMPARED = auto()  # target, golden; name: the record of the sum that is compared
+    OTHER_LEVEL = auto()  # name: the level of the other side
     UNREADABLE = auto()  # name: the failure
     FAILED = auto()  # name: the failure; names: the files
     PROCESS_DIED = auto()  # name: how; names: the files
@@ -86,12 +88,21 @@ class Why(Enum):
     LAW_BROKEN = auto()
     NOISE_BEFORE = auto()
     DIES_OUT = auto()
+    IGNORED = auto()  # name: the user's name for it
+    USER_TOLERANCE = auto()  # amount, allowed: the absolute and relative part; names: the options
+    UNSHOWN = auto()
+    """An argument differs, and nothing shows whether that has an effect."""
+    WIDE_BOUND = auto()  # amount: by how much it differs; allowed: what its inputs explain
     DRIFT_SETTINGS = auto()
-    """A parameter differs by drift; the five kinds are by what its update was judged."""
+    """A parameter differs by drift; the kinds of `DRIFT_` are by what its update was judged."""
     DRIFT_GRADIENTS = auto()
     DRIFT_UPDATES = auto()
     DRIFT_STATISTICS = auto()
     DRIFT_ONLY = auto()
+    DRIFT_ROUNDING = auto()
+    """The gradient of a parameter is rounding error on both sides, so its update is arbitrary."""
+    UPDATE_DIFFERS = auto()
+    """The update of a parameter differs by `excess` times the limit; `name` is what decided, a `Basis`."""
     NO_RESULT = auto()
     NO_RESULT_OF_CALL = auto()
     BUFFER = auto()
@@ -99,6 +110,7 @@ class Why(Enum):
     DEFAULT = auto()
     OTHER_DEFAULT = auto()  # name: the argument; target: its value, golden: that of the other side
     OTHER_WAY = auto()
+    NO_EFFECT = auto()
     NO_ARGUMENT = auto()
     ONE_ARGUMENT = auto()
     CELL_ARGUMENT = auto()

@@ -12,11 +12,15 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """What a dtype is allowed. Up to `warning` times the allowance is a warning, beyond it an error."""
+    """What a dtype is allowed. Up to `warning` times the allowance is a warning, beyond it an error.
+
+    `is_plain`: the absolute part is taken as it is, and does not shrink with small tensors.
+    """
 
     relative: float
     absolute: float
     warning: float = 10.0  # one decimal place worse than the standard; ours
+    is_plain: bool = False
 
     def __str__(self) -> str:
         if self.relative == self.absolute == 0:

@@ -428,6 +428,10 @@ class Graph:
         made = -1 if forward < 0 else self.row_of(self.columns.names[forward], "output", self.columns.path_of(row))
         return -1 if made < 0 else self.alias(made)
 
+    def incoming(self, made: int, back: int) -> Iterator[int]:
+        """The incoming gradients of a backward call that are with respect to an innermost output of its forward."""
+        return (row for row in self.inputs(back) if self._owner_of_gradient(row) == made)
+
     def contributions(self, row: int) -> tuple[list[int], bool]:
         """What an incoming gradient of a backward call is the sum of: the rows of its users' input gradients.
 

@@ -1,6 +1,6 @@
 """Draw what a request asks for: rank after rank into one database, and from it, for msprobe 8.1, into JSON."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,23 +54,31 @@ class _Job:
     target: Path
     golden: Path | None = None
 
+    @property
+    def label(self) -> str:
+        """`step 0, rank 1`."""
+        parts = [f"{axis} {n}" for axis, n in (("step", self.step), ("rank", self.rank)) if n is not None]
+        return ", ".join(parts) or str(self.target)
+
 
 @dataclass(frozen=True)
 class Drawings:
     """The files that were written. `dumps` were drawn, `empty` of them have no calls; `absent` has what has no dump or
-    no counterpart.
+    no counterpart, `unreadable` the steps and ranks whose dumps cannot be read or drawn.
     """
 
     paths: list[Path]
     dumps: int
     empty: int
     absent: list[str]
+    unreadable: list[str]
 
 
 def draw_request(request: Request) -> Drawings:
     """Draw everything; returns the files, and how much they show.
 
-    UsageError where the request cannot be meant, DumpError where a dump cannot be read or drawn.
+    A dump that cannot be read or drawn is left out, and named in the log. UsageError where the request is invalid,
+    DumpError where no dump can be read and drawn.
     """
     undrawn: list[str] = []
     jobs = _jobs(request, undrawn)
@@ -88,11 +96,13 @@ def draw_request(request: Request) -> Drawings:
             drawing = _Drawing(request, database)
             places = drawing.draw(jobs)
             if request.is_old:
-                for (step, rank), path in zip(places, paths, strict=True):
+                paths = [path for path, place in zip(paths, places, strict=True) if place is not None]
+                for (step, rank), path in zip(filter(None, places), paths, strict=True):
                     write_json(path, database, step, rank, drawing.head(), drawing.task)
             else:
-                database.finish(drawing.configuration(kind, places))
-    return Drawings(paths, len(jobs), drawing.empty, undrawn)
+                database.finish(drawing.configuration(kind, filter(None, places)))
+    drawn = len(jobs) - len(drawing.unreadable)
+    return Drawings(paths, drawn, drawing.empty, undrawn, drawing.unreadable)
 
 
 @contextmanager
@@ -116,15 +126,26 @@ class _Drawing:
         self._ends: dict[tuple[str, int], dict[int, Ends]] = {}
         self.task: Task = ""
         self.empty = 0
+        self.unreadable: list[str] = []
 
-    def draw(self, jobs: Iterable[_Job]) -> list[tuple[int, int]]:
-        """Draw every job; gives their steps and ranks."""
-        places = []
+    def draw(self, jobs: Sequence[_Job]) -> list[tuple[int, int] | None]:
+        """Draw every job whose dumps can be read and drawn; returns their steps and ranks, None for any other job.
+
+        DumpError where there is none.
+        """
+        places: list[tuple[int, int] | None] = []
         for job in jobs:
-            target = read_rank(job.target)
+            try:
+                target, golden = read_rank(job.target), None if job.golden is None else read_rank(job.golden)
+            except DumpError as err:
+                if len(self.unreadable) + 1 == len(jobs):
+                    raise
+                self.unreadable.append(job.label)
+                logger.warning("%s is not drawn: %s", job.label, err)
+                places.append(None)
+                continue
             step = next((n for n in (job.step, target.dump.step) if n is not None), 0)
             rank = next((n for n in (job.rank, target.dump.rank) if n is not None), 0)
-            golden = None if job.golden is None else read_rank(job.golden)
             self.empty += not target.dump.columns.names
             self._draw(target, golden, step, rank)
             places.append((step, rank))

@@ -5,8 +5,9 @@
   msprobe graph_visualize ... --rank_size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
 
 TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
-step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and
-the folder of a step or rank has no dump, no calls or no counterpart, 2 the command was wrong or a dump cannot be drawn.
+step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and a
+step or rank is missing in it, whose dump cannot be read, or that has no dump, no calls or no counterpart, 2 the command
+was wrong or no dump can be drawn.
 """
 
 import argparse
@@ -85,7 +86,11 @@ def conclude(drawn: "Drawings") -> int:
     """Print the files and what was not drawn; returns the exit code."""
     for path in drawn.paths:
         print(visible(str(path)))
-    gaps = {Gap.NO_DUMP: len(drawn.absent), Gap.NO_RECORDS: drawn.empty}
+    gaps = {
+        Gap.UNREADABLE_DUMP: len(drawn.unreadable),
+        Gap.NO_DUMP: len(drawn.absent),
+        Gap.NO_RECORDS: drawn.empty,
+    }
     verdicts = Verdicts(drawn.dumps - drawn.empty, gaps=gaps)
     if verdicts.exit_code:
         print(visible(last_line("drawn", verdicts)))

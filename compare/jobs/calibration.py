@@ -26,6 +26,7 @@ from msprobe.compare.core.limits import (
     write_noise,
 )
 from msprobe.compare.core.noise import KernelPrecision, Sign, class_of
+from msprobe.compare.core.user_limits import NO_LIMITS
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement
@@ -208,7 +209,7 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
         if clean.resolve() == other.resolve():
             raise UsageError(f"--calibrate {clean}: is the {side} itself; give another run that is trusted")
     path = request.output / NOISE
-    requested = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
+    requested = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None, user_limits=NO_LIMITS)
     try:
         made = plan(clean, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
         for missing in made.missing:

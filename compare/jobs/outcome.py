@@ -15,7 +15,8 @@ from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
-from msprobe.compare.core.noise import Rounding
+from msprobe.compare.core.noise import RoundingLeft
+from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
@@ -31,10 +32,11 @@ from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.console import (
     LastLine,
     described,
+    hint_of_located,
     lines,
     no_difference,
     notes,
-    roundings_of,
+    roundings_left_of,
     suspect,
     watch,
     write_advice,
@@ -51,6 +53,7 @@ from msprobe.store.record import Call, Calls, Dump
 from .plan import Job, SideSource
 
 if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
     from msprobe.compare.ranks.collectives import RankSummary
     from msprobe.compare.units.unit import PackedUnit
 
@@ -211,9 +214,10 @@ class Outcome:
     are compared. `failed` is a sentence where the job could not be done, `unread` where its dumps differ by their
     digests and were not read; then nothing else is known. `unjudged` says why pairs of records have no verdict. `runs`
     are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
-    that was judged. `notes` is what the console says besides findings. `roundings` is what differs by rounding, if
-    nothing differs by more.
-    `survey` and `unit` (of a report) are there where the request asks for them.
+    that was judged. `notes` is what the console says besides findings.
+    `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what the limits of the
+    user excuse; None where there are no such limits. `hint` is the known cause that the first finding fits.
+    `roundings_left` is what differs by rounding, if nothing differs by more.
     """
 
     label: str = ""
@@ -237,7 +241,9 @@ class Outcome:
     survey: "Survey | None" = None
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
-    roundings: tuple[Rounding, ...] = ()
+    excused: ExcusedCounts | None = None
+    hint: "Hint | None" = None
+    roundings_left: tuple[RoundingLeft, ...] = ()
 
     @property
     def judged(self) -> int:
@@ -256,7 +262,9 @@ class Outcome:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
             return LastLine(phrase("first wrong call"), full_said(self.first)).said
-        return no_difference(self.is_clean, self.judged, self.unjudged, roundings=self.roundings).said
+        return no_difference(
+            self.is_clean, self.judged, self.unjudged, excused=self.excused, roundings_left=self.roundings_left
+        ).said
 
     def _repr_html_(self) -> str:
         """The answer of this job, for a notebook."""
@@ -309,6 +317,8 @@ def compare_single(task: Task) -> Outcome:
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
+    for name in comparison.excused.unused if comparison.excused is not None else ():
+        logger.warning("%s%s of --ignore, --atol or --rtol matches no call and no record", label, name)
     if request.tables:
         with writing(task.table):
             _write_report(comparison, located, task, workers)
@@ -340,7 +350,9 @@ def compare_single(task: Task) -> Outcome:
         survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
-        roundings=roundings_of(comparison),
+        excused=None if comparison.excused is None else comparison.excused.counts,
+        hint=hint_of_located(comparison, located),
+        roundings_left=roundings_left_of(comparison),
     )
 
 
@@ -448,6 +460,10 @@ def compared(
         settle=updates.settle,
         limits=limits,
     )
+    if task.request.user_limits:
+        from msprobe.compare.locate.user_limits import with_user_limits  # here: few comparisons have any
+
+        comparison = with_user_limits(comparison, task.request.user_limits)
     located = updates.completed(locate(comparison, is_shown=is_shown), comparison)
     return Compared(comparison, located, updates.judgement)
 

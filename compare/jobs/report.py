@@ -12,7 +12,7 @@ from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.ranks.collectives import word_of
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import causes_of_unjudged, left_open
+from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
 from msprobe.report.file import Report, against, now
@@ -59,6 +59,7 @@ def command_of(request: Request) -> str:
         words += [option, ",".join(map(str, numbers))] if numbers is not None else []
     words += request.layouts.command() if request.layouts is not None else []
     words += ["-f"] if request.fuzzy else []
+    words += request.user_limits.command()
     if request.calibrate is not None:
         words += ["--calibrate", str(request.calibrate)]
     elif request.limits.is_exact or request.limits.file:
@@ -124,8 +125,12 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return
-    yield from left_open(result.judged, result.unjudged, (outcome.mode for outcome in result.outcomes))
+    yield from left_open(
+        result.judged, result.differing, result.unjudged, (outcome.mode for outcome in result.outcomes)
+    )
     yield from result.limits
+    if result.excused is not None:
+        yield excused_said(result.excused, result.user_limits)
     yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
 
 
@@ -135,6 +140,8 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
     is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
+    if outcome is not None and outcome.hint is not None:
+        yield Advice(outcome.hint.line)
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
     yield Advice(phrase("look {where}", where=where))
     target, golden = quote(str(request.target)), quote(str(request.golden))

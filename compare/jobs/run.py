@@ -61,6 +61,7 @@ def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResul
     else:
         logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
         result = RequestResult(_compare_all(tasks, request), made.missing)
+    result = replace(result, user_limits=request.user_limits)
     _log(result, loud)
     _write_summaries(result, request, time, loud)
     return result

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
+from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
-from msprobe.compare.tables.console import left_open, no_difference
+from msprobe.compare.tables.console import excused_said, left_open, no_difference, one_line
 
 from .outcome import Outcome
 
@@ -31,13 +32,14 @@ class RequestResult:
     """The outcomes in the order of the jobs, and in sentences what had no partner.
 
     `merging` are sentences on what was found while ranks were merged; `copies_agree`: no value of which each rank has a
-    copy differed there.
+    copy differed there. `user_limits` are those of the request.
     """
 
     outcomes: tuple[Outcome, ...]
     missing: tuple[Words, ...] = ()
     merging: tuple[Words, ...] = ()
     copies_agree: bool = True
+    user_limits: UserLimits = NO_LIMITS
 
     @property
     def is_clean(self) -> bool:
@@ -53,6 +55,11 @@ class RequestResult:
     def judged(self) -> int:
         """How many pairs of records have a verdict."""
         return sum(outcome.judged for outcome in self.outcomes)
+
+    @property
+    def differing(self) -> int:
+        """How many of these pairs do not pass."""
+        return sum(o.counts.get("warning", 0) + o.counts.get("error", 0) for o in self.outcomes)
 
     @property
     def unjudged(self) -> Counter[Cause]:
@@ -92,13 +99,16 @@ class RequestResult:
     def lines(self) -> Iterator[str]:
         """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
 
-        What merging found stands before it, or is the answer where nothing else is wrong.
+        What merging found stands before it, or is the answer where nothing else is wrong. A known cause that fits the
+        first wrong call is in a line after the answer.
         """
         is_answer = self.first is None and not self.copies_agree
         said = tuple(map(visible, self.merging))
         yield from () if is_answer else said
         yield from self._compared()
         yield from said if is_answer else ()
+        if self.first is not None and self.first.hint is not None:
+            yield one_line(self.first.hint.line)
 
     @property
     def last(self) -> Words:
@@ -112,8 +122,16 @@ class RequestResult:
     @property
     def _no_difference(self) -> Words:
         absent = len(self.missing) + sum(bool(outcome.failed) for outcome in self.outcomes)
-        roundings = [one for outcome in self.outcomes for one in outcome.roundings]
-        return no_difference(self.is_clean, self.judged, self.unjudged, absent=absent, roundings=roundings).said
+        left = [one for outcome in self.outcomes for one in outcome.roundings_left]
+        return no_difference(
+            self.is_clean, self.judged, self.unjudged, absent=absent, excused=self.excused, roundings_left=left
+        ).said
+
+    @property
+    def excused(self) -> ExcusedCounts | None:
+        """What the limits of the user excuse in all jobs; None where there are no such limits."""
+        found = [outcome.excused for outcome in self.outcomes if outcome.excused is not None]
+        return sum(found, ExcusedCounts()) if found else None
 
     @property
     def limits(self) -> tuple[Words, ...]:
@@ -129,8 +147,10 @@ class RequestResult:
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
-        yield from map(str, left_open(self.judged, self.unjudged, (o.mode for o in self.outcomes)))
+        yield from map(str, left_open(self.judged, self.differing, self.unjudged, (o.mode for o in self.outcomes)))
         yield from map(visible, self.limits)
+        if self.excused is not None:
+            yield visible(excused_said(self.excused, self.user_limits))
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first
@@ -168,7 +188,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
 
     It is the same wherever the jobs were done: of machines and of the time it says nothing.
     """
-    from msprobe.compare.tables.json_file import as_object, causes
+    from msprobe.compare.tables.json_file import as_object, causes, counts_of_excused
     from msprobe.compare.tables.table_file import write_text
 
     first = result.first
@@ -176,7 +196,9 @@ def write_summary(path: Path, result: RequestResult) -> None:
         "is_clean": result.is_clean,
         "counts": {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
         "unjudged": causes(result.unjudged),
+        "try": first.hint.as_object() if first and first.hint else None,
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
+        **({} if result.excused is None else {"user_limits": counts_of_excused(result.excused)}),
         "missing": list(map(str, result.missing)),
         "jobs": [
             {

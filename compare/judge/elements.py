@@ -74,6 +74,20 @@ class _Entry:
     look: Verdict | None
 
 
+def files_of(pairs: Pairs, row: int, target: Record, golden: Record) -> Files:
+    """Return the files of a pair of tensors; DumpError where one is outside its dump."""
+    dumps = pairs.target, pairs.golden
+    view = pairs.notes.views.get(row, View())
+    return Files(
+        str(tensor_path(dumps[0], target)),
+        str(tensor_path(dumps[1], golden)),
+        golden.dtype,
+        (not dumps[0].tensors, not dumps[1].tensors),
+        target.statistics is None or golden.statistics is None,
+        (view.target, view.golden),
+    )
+
+
 class Elements:
     """The pairs of one comparison whose tensors are to be measured; logs how many could not be read."""
 
@@ -92,17 +106,9 @@ class Elements:
         target, golden = pair.target, pair.golden
         assert target is not None
         assert golden is not None
-        dumps = self._pairs.target, self._pairs.golden
         view = self._pairs.notes.views.get(row, View())
         try:
-            files = Files(
-                str(tensor_path(dumps[0], target)),
-                str(tensor_path(dumps[1], golden)),
-                golden.dtype,
-                (not dumps[0].tensors, not dumps[1].tensors),
-                target.statistics is None or golden.statistics is None,
-                (view.target, view.golden),
-            )
+            files = files_of(self._pairs, row, target, golden)
         except DumpError as err:
             self._outside[row] = str(err)
             return

@@ -13,6 +13,7 @@ from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
+from msprobe.compare.core.user_limits import Excused
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
 from msprobe.report.fragment import fragment
@@ -110,7 +111,7 @@ class Comparison:
     every other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
     `by_statistics` are the rows that these decided although tensors are compared. `explained` is, by place, why a
     call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
-    that was done.
+    that was done. `excused` are the pairs that the user's own limits took out, where there are such limits.
     """
 
     pairs: Pairs
@@ -127,6 +128,7 @@ class Comparison:
     by_statistics: Collection[int] = ()
     explained: Mapping[int, Reason] = field(default_factory=dict)
     noise: Noise | None = None
+    excused: Excused | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Its fields, as those of a dump."""

@@ -2,15 +2,17 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.digest import are_of_one_kind
+from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.cross_framework import have_different_kernels
@@ -29,6 +31,7 @@ from .verdict import (
     PASS,
     Cause,
     Verdict,
+    cause_of_one_side,
     judge_gradient,
     judge_statistics,
     judge_structure,
@@ -48,15 +51,6 @@ Mask = NDArray[np.bool_]
 
 UNINITIALISED = ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
 
-_FILL_THE_FIRST = frozenset(
-    str.split("""
-    all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_to_all reduce_scatter
-    reduce_scatter_single reduce_scatter_tensor
-    """)
-)
-"""Collectives whose first argument is filled where a second one is read; the form that returns its result reads the
-first."""
-
 _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
     # The result is whatever the memory held before: mindspore.mint.empty, "the data is uninitialized"; torch.empty
     # likewise.
@@ -64,14 +58,6 @@ _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
     # MindSpore's BatchNorm: outputs behind the first are the kernel's own, and 2.10 leaves them unwritten on a CPU, so
     # that they differ between two runs of one program.
     "BatchNorm": (Why.WORKSPACE, r"output(?!\.0$)"),
-    # A tensor that is passed to be filled holds whatever it held before (torch.distributed, mint.distributed).
-    **dict.fromkeys(
-        ("irecv", "recv", "_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"),
-        (Why.PLACEHOLDER, r"input"),
-    ),
-    **dict.fromkeys(
-        _FILL_THE_FIRST, (Why.PLACEHOLDER, r"input\.(0|output|output_tensor|output_tensor_list|tensor_list)$")
-    ),
     # Every element of their first input is written, none is read.
     **dict.fromkeys(
         (
@@ -83,46 +69,57 @@ _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
 }
 """Operations whose records show nothing about correctness -> why, and the places of those records."""
 
-_ANY_UNJUDGEABLE = re.compile(rf"\.(?:{'|'.join(sorted(_UNJUDGEABLE))})\.[0-9]")
+_ANY_UNJUDGEABLE = re.compile(
+    rf"\.(?:{'|'.join(sorted(_UNJUDGEABLE))})\.[0-9]|(?:^|\n)(?:{'|'.join(map(re.escape, PREFIXES))})"
+)
 
 
-def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
-    """The operation of a call with its row of `_UNJUDGEABLE`; None without one."""
+class _Operation(NamedTuple):
+    """An operation some of whose records show nothing; `why` is None for a collective that fills arguments."""
+
+    word: str
+    why: Why | None = None
+    places: str = ""
+
+
+def _unjudgeable(call: str) -> _Operation | None:
+    """Return the operation of a call if some of its records show nothing; None otherwise."""
     if not _ANY_UNJUDGEABLE.search(call):  # quick, and wrong only by saying yes
         return None
+    if function := function_of(call):
+        return _Operation(function) if has_buffers(function) else None
     name = names.parse(call)
     word = name.stem.rsplit(".", 1)[-1]
-    return (
-        (word, *_UNJUDGEABLE[word])
-        if name.kind == "api" and name.direction == "forward" and word in _UNJUDGEABLE
-        else None
-    )
-
-
-def says_nothing(columns: Columns, at: int, place: str) -> bool:
-    """Return whether the values at a place (`input.0`) of a call show nothing: memory that was not written yet, or that
-    is written without being read."""
-    return _shows_nothing(columns, at, place, _unjudgeable(columns.names[at])) is not None
-
-
-def _shows_nothing(columns: Columns, at: int, place: str, found: tuple[str, Why, str] | None) -> Reason | None:
-    if found is None or not re.match(found[2], place):
+    if name.kind != "api" or name.direction != "forward" or word not in _UNJUDGEABLE:
         return None
-    word, why, _ = found
-    if word in _FILL_THE_FIRST and place == "input.0":
-        others = (columns.path_of(row)[:1] for row in columns.tensors(at, INPUT))
-        if all(path == ("0",) for path in others):
-            return None
-    return Reason(why, name=word)
+    return _Operation(word, *_UNJUDGEABLE[word])
+
+
+def says_nothing(columns: Columns, at: int, row: int) -> bool:
+    """Return whether the values in a row of a call show nothing: memory that was not written yet, or that is written
+    without being read."""
+    found = _unjudgeable(columns.names[at])
+    return found is not None and _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found)
+
+
+def _shows_nothing(columns: Columns, at: int, part: str, path: Sequence[str], found: _Operation) -> bool:
+    if found.why is not None:
+        return re.match(found.places, ".".join((part, *path[:1]))) is not None
+    if part != "input":
+        return False
+    operation = None
+    if found.word == BATCH:
+        beside = (*path[:-1], "op")
+        operation = next((columns.values[row] for row in columns.rows(at) if columns.path_of(row) == beside), None)
+    return is_buffer(found.word, path, (columns.path_of(row) for row in columns.tensors(at, INPUT)), operation)
 
 
 def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
     """Yield the inputs of a call that its dump marks as memory that nothing had written, and that the call reads."""
     for row in columns.rows(at):
-        if columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN:
-            place = ".".join((PARTS[INPUT], *columns.path_of(row)[:1]))
-            if place != "input.out" and not says_nothing(columns, at, place):
-                yield row
+        is_unwritten = columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN
+        if is_unwritten and columns.path_of(row)[:1] != ("out",) and not says_nothing(columns, at, row):
+            yield row
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +281,7 @@ class PairJudge:
         self.same_rounding = target.format_version == golden.format_version and not self.across
         self._has_unjudgeable = _has_unjudgeable(target)
         self.by_statistics: set[int] = set()
+        self._two_gradients: dict[int, Verdict] = {}  # by row, of what has to be measured
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -299,19 +297,37 @@ class PairJudge:
         if target is None or golden is None:
             return _with_equality(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
         if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
-            place = ".".join((target.part, *target.path[:1]))
-            reason = _shows_nothing(self._target.columns, self._numbers[call], place, found)
-            if reason is not None:
-                return unjudged(Cause.UNUSED, reason), UNKNOWN
+            at = self._numbers[call]
+            if _shows_nothing(self._target.columns, at, target.part, target.path, found):
+                return unjudged(Cause.UNUSED, Reason(found.why or Why.PLACEHOLDER, name=found.word)), UNKNOWN
         if UNWRITTEN in (target.type, golden.type):
             return unjudged(Cause.UNUSED, Reason(Why.UNWRITTEN)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
-            return verdict, UNKNOWN
+            return self._of_two_gradients(target, golden, row, verdict)
         if target.kind != "tensor" or golden.kind != "tensor":
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
             return _with_equality(self.by_value(target, golden, row))
         return self._of_tensors(target, golden, row)
+
+    def _of_two_gradients(self, target: Record, golden: Record, row: int, verdict: Verdict) -> Found | None:
+        """The verdict on gradients of two kinds, for which `verdict` stands unless they agree.
+
+        A tensor with one user has one contribution, and an accumulated gradient is that. Equal values show it.
+        """
+        are_tensors = target.kind == golden.kind == "tensor"
+        if verdict.cause is not Cause.OTHER_GRADIENT or self.are_two_frameworks or not are_tensors or row < 0:
+            return verdict, UNKNOWN
+        found = self._of_tensors(target, golden, row)
+        if found is None:
+            self._two_gradients[row] = verdict
+            return None
+        return found if found[0] else (verdict, UNKNOWN)
+
+    def measured(self, row: int, verdict: Verdict, equal: int) -> Found:
+        """The verdict on two tensors that were measured, whose verdict by their elements is `verdict`."""
+        other = self._two_gradients.get(row)
+        return (verdict, equal) if other is None or verdict else (other, UNKNOWN)
 
     def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
         view = self._notes.views.get(row)
@@ -393,7 +409,7 @@ class PairJudge:
             return (
                 wrong(partnerless.because)
                 if partnerless.is_wrong
-                else unjudged(Cause.NO_COUNTERPART, partnerless.because)
+                else unjudged(cause_of_one_side(partnerless.because), partnerless.because)
             )
         if kind not in self._collected["golden" if here == "target" else "target"]:
             return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here))

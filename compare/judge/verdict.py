@@ -27,8 +27,8 @@ judged may not be what differs."""
 class Cause(Enum):
     """Why a pair has no verdict; the value completes `12 pairs ...`.
 
-    An exempt pair could not show a fault of the target, and a comparison is clean with it. Any other one leaves the
-    question open, and the comparison is not clean.
+    An exempt pair could not show a fault of the target, or the user ignores it, and a comparison is clean with it. Any
+    other one leaves the question open, and the comparison is not clean.
     """
 
     UNMATCHED = "without a partner"
@@ -47,15 +47,54 @@ class Cause(Enum):
     UNUSED = "of values that nobody uses"
     UNNEEDED_GRADIENT = "of gradients that nobody needs"
     NO_COUNTERPART = "without a counterpart in the other framework"
+    INTERNAL = "internal details of one framework"
+    OTHER_LEVEL = "of calls that the level of the other side leaves out"
+    SUMMED = "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere"
     HARMLESS = "whose difference dies out"
+    REWRITTEN = "of what one side alone does, without consequence"
+    IGNORED = "ignored by the user"
+    UNSHOWN = "of arguments that differ, whose effect noise would hide"
+    WIDE_BOUND = "whose inputs explain more than a tenth, which shows nothing"
 
     @property
     def is_exempt(self) -> bool:
         """Whether the pair could not show a fault."""
-        return self in (Cause.UNUSED, Cause.UNNEEDED_GRADIENT, Cause.NO_COUNTERPART, Cause.HARMLESS)
+        return self in (
+            Cause.UNUSED,
+            Cause.UNNEEDED_GRADIENT,
+            Cause.NO_COUNTERPART,
+            Cause.OTHER_LEVEL,
+            Cause.SUMMED,
+            Cause.HARMLESS,
+            Cause.IGNORED,
+            Cause.INTERNAL,
+            Cause.REWRITTEN,
+        )
 
 
 CAUSES = tuple(Cause)
+
+_DETAILS = frozenset(
+    {
+        Why.COMPARED_LATER,
+        Why.PASSED_THROUGH,
+        Why.OF_FORWARD,
+        Why.NULL,
+        Why.DEFAULT,
+        Why.NO_RESULT,
+        Why.NO_RESULT_OF_CALL,
+        Why.NO_RESULT_OF_GRADIENT,
+        Why.NO_ARGUMENT,
+        Why.OTHER_WAY,
+        Why.ONE_VALUE_EQUAL,
+    }
+)
+"""Why a record that one framework alone has needs no counterpart: it has no effect, or its effect is compared."""
+
+
+def cause_of_one_side(reason: Reason) -> Cause:
+    """Return the cause of a pair that one framework alone has, for a reason that explains it."""
+    return Cause.INTERNAL if reason.why in _DETAILS else Cause.NO_COUNTERPART
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,6 +253,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.ONE_VALUE_EQUAL: "{r.target!r} on one side is {r.golden!r} on the other, which means the same",
     Why.NULL: "{r.side} says None here, and {there} nothing",
     Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
+    Why.OTHER_LEVEL: "The other side was collected at level {r.name}, which leaves out such calls",
+    Why.SUM_COMPARED: (
+        "The target has the {r.target} gradient, the golden the {r.golden} one; the sum over all users is compared as "
+        "{r.name}"
+    ),
     Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
     Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
     Why.RESIDUAL: _residual,
@@ -268,11 +273,26 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
+    Why.IGNORED: "Ignored by --ignore {r.name}",
+    Why.USER_TOLERANCE: lambda r: phrase(
+        "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})",
+        absolute=f"{r.amount:g}",
+        relative=f"{r.allowed:g}",
+        options=", ".join(r.names),
+    ),
+    Why.UNSHOWN: "This argument differs, and noise would hide its effect",
+    Why.WIDE_BOUND: (
+        "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing"
+    ),
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
     Why.DRIFT_ONLY: "The weights are no further apart than two runs drift{by}",
+    Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
+    Why.UPDATE_DIFFERS: lambda r: phrase(
+        "The update before differs by more than optimizer and gradients explain ({times})", times=_times(r.excess)
+    ),
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"
@@ -284,6 +304,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DEFAULT: "{there} does the same by default",
     Why.OTHER_DEFAULT: "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}",
     Why.OTHER_WAY: "The other side computes its result in another way; its inputs are not compared",
+    Why.NO_EFFECT: "Only one side's call has this argument, and both return the same",
     Why.NO_ARGUMENT: "{there} has no such argument, or its result tells it",
     Why.ONE_ARGUMENT: "Only {r.side}'s call has this argument; the default of {there} is not known",
     Why.CELL_ARGUMENT: "Only one side's cell receives this; the other has or computes it itself",

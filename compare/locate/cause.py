@@ -18,7 +18,7 @@ from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
-from msprobe.compare.judge.verdict import GRADES, path_of
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.store.record import TENSOR
 
@@ -68,12 +68,16 @@ class _Rule:
         for row, partnerless in comparison.pairs.notes.partnerless.items():
             exact[row] = _DIFFERS if partnerless.is_wrong else _AGREES
         exact[comparison.is_exempt & ((sides >= 0) | (comparison.noise is not None and not self._exact))] = _AGREES
+        exact[comparison.causes == CAUSES.index(Cause.REWRITTEN)] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
         if comparison.noise is not None:  # judged along the dataflow: the states decide, from the first call on
             self._exact = False
             known = (sides >= 0) & (comparison.noise.states != State.UNKNOWN) & ~comparison.is_exempt
             later = np.where(known, np.where(comparison.noise.differs(), _DIFFERS, _AGREES), later)
+        if comparison.excused is not None:
+            excused = list(comparison.excused.rows)
+            exact[excused] = later[excused] = _AGREES
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}
         self._dirty = {
             True: (calls_with(comparison, exact != _AGREES) > 0).tobytes(),
@@ -350,12 +354,14 @@ class Causes:
             finding = self._origin.get(at, latest)
             received = InputCause("received", finding=finding) if finding >= 0 else None
             if row in s.outputs:
-                # Nothing begins it where only the sum over all users differs: some user was not recorded.
-                return received or _UNRECORDED
+                # Nothing begins it where only the sum over all users differs.
+                return received or InputCause("code", (source.call,), Dataflow.UNEXPLAINED)
             if self._are_two_frameworks and not s.event.is_matched and finding < 0:
                 continue  # transparent, and what it was computed from agrees
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:
                 return received or InputCause("unclear", (".".join((source.call, source.part, *source.path)),))
+            if self._comparison.excused is not None and row in self._comparison.excused.rows:
+                return received or InputCause("code", (source.call,), Dataflow.EXCUSED)
             agreeing = agreeing or source.call
         if agreeing and (is_recorded or latest < 0):
             return InputCause("code", (agreeing,), Dataflow.PRODUCER)

@@ -1,6 +1,8 @@
-"""Exemptions: gradients that only one side computes and nothing needs."""
+"""Exemptions: gradients that only one side computes and nothing needs, or whose sum is compared elsewhere; calls that
+the other side's level leaves out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +14,9 @@ from msprobe.compare.core.tensor import Identity, tensor_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
-from msprobe.store.record import INPUT, NULL, PARAMETERS, TENSOR, Dump
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
+from msprobe.compare.match.pairs import Ints
+from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
 def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -40,6 +43,22 @@ def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[
         "golden": {theirs for mine, theirs in known if mine in owners[0]} if collects[0] else set(),
     }
     return {event.place for event in unmatched if names.parse(event.called).stem in layers[event.side]}
+
+
+def not_collected(comparison: Comparison, events: Sequence[Event]) -> set[int]:
+    """The places of unmatched calls that the other side may have made too: it ran there and was left out of the
+    collection, or calls of its kind were not collected there at all."""
+    unmatched = [event for event in events if not event.is_matched]
+    if not unmatched:
+        return set()
+    dumps = {"target": comparison.golden, "golden": comparison.target}  # by the side that has the call
+    kinds = {side: {(name.kind, name.direction) for name in other.names} for side, other in dumps.items()}
+    return {
+        event.place
+        for event in unmatched
+        if (event.kind, event.direction) not in kinds[event.side]
+        or (event.called in dumps[event.side].construct and event.called not in dumps[event.side].place)
+    }
 
 
 def _sharing(dump: Dump) -> set[int]:
@@ -71,6 +90,77 @@ def without_unneeded(comparison: Comparison) -> Comparison:
     if not found:
         return comparison
     return comparison.with_verdicts({row: unjudged(Cause.UNNEEDED_GRADIENT, reason) for row, reason in found.items()})
+
+
+_LEFT_OUT = {"L0": "api", "L1": "cell"}
+"""By level: the kind of calls that it leaves out."""
+
+
+def without_other_level(comparison: Comparison) -> Comparison:
+    """Return the comparison in which calls without a partner are exempt that the other side's level leaves out.
+
+    The cells of a dump of level mix are compared with those of level L0, and the calls inside them are not.
+    """
+    pairs = comparison.pairs
+    explained: dict[int, Reason] = {}
+    for dump, calls, other, others in (
+        (pairs.target, pairs.target_calls, pairs.golden, pairs.golden_calls),
+        (pairs.golden, pairs.golden_calls, pairs.target, pairs.target_calls),
+    ):
+        left_out = _LEFT_OUT.get(other.level)
+        if left_out is None or dump.level == other.level or any(name.kind == left_out for name in other.names):
+            continue
+        alone = np.flatnonzero((calls >= 0) & (others < 0)).tolist()
+        reason = Reason(Why.OTHER_LEVEL, name=other.level)
+        explained |= {place: reason for place in alone if dump.names[int(calls[place])].kind == left_out}
+    if not explained:
+        return comparison
+    rows = (row for place in explained for row in pairs.rows(place))
+    reason = next(iter(explained.values()))
+    found = comparison.with_verdicts(dict.fromkeys(rows, unjudged(Cause.OTHER_LEVEL, reason)))
+    return replace(found, explained={**comparison.explained, **explained})
+
+
+def without_summed(comparison: Comparison) -> Comparison:
+    """Return the comparison in which a call's own gradient against an accumulated one is exempt, if the latter is also
+    an incoming gradient that is compared.
+
+    What reaches a tensor from all its users is the gradient that the call receives which made the tensor.
+    """
+    rows = np.flatnonzero(comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
+    if not rows:
+        return comparison
+    pairs, found = comparison.pairs, dict[int, Verdict]()
+    sides = (pairs.target, pairs.target_rows), (pairs.golden, pairs.golden_rows)
+    compared = [_compared_gradients(comparison, dump, of) for dump, of in sides]
+    for row in rows:
+        kinds = [GRADIENTS[dump.columns.gradient[int(of[row])]] for dump, of in sides]
+        side = next((n for n, kind in enumerate(kinds) if kind == "accumulated"), -1)
+        if side < 0:
+            continue
+        dump, of = sides[side]
+        tensor = tensor_of(dump.columns, int(of[row]))
+        name = compared[side].get(tensor.exact, "") if tensor is not None and tensor.exact is not None else ""
+        if name:
+            reason = Reason(Why.SUM_COMPARED, target=kinds[0], golden=kinds[1], name=name)
+            found[row] = unjudged(Cause.SUMMED, reason)
+    return comparison.with_verdicts(found) if found else comparison
+
+
+def _compared_gradients(comparison: Comparison, dump: Dump, rows: Ints) -> dict[Identity, str]:
+    """By their identity: the incoming gradients of a side that have a verdict, with the names of their records."""
+    found: dict[Identity, str] = {}
+    columns = dump.columns
+    judged = (comparison.grades != GRADES.index("unjudged")) & comparison.is_input & (rows >= 0)
+    for row in np.flatnonzero(judged).tolist():
+        at = int(rows[row])
+        call = columns.call_of(at)
+        if dump.names[call].direction != "backward" or columns.kind[at] != TENSOR:
+            continue
+        tensor = tensor_of(columns, at)
+        if tensor is not None and tensor.exact is not None and columns.max[at] != columns.min[at]:
+            found.setdefault(tensor.exact, columns.row_name(at, call))
+    return found
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:

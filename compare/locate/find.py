@@ -6,22 +6,26 @@ judged; what begins becomes a `Finding`, what receives is counted at the finding
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from msprobe.base import names
-from msprobe.compare.core.reason import TensorLook, Why
+from msprobe.compare.core.noise import ROUNDING, Constant
+from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
+from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.workers.progress import shown
+from msprobe.store.record import PARTS
 from msprobe.store.stacks_and_construct import user_line
 
 from .cause import Causes, InputCause, Seen, walk
-from .exemptions import trained_on_one_side
+from .exemptions import not_collected, trained_on_one_side
 from .finding import (
     Argument,
     ArgumentKind,
@@ -29,19 +33,28 @@ from .finding import (
     Beyond,
     Computed,
     Difference,
+    Drawn,
     Evidence,
     Finding,
     FindingKind,
+    Harmless,
     Missing,
     OtherCall,
     Parameters,
+    Precision,
     RunInput,
     Unclear,
 )
+from .random_numbers import differ_by_draws
 
 Role = Literal["begins", "received", ""]
 
 _OTHER = {"target": "golden", "golden": "target"}
+
+_UNJUDGED = GRADES.index("unjudged")
+
+_ABSENT = (Cause.NO_COUNTERPART, Cause.UNNEEDED_GRADIENT, Cause.UNUSED)
+"""Why a record without a verdict is none that could have been compared."""
 
 _STRETCH = 1000
 """Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
@@ -49,10 +62,14 @@ _STRETCH = 1000
 
 @dataclass(frozen=True)
 class Located:
-    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row."""
+    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row.
+
+    `harmless` are differences that die out, and arguments of which it is not known whether they have an effect.
+    """
 
     findings: tuple[Finding, ...] = ()
     roles: dict[int, Role] = field(default_factory=dict)
+    harmless: tuple[Finding, ...] = ()
 
     @property
     def first(self) -> Finding | None:
@@ -62,10 +79,45 @@ class Located:
 
 def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
+    return replace(_located(comparison, is_shown), harmless=tuple(_harmless(comparison)))
+
+
+def _harmless(comparison: Comparison) -> Iterator[Finding]:
+    """Yield the differences that die out, and the arguments that differ without a known effect, in execution order."""
+    noise = comparison.noise
+    rows = () if noise is None else (*noise.harmless, *noise.unshown)
+    if noise is None or not rows:
+        return
+    by_place = {event.place: event for event in events(comparison.pairs)}
+    placed = [(by_place[int(comparison.pairs.call_of[row])], row) for row in rows]
+    for event, row in sorted(placed, key=lambda one: (one[0].at, one[1])):
+        judged = comparison.judged(row)
+        difference = Difference(path_of(judged.pair.record), judged.grade, judged.verdict.reasons[1:])
+        is_known = row not in noise.unshown
+        evidence: Evidence = Harmless(difference) if is_known else Unclear(Missing.EFFECT, difference=difference)
+        kind = FindingKind.HARMLESS if is_known else FindingKind.UNKNOWN
+        file, line = user_line(_stack_of(comparison, event)) or ("", None)
+        yield Finding(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
+
+
+def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
+    """The stack of a call, as the side has it that the call is named by."""
+    sides = ((side.dump, int(side.calls[event.place])) for side in comparison.sides.values())
+    return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
+
+
+def _cell_of(event: Event) -> str:
+    return (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
+
+
+def _located(comparison: Comparison, is_shown: bool) -> Located:
+    """`locate`, without what is harmless."""
     if have_different_kernels(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
+    if comparison.excused is not None and comparison.is_clean:
+        return Located()  # what differs is excused, and within tolerance after that
     pairs = comparison.pairs
     sides = pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows
     if (comparison.equal != DIFFERENT).all() and all((side >= 0).all() for side in sides):
@@ -110,16 +162,40 @@ class _Walk:
             if judged:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
-        return Located(
-            tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
-            self._roles,
-        )
+        found = [replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)]
+        found.sort(key=self._doubt)  # else they are in execution order
+        return Located(tuple(found), self._roles)
+
+    def _doubt(self, finding: Finding) -> int:
+        """How doubtful it is that a difference has consequences: what is sure goes first."""
+        return self._doubts.get(self._events[finding.at].place, 0)
+
+    @cached_property
+    def _doubts(self) -> dict[int, int]:
+        """By place: of pairs of calls that received what diverges, and of the calls of one side that lead there."""
+        noise = self._comparison.noise
+        if noise is None or not noise.doubts:
+            return {}
+        found: dict[int, int] = dict(noise.doubts)
+        for row, places in noise.stretches.items():
+            doubt = noise.doubts.get(int(self._comparison.pairs.call_of[row]), 0)
+            for place in places:
+                found[place] = min(doubt, found.get(place, doubt))
+        return found
 
     def _judged(self, rows: Iterable[int]) -> list[Judged]:
         return list(map(self._comparison.judged, rows))
 
     def _visit(self, seen: Seen) -> None:
         event, noise, diverges = seen.event, self._comparison.noise, self._diverges
+        if noise is not None and (rounding := noise.roundings.get(event.place)) and event.key not in self._places:
+            self._add(event, FindingKind.PRECISION, Precision(rounding.side, rounding.dtype, rounding.other), ())
+            self._mark(event.rows if not event.is_matched else seen.outputs, "begins")
+            if not event.is_matched:
+                return
+        if noise is not None and (constant := noise.constants.get(event.place)) and event.key not in self._places:
+            self._add_constant(event, constant)
+            return
         if seen.agrees and event.is_matched:
             self._last_agreeing = event.name
             return
@@ -146,11 +222,22 @@ class _Walk:
         ):
             self._unjudged[event.name] = None
 
+    def _add_constant(self, event: Event, constant: Constant) -> None:
+        """Add a constant that differs at the first call that takes it; the calls that it goes through received it."""
+        columns = self._comparison.sides[constant.side].dump.columns
+        place = ".".join((PARTS[columns.part[constant.row]], *columns.path_of(constant.row)))
+        reason = Reason(Why.SCALE, amount=constant.distance, allowed=ROUNDING)
+        argument = Argument(Difference(place, "error", (reason,)), ArgumentKind.TENSOR)
+        self._add(event, FindingKind.ARGUMENT, argument, ())
+        self._mark(event.rows, "begins")
+        for at in map(self._event_at.__getitem__, constant.places):
+            self._origin.setdefault(at, self._origin[event.at])
+
     def _is_of_stretch(self, seen: Seen) -> bool:
-        """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
+        """Whether calls without a counterpart lead to what diverges here: the first is named."""
         noise, event = self._comparison.noise, seen.event
         rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
-        if noise is None or not rows or not self._are_two_frameworks:
+        if noise is None or not rows:
             return False
         first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:
@@ -178,22 +265,55 @@ class _Walk:
         else:
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
+            elif operation := self._operation_that_draws(event, evidence):
+                drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
+                self._add(event, FindingKind.RANDOM, drawn, evidence)
             else:
                 has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
-                computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without)
+                are_open = any(self._comparison.grades[row] == _UNJUDGED for row in self._inputs(event))
+                computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without, are_open)
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 
+    def _operation_that_draws(self, event: Event, evidence: Sequence[Judged]) -> str:
+        """The operation whose random numbers explain how the outputs of a pair of calls differ; empty for none."""
+        if event.direction != "forward":
+            return ""
+        graphs = self._causes.graphs["target"], self._causes.graphs["golden"]
+        return differ_by_draws(self._comparison, graphs, event.place, list(evidence))
+
+    def _inputs(self, event: Event) -> list[int]:
+        """Return the pairs of records that a call received; those of its owners for gradients of parameters."""
+        is_input = self._comparison.is_input
+        rows = (row for place in event.owners or (event.place,) for row in self._comparison.pairs.rows(place))
+        return [row for row in rows if is_input[row]]
+
+    @cached_property
+    def _agreeing_before(self) -> list[int]:
+        """By event: how many pairs of calls before it were compared, and agree in all that was."""
+        comparison = self._comparison
+        passed = calls_with(comparison, comparison.grades == GRADES.index("pass"))
+        others = np.isin(comparison.grades, [GRADES.index("warning"), GRADES.index("error")])
+        others |= (comparison.grades == _UNJUDGED) & ~np.isin(comparison.causes, [CAUSES.index(c) for c in _ABSENT])
+        differing = calls_with(comparison, others)
+        found, number = list[int](), 0
+        for event in self._events:
+            found.append(number)
+            number += bool(event.is_matched and passed[event.place] and not differing[event.place])
+        return found
+
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""
+        """An argument that only one side's call has, where the two compute different functions."""
         noise = self._comparison.noise
-        if not self._are_two_frameworks or noise is None or event.direction != "forward":
+        if noise is None or event.direction != "forward":
             return None
         # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
-        if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
+        if self._are_two_frameworks and any(
+            found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
+        ):
             return None
         own = (j for j in event.own(self._comparison) if j.pair.record.kind == "value")
         return next((j for j in own if not (j.pair.target and j.pair.golden)), None)
@@ -247,7 +367,8 @@ class _Walk:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.PRODUCER, cause.names, "", found), [judged])
         elif cause.kind == "code":
             is_gradient = event.direction == "backward"
-            between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient)
+            agreeing = self._agreeing_before[event.at]
+            between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient, agreeing)
             self._add(event, FindingKind.CODE, between, [judged])
         elif cause.kind == "exchanged":
             exchanged = Argument(found, ArgumentKind.EXCHANGED, parameters=cause.names)
@@ -266,7 +387,7 @@ class _Walk:
                 self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or self._is_uncollected(event):
+        if event.kind == "parameters_grad" or event.place in self._not_collected:
             if not self._findings:
                 self._unjudged[event.name] = None
             return
@@ -312,18 +433,14 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        stack = self._stack(event)
+        stack = _stack_of(self._comparison, event)
         if not stack and event.forward is not None:  # a backward call has its forward's
-            stack = self._stack(self._events[event.forward])
+            stack = _stack_of(self._comparison, self._events[event.forward])
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
-        cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
-        self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
-
-    def _stack(self, event: Event) -> tuple[str, ...]:
-        """The stack of a call, as the side has it that the call is named by."""
-        sides = ((side.dump, int(side.calls[event.place])) for side in self._sides)
-        return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
+        self._findings.append(
+            Finding(event.name, _cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
+        )
 
     def _grows(self, finding: Finding) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""
@@ -373,17 +490,9 @@ class _Walk:
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
 
-    def _is_uncollected(self, event: Event) -> bool:
-        """Whether an unmatched call ran on the other side too, or is of a kind that was not collected there."""
-        other = _OTHER[event.side]
-        if (event.kind, event.direction) not in self._kinds_of_calls[other]:
-            return True
-        graph = self._causes.graphs[other]
-        return event.called in graph.dump.construct and event.called not in graph.dump.place
-
     @cached_property
-    def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:
-        return {side: {(n.kind, n.direction) for n in graph.names} for side, graph in self._causes.graphs.items()}
+    def _not_collected(self) -> set[int]:
+        return not_collected(self._comparison, self._events)
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from math import nan
 from typing import Literal, TypeAlias
 
 from msprobe.base.log import few
@@ -39,6 +40,7 @@ class Basis(Enum):
     | `UPDATES` | the weights of the step before | updates are hardly apart |
     | `DRIFT` | the weights alone | weights are hardly apart |
     | `STATISTICS` | statistics of the step before | means moved alike |
+    | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so any update is as good |
     """
 
     SETTINGS = "settings"
@@ -46,6 +48,7 @@ class Basis(Enum):
     UPDATES = "updates"
     DRIFT = "drift"
     STATISTICS = "statistics"
+    ROUNDING = "rounding"
 
 
 class UpdateCause(Enum):
@@ -77,6 +80,17 @@ class UpdateVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """A setting with which the golden's optimizer would make the target's updates, up to `residual`: the root mean
+    square of what is left of the median parameter, in roundings of its weights; NaN where that is not known."""
+
+    cause: UpdateCause
+    target: float | Rule | None = None
+    golden: float | Rule | None = None
+    residual: float = nan
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateDifference:
     """A setting that differs, with the parameters that are concerned, by the target's names.
 
@@ -84,6 +98,9 @@ class UpdateDifference:
     values as fitted to updates and recorded gradients: where a loss was scaled, or gradients averaged after they were
     recorded, a learning rate is given divided by that. None: not known. `factor` is target / golden. `possible` are
     causes that the steps at hand cannot tell from this one.
+
+    `residual` is as that of an `Explanation`. `others` are the explanations that were tried besides, best first: this
+    one is the simplest of those that explain the updates, with the fewest settings and the roundest numbers.
     """
 
     cause: UpdateCause
@@ -93,6 +110,8 @@ class UpdateDifference:
     golden: float | Rule | None = None
     factor: float | None = None
     possible: tuple[UpdateCause, ...] = ()
+    residual: float = nan
+    others: tuple[Explanation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +137,14 @@ class FindingKind(str, Enum):
     """What is wrong at the call that a finding names; compare.md, "The first wrong call", has a row for each."""
 
     COMPUTES = "computes differently"
+    RANDOM = "random operation"
     ARGUMENT = "argument differs"
-    CALL = "different call"
+    CALL = "structure differs"
     PARAMETERS = "parameters differ"
     RUN_INPUTS = "run inputs differ"
     CODE = "code between"
+    PRECISION = "precision differs"
+    HARMLESS = "harmless difference"
     UNKNOWN = "cannot tell"
 
 
@@ -140,7 +162,7 @@ class Computed:
     """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
 
     `is_beyond_inputs`: inputs differ too, and do not explain the output. `without_gradient` is the side of a backward
-    call that has no gradient where the other has one; empty for none.
+    call that has no gradient where the other has one; empty for none. `are_inputs_open`: some inputs were not compared.
     """
 
     difference: Difference
@@ -148,6 +170,24 @@ class Computed:
     is_of_parameters: bool = False
     is_beyond_inputs: bool = False
     without_gradient: Literal["target", "golden", ""] = ""
+    are_inputs_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """All inputs agree, and an output differs by random numbers that `operation` draws.
+
+    `is_across`: the sides are two frameworks, whose generators give different numbers for one seed.
+    """
+
+    difference: Difference
+    operation: str
+    is_across: bool = False
+
+    @property
+    def is_dropout(self) -> bool:
+        """Whether a probability of 0 makes the call a function of its inputs."""
+        return "dropout" in self.operation
 
 
 class ArgumentKind(Enum):
@@ -183,28 +223,34 @@ class RunInput:
 
 
 class Dataflow(Enum):
-    """What is known of where an input comes from that differs although every recorded call before agrees."""
+    """What is known of where an input comes from that differs, while no finding before explains it."""
 
     SWAPPED = "swapped"
     """Two arguments changed places: `names` are both."""
     REWIRED = "rewired"
     """It comes from another call: `names` are the target's and the golden's, empty for none that was recorded."""
     UNRECORDED = "unrecorded"
-    """It comes from operations that were not recorded."""
+    """No recorded call returned it."""
+    UNEXPLAINED = "unexplained"
+    """The call in `names` returned it, and no call begins its difference: a sum over all users of a tensor."""
     PRODUCER = "producer"
     """It comes from the call in `names`, which agrees."""
+    EXCUSED = "excused"
+    """It comes from the call in `names`, whose difference the user's own limits excuse."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Code between recorded calls is different; `after` is the last call that agrees, empty for none."""
+    """Code between recorded calls is different; `after` is the last call that agrees, empty for none, and `agreeing`
+    the number of calls before that were compared and agree."""
 
     difference: Difference
     after: str
     dataflow: Dataflow
     names: tuple[str, ...] = ()
     is_gradient: bool = False
+    agreeing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +284,23 @@ class OtherCall:
     known_as: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Only `side` rounds to `dtype` here; the other side keeps `other` on the whole path between two compared
+    tensors."""
+
+    side: str
+    dtype: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harmless:
+    """A difference that dies out: no recorded call uses it, or what recorded calls compute from it agrees."""
+
+    difference: Difference
+
+
 class Missing(Enum):
     """The missing records without which it is not known whether a difference begins at a call."""
 
@@ -249,6 +312,7 @@ class Missing(Enum):
     SAVED_BY_NAME = "saved_by_name"
     PRODUCER = "producer"
     IN_BETWEEN = "in_between"
+    EFFECT = "effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +325,9 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
+Evidence: TypeAlias = (
+    Computed | Drawn | Argument | RunInput | Between | Parameters | Updated | OtherCall | Precision | Harmless | Unclear
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import singledispatch
+from math import isnan
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.reason import Why
@@ -15,12 +16,16 @@ from .finding import (
     Computed,
     Dataflow,
     Difference,
+    Drawn,
     Evidence,
+    Explanation,
     Finding,
     FindingKind,
+    Harmless,
     Missing,
     OtherCall,
     Parameters,
+    Precision,
     Rule,
     RunInput,
     Unclear,
@@ -60,10 +65,40 @@ def updates(judgement: UpdateJudgement) -> Words:
 
 def _update_difference(one: UpdateDifference) -> Phrase:
     text = _setting(one)
+    if tried := one.others[:_TRIED]:
+        others = joined([_explanation(other) for other in tried], "{before}, {after}")
+        text = phrase(
+            "{text} [residual {residual}; other explanations: {others}]",
+            text=text,
+            residual=_residual(one.residual),
+            others=others,
+        )
     if not one.possible:
         return text
     others = joined([phrase(_POSSIBLE[cause]) for cause in one.possible], "{before} or {after}")
     return phrase("{text} (or {others}, which these steps cannot tell apart)", text=text, others=others)
+
+
+_TRIED = 2  # explanations that are listed besides the one that counts
+
+
+def _explanation(one: Explanation) -> Phrase:
+    values = phrase("{target}, golden {golden}", target=_value(one.target), golden=_value(one.golden))
+    known: Words = phrase(" ({values})", values=values) if (one.target, one.golden) != (None, None) else ""
+    return phrase(
+        "{cause}{values}: {residual}",
+        cause=phrase(_POSSIBLE[one.cause]),
+        values=known,
+        residual=_residual(one.residual),
+    )
+
+
+def _value(value: "float | Rule | None") -> Words:
+    return phrase("none") if value is None else _number(value)
+
+
+def _residual(value: float) -> Words:
+    return phrase("not known") if isnan(value) else f"{value:.2g}"
 
 
 def _setting(one: UpdateDifference) -> Phrase:
@@ -74,6 +109,10 @@ def _setting(one: UpdateDifference) -> Phrase:
     if one.target is not None and one.golden is not None:
         values = phrase(" ({target}, golden {golden})", target=_number(one.target), golden=_number(one.golden))
     if one.cause is UpdateCause.LEARNING_RATE:
+        if one.target == 0:
+            return phrase("the learning rate is 0 for {who}, and the golden's is not", who=who)
+        if one.golden == 0:
+            return phrase("the golden's learning rate is 0 for {who}, and the target's is not", who=who)
         if one.factor is None:
             return phrase("the learning rate is not the golden's{values} for {who}", values=values, who=who)
         return phrase(
@@ -118,6 +157,8 @@ _POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
     UpdateCause.BIAS_CORRECTION: "Adam without bias correction",
     UpdateCause.CLIPPING: "gradient clipping",
     UpdateCause.RULE: "Nesterov momentum on one side",
+    UpdateCause.NOT_UPDATED: "all of them frozen, or not in the optimizer",
+    UpdateCause.UPDATED_HERE: "all of them frozen in the golden, or not in its optimizer",
 }
 
 
@@ -159,6 +200,7 @@ _MISSING = {
         "whether it began here cannot be said, because it was saved by name, and what it was made of was not"
     ),
     Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
+    Missing.EFFECT: "whether that has an effect cannot be said: it would be less than the noise of the outputs",
     Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
 
@@ -184,11 +226,14 @@ def kind_said(finding: Finding) -> Phrase:
 
 _LOOK = {
     FindingKind.COMPUTES: "at the call and its settings; where the settings agree, at the kernel that runs it",
+    FindingKind.RANDOM: "at the seeds of both runs, and at the random numbers that are drawn before this call",
     FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
     FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
     FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
     FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
     FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+    FindingKind.PRECISION: "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",
+    FindingKind.HARMLESS: "nowhere: what is computed from it agrees",
     FindingKind.UNKNOWN: "at what was left out of the collection",
 }
 
@@ -272,13 +317,29 @@ def _(found: Computed) -> Phrase:
         return phrase(
             "all inputs agree, but the gradients of its parameters do not: {difference}", difference=difference
         )
-    text = phrase(
-        "all inputs agree, but {difference}" if found.has_inputs else "it has no inputs, but {difference}",
-        difference=difference,
-    )
+    if not found.has_inputs:
+        text = phrase("it has no inputs, but {difference}", difference=difference)
+    elif found.are_inputs_open:
+        text = phrase("all inputs that were compared agree, but {difference}", difference=difference)
+    else:
+        text = phrase("all inputs agree, but {difference}", difference=difference)
     if found.without_gradient:
         return phrase("{text}; the {side} asks for no gradient there", text=text, side=found.without_gradient)
     return text
+
+
+_DRAWS = {
+    (False, True): "fix seeds with seed_all or set p=0; {difference}",
+    (False, False): "fix seeds with seed_all; {difference}",
+    (True, True): "two frameworks draw different numbers from one seed, set p=0; {difference}",
+    (True, False): "two frameworks draw different numbers from one seed, load the same values on both; {difference}",
+}
+"""By whether the sides are two frameworks, and whether the operation is a dropout."""
+
+
+@describe.register
+def _(found: Drawn) -> Phrase:
+    return phrase(_DRAWS[found.is_across, found.is_dropout], difference=_difference(found.difference))
 
 
 @describe.register
@@ -288,7 +349,7 @@ def _(found: Argument) -> Phrase:
         target, golden = found.parameters
         return phrase("{place} is the parameter {target}, golden {golden}", place=place, target=target, golden=golden)
     if found.kind is ArgumentKind.TENSOR:
-        return phrase("{difference}; no recorded call produced it", difference=_difference(found.difference))
+        return phrase("{difference}; no recorded call returned it", difference=_difference(found.difference))
     if found.kind is ArgumentKind.VALUE:
         return phrase("{reasons}", reasons=all_said(found.difference.reasons))
     if found.difference.grade == "error":
@@ -299,22 +360,26 @@ def _(found: Argument) -> Phrase:
 @describe.register
 def _(found: RunInput) -> Phrase:
     return phrase(
-        "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were "
-        "not recorded did)"
-        if found.is_made_unrecorded
-        else "{difference}; it is among the first inputs of the run, and no recorded call produced it",
+        "{difference}; it is among the first inputs of the run, and no recorded call returned it",
         difference=_difference(found.difference),
     )
 
 
 @describe.register
 def _(found: Between) -> Phrase:
+    if found.agreeing:
+        before = phrase(
+            "{number} call that was compared before it agrees"
+            if found.agreeing == 1
+            else "{number} calls that were compared before it agree",
+            number=found.agreeing,
+        )
+    else:
+        before = phrase("no call before it was compared")
     if found.dataflow is Dataflow.SWAPPED:
         first, second = found.names
         return phrase(
-            "the arguments {first} and {second} are swapped, while every recorded call before agrees",
-            first=first,
-            second=second,
+            "the arguments {first} and {second} are swapped; {before}", first=first, second=second, before=before
         )
     what = _difference(found.difference)
     if found.is_gradient:
@@ -322,18 +387,29 @@ def _(found: Between) -> Phrase:
     if found.dataflow is Dataflow.REWIRED:
         target, golden = (name or phrase("no recorded call") for name in found.names)
         return phrase(
-            "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees",
+            "{what}; it comes from {target}, golden from {golden}; {before}",
             what=what,
             target=target,
             golden=golden,
+            before=before,
         )
     if found.dataflow is Dataflow.UNRECORDED:
+        return phrase("{what}; no recorded call returned it; {before}", what=what, before=before)
+    if found.dataflow is Dataflow.UNEXPLAINED:
         return phrase(
-            "{what}; it comes from operations that were not recorded, and every recorded call before agrees", what=what
+            "{what}; {producer} returned it, and no recorded call begins the difference",
+            what=what,
+            producer=found.names[0],
         )
     if found.dataflow is Dataflow.PRODUCER:
         return phrase("{what}, although {producer}, which it comes from, agrees", what=what, producer=found.names[0])
-    return phrase("{what}, although every recorded call before agrees", what=what)
+    if found.dataflow is Dataflow.EXCUSED:
+        return phrase(
+            "{what}; it comes from {producer}, whose difference your --ignore, --atol or --rtol excuses",
+            what=what,
+            producer=found.names[0],
+        )
+    return phrase("{what}; {before}", what=what, before=before)
 
 
 @describe.register
@@ -362,6 +438,22 @@ def _(found: Parameters) -> Phrase:
         "or weights were not handed over to this model",
         text=text,
     )
+
+
+@describe.register
+def _(found: Precision) -> Phrase:
+    return phrase(
+        "only the {side} rounds to {dtype} here, the {there} keeps {other}",
+        side=found.side,
+        dtype=found.dtype,
+        there="golden" if found.side == "target" else "target",
+        other=found.other,
+    )
+
+
+@describe.register
+def _(found: Harmless) -> Phrase:
+    return phrase("{difference}; what recorded calls compute from it agrees", difference=_difference(found.difference))
 
 
 @describe.register

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.store.record import Columns, Dump
+from msprobe.store.record import INPUT, TENSOR, Columns, Dump
 
 from .call_keys import identity
 from .calls import match_calls
@@ -81,13 +81,76 @@ def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
         a, b = slice(ours.start, ours.stop), slice(theirs.start, theirs.stop)
         if left.part[a] == right.part[b] and left.path[a] == right_path[b]:
             return ours, theirs
-        return _join_records(_placed(left.part[a], left.path[a], ours), _placed(right.part[b], right_path[b], theirs))
+        mine = _placed(left.part[a], left.path[a], ours)
+        other = _placed(right.part[b], right_path[b], theirs)
+        return _join_records(mine, _respelled(mine, other, left, right))
 
     return pairs_of(target, golden, calls, join)
 
 
 Place = tuple[int, int, int]
 """Part, path, and how many records of the same part and path stand before (an argument and a keyword may share one)."""
+
+_Argument = list[tuple[Place, int, tuple[str, ...]]]
+"""The records of one argument of a call: their places, rows, and paths inside the argument."""
+
+
+def _respelled(
+    left: Mapping[Place, int], right: Mapping[Place, int], ours: Columns, theirs: Columns
+) -> dict[Place, int]:
+    """The golden's places, in which an argument that is passed by position on one side and by keyword on the other has
+    the target's.
+
+    Two such arguments are one where they are equal, or where they are all that is left of two of one type.
+    """
+    mine, other = _arguments(left, right, ours), _arguments(right, left, theirs)
+    if not mine or not other:
+        return dict(right)
+    moved: dict[Place, Place] = {}
+    for how in (_content, _types):
+        for name, argument in list(mine.items()):
+            alike = [
+                one
+                for one, records in other.items()
+                if one.isdigit() != name.isdigit() and how(records, theirs) == how(argument, ours)
+            ]
+            if not alike or (how is _types and (len(mine) > 1 or len(other) > 1)):
+                continue
+            records = other.pop(alike[0])
+            moved |= {new[0]: old[0] for old, new in zip(mine.pop(name), records, strict=True)}
+    return {moved.get(place, place): row for place, row in right.items()}
+
+
+def _arguments(own: Mapping[Place, int], others: Mapping[Place, int], columns: Columns) -> dict[str, _Argument]:
+    """By name or number: the arguments of a call of which the other side has no record at this place."""
+    found: dict[str, _Argument] = defaultdict(list)
+    shared: set[str] = set()
+    for place, row in own.items():
+        if place[0] == INPUT and (path := columns.path_of(row)):
+            found[path[0]].append((place, row, path[1:]))
+            if place in others:
+                shared.add(path[0])
+    return {name: records for name, records in found.items() if name not in shared}
+
+
+def _content(argument: _Argument, columns: Columns) -> object:
+    """Of a tensor the form and the statistics, of another value the value."""
+    return tuple(
+        (path, columns.looks[columns.look[row]][1:], columns.max[row], columns.min[row], columns.norm[row])
+        if columns.kind[row] == TENSOR
+        else (path, repr(columns.values.get(row)))
+        for _, row, path in argument
+    )
+
+
+def _types(argument: _Argument, columns: Columns) -> object:
+    """Of a tensor the form, of another value its type."""
+    return tuple(
+        (path, columns.looks[columns.look[row]][1:])
+        if columns.kind[row] == TENSOR
+        else (path, type(columns.values.get(row)))
+        for _, row, path in argument
+    )
 
 
 def _placed(parts: Iterable[int], paths: Iterable[int], rows: Iterable[int]) -> dict[Place, int]:

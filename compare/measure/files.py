@@ -132,6 +132,18 @@ def measure_files(files: Files) -> Outcome:
         return Outcome(failure=str(err))
 
 
+def share_of_files(files: Files, absolute: float, relative: float) -> float | None:
+    """Return `greatest_share` of the tensors in two files; None where they cannot be read, or differ in shape."""
+    from .tensors import greatest_share
+
+    try:
+        target, golden = map(_open, (files.target, files.golden), files.as_dumped)
+        target, golden = (_viewed(side, view) for side, view in zip((target, golden), files.views, strict=True))
+        return greatest_share(target, golden, absolute, relative) if target.shape == golden.shape else None
+    except (DumpError, MappingError):
+        return None
+
+
 def _viewed(tensor: Any, view: str) -> Any:
     """A tensor in the other's layout, for which it is read whole."""
     if not view:

@@ -93,6 +93,28 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     return _together(found, pieces, unit, names[0] == names[1])
 
 
+def greatest_share(target: Tensor, golden: Tensor, absolute: float, relative: float) -> float:
+    """Return the greatest |t - g| / (absolute + relative |g|) of two tensors of one shape, in float64.
+
+    0/0 is 0 and x/0 infinity. Elements that are non-finite and the same on both sides count 0, other non-finite
+    elements infinity; a complex number counts as two numbers. An empty tensor gives 0. ValueError where the shapes
+    differ, DumpError where a file cannot be read.
+    """
+    if target.shape != golden.shape:
+        raise ValueError(f"shapes differ: {target.shape}, {golden.shape}")
+    greatest = 0.0
+    for piece in Pieces(target, golden):
+        t, g = (part.view(part.real.dtype) if part.dtype.kind == "c" else part for part in piece)
+        t, g = (part.astype(np.float64, copy=False) for part in (t, g))
+        with np.errstate(all="ignore"):
+            apart = np.abs(t - g)
+            apart[(t == g) | (np.isnan(t) & np.isnan(g))] = 0.0
+            share = np.where(apart == 0, 0.0, apart / (absolute + relative * np.abs(g)))
+        share[(apart != 0) & ~(np.isfinite(t) & np.isfinite(g))] = math.inf
+        greatest = max(greatest, float(share.max(initial=0.0)))
+    return greatest
+
+
 class Pieces(Sequence[tuple[Array, Array]]):
     """Two tensors of one shape cut into pairs of flat blocks, in C order; memory is read in place where that can be."""
 

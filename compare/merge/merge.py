@@ -3,8 +3,9 @@
 import errno
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import yaml  # type: ignore[import-untyped]  # ships without types
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input, replacing, writing
-from msprobe.base.log import logger, visible
+from msprobe.base.log import few, logger, visible
+from msprobe.base.verdicts import Verdicts, last_line
 from msprobe.compare.tables.cells import Cell, guard, share
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.csv_file import write_csv
@@ -94,17 +96,58 @@ def check_measures(path: Path, wanted: Sequence[str], known: Sequence[str]) -> N
 _NO_NUMBER = ("N/A", "unsupported", "Nan", "nan")
 """Measures that are no numbers; the two values are shown instead: a group's ranks, a number, a text."""
 
+_NAMED = 5
+"""Names that a line lists."""
+
+
+class Absent(Enum):
+    """What was asked for and is not in the result."""
+
+    ENTRY = "entries of api that no table has"
+    MEASURE = "columns of compare_index that the table of a rank lacks"
+
+
 Key = tuple[str, int]
 """The name of a record and, where a table has that name more than once, which of them it is."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Per rank the cells of every record that was asked for, one cell per measure; and the records in order."""
+    """Per rank the cells of every record that was asked for, one cell per measure; and the records in order.
+
+    `absent` are the entries of `api` that no table has a record of, `without` the ranks whose table lacks a measure.
+    """
 
     measures: tuple[str, ...]
     keys: tuple[Key, ...]
     cells: Mapping[int, Mapping[Key, tuple[Cell, ...]]]
+    absent: tuple[str, ...] = ()
+    without: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> dict[tuple[str, ...], list[int]]:
+        """The ranks by the records that they lack and another rank has; none that lacks nothing."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for rank, cells in self.cells.items():
+            if names := tuple(key[0] for key in self.keys if key not in cells):
+                found.setdefault(names, []).append(rank)
+        return found
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The records that are in the result, and what was asked for and is not. A record that some rank has is there:
+        the stages of a pipeline have other calls."""
+        gaps = {Absent.ENTRY: len(self.absent), Absent.MEASURE: sum(map(len, self.without.values()))}
+        return Verdicts(len(self.keys), gaps=gaps)
+
+    def lines(self) -> Iterator[str]:
+        """Say which ranks lack which records, and last how much that was asked for is not there."""
+        for names, ranks in self.lacking.items():
+            which = f"rank {ranks[0]} lacks" if len(ranks) == 1 else f"ranks {few(ranks, _NAMED)} lack"
+            number = f"{len(names)} of {len(self.keys)} records"
+            yield f"{which} {number}, as a stage of a pipeline does: {few(names, _NAMED)}"
+        if self.verdicts.exit_code:
+            yield str(last_line("merged", self.verdicts))
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -125,6 +168,11 @@ def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
     `form` is `xlsx`, for one file with a sheet per measure, or `csv`, for a file per measure. UsageError where the
     tables or the file `config` cannot be read or meant, or no record was asked for.
     """
+    return merge_tables(folder, output, config, form=form)[0]
+
+
+def merge_tables(folder: Path, output: Path, config: Path, *, form: str = "xlsx") -> tuple[tuple[Path, ...], Merged]:
+    """As `merge_result`; returns what was merged too."""
     choice = read_choice(config)
     paths = tables_of_ranks(folder)
     logger.info("merging %d tables, of the ranks %s", len(paths), ", ".join(map(str, paths)))
@@ -144,7 +192,7 @@ def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
                 write_workbook(written[0], merged)
             for path, measure in zip(written if form == "csv" else (), merged.measures, strict=False):
                 write_csv(path, titles, merged.rows(measure))
-        return written
+        return written, merged
 
 
 def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choice) -> Merged:
@@ -193,7 +241,13 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
         if ranks:
             logger.warning("%s stays empty for rank %s: no such column there", title, ", ".join(map(str, ranks)))
     ordered = _in_order([list(known) for known in cells.values()])
-    return Merged(measures, tuple(sorted(ordered, key=lambda key: place_of(key[0]) or 0)), cells)
+    return Merged(
+        measures,
+        tuple(sorted(ordered, key=lambda key: place_of(key[0]) or 0)),
+        cells,
+        tuple(entry for at, entry in enumerate(choice.api) if at not in used),
+        {title: tuple(ranks) for title, ranks in without.items() if ranks},
+    )
 
 
 def _cells(table: Table, measures: Sequence[str], place_of: Callable[[str], int | None]) -> dict[Key, tuple[Cell, ...]]:

@@ -10,7 +10,9 @@ Give with -i the folder that holds the tables of one step, compare_result_rank0_
     - Max diff
 
 Every record whose name contains an entry of `api` is taken; without `compare_index` all measures are. The answer has
-one sheet per measure, with a row per record and a column per rank. Exit code: 0 done, 2 the command was wrong.
+one sheet per measure, with a row per record and a column per rank. A cell is empty where a rank has no such record, as
+the stages of a pipeline do; the output says which ranks lack which. Exit code: 0 done, 1 done, and an entry of `api`
+has no record on any rank, or a rank's table lacks a column of `compare_index`; 2 the command was wrong.
 """
 
 import argparse
@@ -30,9 +32,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Merge, and print the paths of the files."""
-    from .merge import merge_result  # here: the help of the command is there before openpyxl is
+    """Merge, and print the paths of the files, and which ranks lack which records."""
+    from .merge import merge_tables  # here: the help of the command is there before openpyxl is
 
-    for path in merge_result(Path(args.input_dir), Path(args.output_dir), Path(args.config_path), form=args.format):
+    folder, output, config = Path(args.input_dir), Path(args.output_dir), Path(args.config_path)
+    paths, merged = merge_tables(folder, output, config, form=args.format)
+    for path in paths:
         print(visible(str(path)))
-    return 0
+    for line in merged.lines():
+        print(visible(line))
+    return merged.verdicts.exit_code

@@ -8,6 +8,7 @@ import numpy as np
 
 from msprobe.base.log import few
 from msprobe.base.phrase import Words
+from msprobe.base.verdicts import Verdicts
 from msprobe.report.fragment import fragment
 from msprobe.store.monitor.layout import Stage
 
@@ -157,6 +158,13 @@ class Result:
         return self.finding is None and self.basis is not Basis.NOTHING and not self.unjudged
 
     @property
+    def verdicts(self) -> Verdicts:
+        """The numbers that were judged, and why others were not; without a band nothing was."""
+        is_wrong = self.finding is not None
+        judged = 0 if self.basis is Basis.NOTHING else self.compared
+        return Verdicts(judged, int(is_wrong), {each.cause: each.count for each in self.unjudged})
+
+    @property
     def exit_code(self) -> int:
-        """0 everything was judged and nothing left its band, 2 nothing was judged, else 1."""
-        return 0 if self.is_clean else 2 if self.finding is None and self.basis is Basis.NOTHING else 1
+        """The exit code by the rule of all commands."""
+        return self.verdicts.exit_code

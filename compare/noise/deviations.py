@@ -142,6 +142,25 @@ _LOW = 0.2
 _FEW = 16
 """Tensors of fewer elements show no element error: their statistics agree by chance."""
 
+_COARSE = 2e-5
+"""A greater element error is none of a kernel in float32: float16 inside shows 2e-4, as statistics see it a fifth."""
+
+_APART = 20.0
+"""Inputs that differ by so many times less than an output do not explain it."""
+
+_FINE = 5e-6
+"""A greater element error is none of a kernel that computes in float32; it came from before."""
+
+_CLEAR = 8.0
+"""The same where inputs are known to differ."""
+
+_OVERSTATED = 2.0
+"""The error of elements is at least so many times less than the greatest of four statistics says, for one call in
+several."""
+
+_ALIKE = 8.0
+"""So many times the least of them may be what calls of one precision differ by, as statistics see it."""
+
 _ROUNDING = 2.0
 """A kernel's own error, in units of its output's dtype, at least."""
 
@@ -163,7 +182,8 @@ class OutputChange(NamedTuple):
     element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
     `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit.
     `function` is what was called, forward or backward; `is_product`: it is known to be a product or convolution, and
-    the call is a forward one."""
+    the call is a forward one. `place` is that of its call without the numbers of layers; empty for one outside of all
+    cells."""
 
     kind: Hashable
     output: Deviation
@@ -176,6 +196,7 @@ class OutputChange(NamedTuple):
     function: Hashable = None
     is_backward: bool = False
     is_product: bool = False
+    place: str = ""
 
 
 class Amplification(NamedTuple):
@@ -238,12 +259,14 @@ def amplifications(
         if one.rounds_inside and not is_across and (one.is_backward or not one.is_product):
             most = min(products, forward.get(one.function, math.inf) if one.is_backward else math.inf)
             own = min(own, max(_KERNELS * most, least_of[name]))
-        each = [_worst_statistic(change, own) for change in kind]
+        coarse = max(own, coarse_error(kind))
+        owns = [coarse if _begins(change) or change.spread > _COARSE else own for change in kind]
+        each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
-        for row, (ratio, deviated, explained) in zip(rows, each, strict=True):
+        for row, (ratio, deviated, explained), error in zip(rows, each, owns, strict=True):
             limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)
-            found[row] = Amplification(ratio, limit, deviated, explained, own)
+            found[row] = Amplification(ratio, limit, deviated, explained, error)
     return found
 
 
@@ -271,6 +294,38 @@ def own_error(
         return least
     shown.sort()
     return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(LOWEST, least))
+
+
+def coarse_error(kind: Sequence[OutputChange]) -> float:
+    """The element error of those kernels of a kind that round to fewer bits than the others; 0 if there are none.
+
+    It shows where inputs are alike: several calls differ there by about the same, as one fault does not. If there is
+    one such call only, those at its place in other layers count that differ by far more than their inputs.
+    """
+    begun = [c for c in kind if c.rounds_inside and _begins(c)]
+    shown = [c.output.spread for c in begun]
+    if len(begun) == 1:
+        shown += (
+            c.output.spread
+            for c in kind
+            if c is not begun[0]
+            and c.place
+            and c.place == begun[0].place
+            and c.output.spread > _CLEAR * max(c.spread, c.inputs)
+        )
+    least = min(shown, default=math.inf)
+    alike = sum(spread <= _ALIKE * least for spread in shown)
+    if alike < 2 or 2 * alike < len(shown) or least > _OVERSTATED * LOWEST:
+        return 0.0
+    return min(least, LOWEST)
+
+
+def _begins(change: OutputChange) -> bool:
+    """Whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
+    spread = change.output.spread
+    is_coarse = spread > _COARSE and is_counting(change.output.size, change.is_constant)
+    received = max(change.spread, change.inputs)
+    return is_coarse and received <= _FINE and received * _APART <= spread
 
 
 def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:

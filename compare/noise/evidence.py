@@ -1,5 +1,6 @@
 """What tells noise from a fault at the outputs of innermost calls: the interface, and what is judged by equal bits."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
-from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
+from msprobe.compare.core.noise import (
+    ROUNDING,
+    VANISHED,
+    Evidence,
+    KernelPrecision,
+    PrecisionClass,
+    ResidualJudgement,
+    Unseen,
+)
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
@@ -19,6 +28,7 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import INPUT
 
 from .pairs import PASS, AlignedGraphs
+from .structure import Structure
 
 ReplayOutcome = Replayed | NotReplayed
 
@@ -38,8 +48,8 @@ class OutputEvidence(ABC):
     `judgements` say which are noise. `crossed` are those whose target was held against the golden's function. `origins`
     are the outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because
     most calls like it are equal. `replays` are the replayed calls by side and call. `are_noisy`: the two runs are not
-    equal to the bit where nothing is wrong; of two frameworks they never are. `unlike_others` are the outputs among
-    `by_bits` where other calls of the kind are equal to the bit.
+    equal to the bit where nothing is wrong; of two frameworks they never are, nor where one side computes a tensor by
+    other calls. `unlike_others` are the outputs among `by_bits` where other calls of the kind are equal to the bit.
     """
 
     calls_unrecorded = 1.0
@@ -55,6 +65,10 @@ class OutputEvidence(ABC):
         self.unlike_others = set[int]()
         self.by_bits = set() if aligned.is_across else self._find_by_bits()
         self.are_noisy = aligned.is_across or self._is_noise_seen()
+        if not self.are_noisy and self._is_rewritten():
+            # Noise comes from there alone: elsewhere equal inputs give equal outputs.
+            self.are_noisy = True
+            self.by_bits.update(self.origins)
 
     @abstractmethod
     def _judge(self) -> Mapping[int, ResidualJudgement]:
@@ -130,6 +144,25 @@ class OutputEvidence(ABC):
         """The operations that are coarser throughout than float32."""
         return ()
 
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """Return whether arguments of a pair of calls that differ have no effect on its outputs; None if unknown.
+
+        By the outputs alone: they are the same within rounding, or each side only arranges the elements of its inputs.
+        `rows` are pairs of arguments that no recorded call made.
+        """
+        aligned = self._aligned
+        outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
+        tensors = [row for row in rows if aligned.are_tensors[row]]
+        left = max(map(aligned.distance, outputs), default=math.inf)
+        least = min(map(aligned.distance, tensors), default=0.0) if len(tensors) == len(rows) else 0.0
+        if left <= ROUNDING or left * VANISHED <= least:
+            return True
+        if all(
+            graph.only_arranges(calls[event.place]) for graph, calls in zip(aligned.graphs, aligned.calls, strict=True)
+        ):
+            return True
+        return False if tensors else None
+
     def _is_never_reproducible(self, row: int) -> bool:
         """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
         return False
@@ -145,6 +178,27 @@ class OutputEvidence(ABC):
             return []
         rows = [r for r in aligned.outputs(event) if aligned.equal[r] == DIFFERENT and aligned.are_tensors[r]]
         return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
+
+    def _is_rewritten(self) -> bool:
+        """Whether what is computed from a call that one side alone makes is not equal to the bit: rounding, or more."""
+        aligned = self._aligned
+        if not any(aligned.unmatched_place):
+            return False
+        return Structure(aligned, np.zeros(len(aligned.equal), np.uint8).data).has_different_results
+
+    @cached_property
+    def places(self) -> Mapping[int, str]:
+        """By event: where its call is, without the numbers of layers, and which of the calls of its cell that have the
+        same name it is. Of calls outside of all cells, nothing tells which is of which layer."""
+        found: dict[int, str] = {}
+        seen = Counter[tuple[str, str, str]]()
+        for event in self._aligned.events:
+            place = _place(event)
+            if event.keys:
+                key = event.keys[0], place, event.direction
+                place, seen[key] = f"{place}.{seen[key]}", seen[key] + 1
+            found[event.at] = place
+        return found
 
     @cached_property
     def _have_drifted(self) -> bool:
@@ -233,6 +287,14 @@ class OutputEvidence(ABC):
         rows, columns = self._aligned.rows[0], self._aligned.graphs[0].columns
         looks = tuple(columns.look[rows[r]] for r in event.rows if rows[r] >= 0)
         return stem_of(event), event.direction, looks
+
+
+def _place(event: Event) -> str:
+    """Where a call is, without the numbers of layers."""
+    path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
+    name = names.parse(event.called)
+    own = name.path if event.kind == "cell" else name.stem
+    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))
 
 
 def stem_of(event: Event) -> str:

@@ -8,46 +8,43 @@ run, parameters before the first update, the wiring itself) must be equal.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
+    ROUNDING,
+    VANISHED,
+    Constant,
     Evidence,
     KernelPrecision,
     Noise,
     ResidualJudgement,
+    Rounding,
     Sign,
     State,
     is_amplified,
 )
-from msprobe.compare.core.reason import DRIFT, Reason, Why
+from msprobe.compare.core.reason import DRIFT, Why
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
-from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .reach import DIFFERING, dying_out
+from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
+from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .rounding import is_open, rounding_left, within_rounding
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .unrecorded import AS_NOISY, Unrecorded
-from .upstream import Received, Upstream, one_sided, transparent
-from .why import why_noise
-
-_CONSTANT = 1e-6
-"""Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
-
-_GROSS = 1e3
-"""A difference so many times greater than what is left of it has died out, if that may be rounding."""
+from .upstream import Received, Upstream
+from .verdicts import entered, with_harmless_structure
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -66,7 +63,7 @@ def judge_under_noise(
     """
     is_across = have_different_kernels(comparison.target, comparison.golden)
     if not is_across and not is_open(comparison, limits):
-        return comparison
+        return with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
 
@@ -75,7 +72,7 @@ def judge_under_noise(
         return _judged(tensors, replays, limits, is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
     if not is_across and not statistics.has_summaries:
-        return comparison
+        return with_harmless_structure(comparison)
     return _judged(statistics, StatisticsEvidence(statistics), BUILT_IN, is_shown=is_shown)
 
 
@@ -132,9 +129,9 @@ class _Judging:
                 self._visit(event)
             else:
                 self._upstream.carry(event)
-        unmatched, harmless = self._upstream.unmatched[0].keys(), tuple[int, ...]()
+        unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
-            harmless = dying_out(aligned, self._states, unmatched, self._made_of, self._is_different_inside)
+            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs)
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -142,19 +139,32 @@ class _Judging:
             self._evidence,
             tuple(self._outputs.classes()),
             not self._is_noisy,
-            harmless,
+            died_out.harmless,
             {row: places for row, places in self._stretches.items() if diverging[row] and places},
             sum(isinstance(a, Replayed) for a in outcomes),
             Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+            died_out.unshown,
+            *self._of_one_side(),
+            consequences(aligned, self._states, unmatched) if self._is_noisy else {},
             None
             if np.isin(states, DIFFERING).any()
             else rounding_left(aligned, self._outputs, self._states, self._evidence),
         )
         covered = self._upstream.covered
-        del self._upstream, self._unrecorded  # they know each other, and nobody looks for circles while a command runs
-        return _entered(aligned, noise, covered)
+        del self._upstream, self._unrecorded  # break the reference cycle; cyclic GC is disabled here
+        return entered(aligned, noise, covered, self._made_of)
+
+    def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
+        """The casts and the constants of calls that one side alone makes."""
+        if not self._aligned.is_across and not any(self._aligned.unmatched_place):
+            return {}, {}
+        from .lone_leaves import differing_constants  # here: most runs of one framework make the same calls
+        from .precision import one_sided_roundings
+
+        roundings = one_sided_roundings(self._aligned, self._upstream.ancestors)
+        return roundings, differing_constants(self._aligned, self._states)
 
     def _visit(self, event: Event) -> None:
         aligned, is_apart = self._aligned, self._is_apart
@@ -174,19 +184,35 @@ class _Judging:
                 self._judge_inputs(aligned.event_at[owner])
         self._judge_inputs(event)
         for place in event.forwards:
-            received_rows += aligned.pairs.rows(place)
+            received_rows += self._upstream.without_hidden(aligned.pairs.rows(place))
         received = self._upstream.received(received_rows)
         inside = self._inside(event)
         for row in event.rows:
             if is_input[row]:
                 continue
             state = self._output_state(row, event, received, inside)
+            if state == State.DIVERGENT and not (aligned.has_elements or aligned.is_across):
+                self._stretches.setdefault(row, self._arranging(event))
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]
             if (t < 0 or g < 0) and received.differs:
                 self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
         self._unrecorded.note(event)
+
+    def _arranging(self, event: Event) -> tuple[int, ...]:
+        """The places of calls of one side that made what a call received: by statistics an input agrees also where
+        its elements changed places."""
+        aligned, found = self._aligned, set[tuple[int, int]]()
+        for row in event.rows:
+            if not aligned.is_input[row] or not aligned.are_tensors[row]:
+                continue
+            for side in (0, 1):
+                for made in aligned.made_by(side, aligned.rows[side][row]):
+                    call = aligned.graphs[side].call_of[made]
+                    if aligned.pair_of[side][made] < 0 and aligned.graphs[side].only_arranges(call):
+                        found.add((side, call))
+        return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
         is_input, equal = self._aligned.is_input, self._aligned.equal
@@ -221,7 +247,7 @@ class _Judging:
         if "parameter" in kinds:
             return self._parameter_state(row)
         if "leaf" in kinds or self._is_constant_input(sides):
-            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= _CONSTANT
+            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= ROUNDING
             return State.NOISE if is_near else State.DIVERGENT
         return None
 
@@ -309,12 +335,19 @@ class _Judging:
         # What only moves a constant of its side is no other step: it is the constant that differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
+        if not (self._stretches[row] or self._aligned.is_across):
+            self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
-        if not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
+        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
             return State.NOISE
         if any(self._states[at] in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
+
+    def _has_other_dtype(self, row: int) -> bool:
+        """Whether, within one framework, one side's calls cast a tensor."""
+        (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
+        return not self._aligned.is_across and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
         """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
@@ -345,8 +378,12 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
-        if any(reason.why in DRIFT for reason in self._aligned.comparison.reasons_at(row)):
-            return State.NOISE  # its update was judged
+        # Where its update was judged, that decides, however near the weights are.
+        kinds = {reason.why for reason in self._aligned.comparison.reasons_at(row)}
+        if kinds & DRIFT:
+            return State.NOISE
+        if Why.UPDATE_DIFFERS in kinds:
+            return State.DIVERGENT
         # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
         is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
         drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
@@ -456,8 +493,9 @@ class _Judging:
         return self._has_other_arguments(event) or (self._aligned.is_across and received.propagated > 0)
 
     def _is_of_one_function(self, row: int) -> bool:
-        """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
-        return not self._aligned.is_across or row in self._outputs.crossed
+        """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
+        that are not a pair."""
+        return row in self._outputs.crossed or not (self._aligned.is_across or self._aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
@@ -471,7 +509,11 @@ class _Judging:
 
         `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
         """
-        return State.PROPAGATED if is_unclear or (propagated and not self._dies_out(row, propagated)) else State.NOISE
+        if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
+            return State.NOISE
+        if propagated and self._aligned.is_masked(row):
+            self._upstream.hidden[row] = propagated
+        return State.PROPAGATED
 
     def _dies_out(self, row: int, propagated: float) -> bool:
         """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
@@ -479,9 +521,9 @@ class _Judging:
         if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
-        noise = max(_CONSTANT, 3 * self._greatest[self._aligned.direction(row)])
+        noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
-        is_rounded = distance <= self._aligned.kernel_error and _GROSS * distance <= propagated
+        is_rounded = distance <= self._aligned.kernel_error and VANISHED * distance <= propagated
         return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
@@ -552,49 +594,3 @@ class _Judging:
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
-
-
-# The verdicts.
-
-
-def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]]) -> Comparison:
-    """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
-
-    `covered` are calls as `transparent` takes them.
-    """
-    comparison, states = aligned.comparison, noise.states
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    reasons = dict(comparison.reasons)
-
-    def exempt(rows: Iterable[int], cause: Cause, why: Why) -> None:
-        for row in rows:
-            grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
-
-    is_wrong = np.isin(grades, (WARNING, ERROR))
-    for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, why_noise(noise.evidence.get(row))
-    for row in np.flatnonzero(states == State.DIVERGENT).tolist():
-        evidence = noise.evidence.get(row)
-        if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
-            continue  # within tolerance, where all before is equal to the bit
-        if grades[row] == PASS:
-            grades[row] = WARNING
-        reasons[row] = (*comparison.reasons_at(row), *why_noise(evidence))
-    exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
-    exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
-    unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
-    exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    explained = comparison.explained
-    if aligned.is_across:
-        explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
-        unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
-        for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
-        for place, guess in aligned.pairs.notes.guesses.items():
-            if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
-                reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
-    which = comparison.which.copy()
-    which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
-    return replace(
-        comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
-    )

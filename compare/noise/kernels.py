@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from msprobe.base import names
 from msprobe.compare.core.limits import Kind, Limits, LimitSource
 from msprobe.compare.core.noise import (
     FULL,
     LOWEST,
     OPAQUE,
+    ROUNDING,
     Evidence,
     KernelPrecision,
     Output,
@@ -26,12 +26,14 @@ from msprobe.compare.core.noise import (
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.workers.run import Lost, run
+from msprobe.replay.operations import operation
 from msprobe.replay.recorded import Replayed, Residual
-from msprobe.replay.replay import Partner, Place, crossed, replay
+from msprobe.replay.replay import Partner, Place, crossed, effect_of_arguments, replay
 from msprobe.store.reader import read_file
 from msprobe.store.record import PARTS, Dump
 
 from .evidence import OutputEvidence, ReplayOutcome, output_of
+from .operation import rounds_inside
 from .pairs import AlignedTensors
 
 _AT_ONCE = 32
@@ -182,13 +184,22 @@ class ReplayEvidence(OutputEvidence):
                 if found is not None:
                     self.crossed.add(row)
                     own = _least_eta(outcomes[0], keys[0])
+                elif not aligned.is_across and aligned.has_other_function(row):
+                    continue
                 found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
                 self._options[row] = found.option
                 kind = self._kinds[row] = Kind(found.operation, event.direction, output_of(event, found.target.path))
                 self.outputs[row] = Output(
-                    kind, _place(event), found.moves_data, found.target, found.golden, found.is_exhaustive, own
+                    kind,
+                    self.places[event.at],
+                    found.moves_data,
+                    found.target,
+                    found.golden,
+                    found.is_exhaustive,
+                    own,
+                    rounds_inside(operation(found.operation)),
                 )
         return dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
 
@@ -245,6 +256,9 @@ class ReplayEvidence(OutputEvidence):
             not self.origins and bool(self.judgements) and is_later and self._have_drifted
         )
 
+    def _is_rewritten(self) -> bool:
+        return not self._limits.is_exact and super()._is_rewritten()
+
     def kind(self, row: int, event: Event) -> Kind:
         """The kind of an output: by the operation where it was replayed, else by what was called."""
         return self._kinds.get(row) or super().kind(row, event)
@@ -264,6 +278,17 @@ class ReplayEvidence(OutputEvidence):
     def precision(self, row: int) -> KernelPrecision:
         output = self.outputs.get(row)
         return KernelPrecision.OPAQUE if output is None else class_of(output.target.eta)
+
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """As `OutputEvidence.is_without_effect`; arguments that are not tensors are judged by both functions in
+        float64, on the inputs of the target."""
+        aligned = self._aligned
+        if self._limits.is_exact or any(aligned.are_tensors[row] for row in rows):
+            return super().is_without_effect(event, rows)
+        target, golden = (calls[event.place] for calls in aligned.calls)
+        dumps = aligned.pairs.golden, aligned.pairs.target
+        effect = effect_of_arguments(dumps[0], golden, dumps[1], target, aligned.partners(event))
+        return super().is_without_effect(event, rows) if effect is None else effect <= ROUNDING
 
     def _is_never_reproducible(self, row: int) -> bool:
         output = self.outputs.get(row)
@@ -323,11 +348,3 @@ class ReplayEvidence(OutputEvidence):
                     found[class_of(eta)][self._kinds[row].operation] += 1
             for is_of, operations in found.items():
                 yield PrecisionClass(side, is_of, tuple(op for op, _ in operations.most_common()), operations.total())
-
-
-def _place(event: Event) -> str:
-    """Where a call stands, without the numbers of layers."""
-    path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
-    name = names.parse(event.called)
-    own = name.path if event.kind == "cell" else name.stem
-    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))

@@ -17,7 +17,7 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
-from msprobe.compare.locate.exemptions import trained_on_one_side
+from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.pairs import Ints
@@ -136,6 +136,8 @@ class AlignedGraphs(ABC):
     @cached_property
     def _with_other_values(self) -> bytes:
         is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
+        if not self.is_across:  # an argument that only one side passes
+            is_wrong |= self.comparison.causes == CAUSES.index(Cause.UNMATCHED)
         return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:
@@ -199,6 +201,11 @@ class AlignedGraphs(ABC):
         """The places of gradients of parameters that one side alone trains."""
         return trained_on_one_side(self.comparison, self.events)
 
+    @cached_property
+    def not_collected(self) -> set[int]:
+        """The places of unmatched calls that the other side may have made too."""
+        return not_collected(self.comparison, self.events)
+
     # Dataflow.
 
     def made_by(self, side: int, row: int) -> list[int]:
@@ -243,6 +250,15 @@ class AlignedGraphs(ABC):
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
         return self.graphs[0].alias(self.rows[0][row]), self.graphs[1].alias(self.rows[1][row])
+
+    def has_other_function(self, row: int) -> bool:
+        """Whether the calls that computed a pair of outputs are not a pair, or are of two functions."""
+        calls = [graph.call_of[at] for graph, at in zip(self.graphs, self.makers(row), strict=True)]
+        ours, theirs = (place_of[call] for place_of, call in zip(self.place_of, calls, strict=True))
+        if ours != theirs or ours < 0:
+            return True
+        mine, other = (graph.names[call] for graph, call in zip(self.graphs, calls, strict=True))
+        return mine.kind == "api" and mine.stem != other.stem
 
     def pairs_of_makers(self, row: int) -> tuple[int, int]:
         """The pairs that these two records stand in; -1 for none."""
@@ -294,12 +310,19 @@ class AlignedGraphs(ABC):
 
     # Distances.
 
+    has_elements = False
+    """Whether distances are those of elements."""
+
     kernel_error = 0.0
     """Up to where the distance of two outputs shows nothing but how two kernels round."""
 
     @abstractmethod
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
+
+    def is_masked(self, row: int) -> bool:
+        """Whether the distance of a pair of tensors says nothing of most elements, as others are far greater."""
+        return False
 
     @abstractmethod
     def has_same_zeros(self, row: int) -> bool:
@@ -330,6 +353,8 @@ class AlignedGraphs(ABC):
 
 class AlignedTensors(AlignedGraphs):
     """Aligned graphs of dumps with tensors, which are held against each other element by element."""
+
+    has_elements = True
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)

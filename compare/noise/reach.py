@@ -1,14 +1,26 @@
 """How far a difference reaches: whether a path along the dataflow leads from it to something that counts.
 
 A difference is *material* if it reaches a loss, an output of the root, the gradient of a parameter, a saved value, or
-if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
+if nothing is recorded after it. It is *harmless* if it dies out: no call uses the output, or what uses it agrees.
+
+Three rules keep this from being assumed:
+
+- A leaf (an argument, or a tensor that no recorded call made) dies out only where that is shown: its effect on the
+  call is below the rounding of one operation, or what is left of it downstream is a thousandth of it or less.
+- If a later call differs and no other difference explains it, the earlier difference is the cause. Code that was not
+  recorded may have carried it: an output that no recorded call uses may be what such code used.
+- A call that receives a harmless difference does not begin one because of it.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
-from msprobe.compare.core.noise import State
+from msprobe.compare.core.noise import ROUNDING, VANISHED, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
@@ -25,7 +37,7 @@ class _Reach:
     reaches."""
 
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
-        self._graph, self._pair_of = aligned.graphs[0], aligned.pair_of[0]
+        self._aligned, self._graph, self._pair_of = aligned, aligned.graphs[0], aligned.pair_of[0]
         self._states, self._unmatched = states, unmatched
         self._onwards: dict[int, list[int]] = {}
         self._of_users: dict[int, list[int]] = {}
@@ -68,6 +80,32 @@ class _Reach:
             waiting += new
         return seen
 
+    def consequence(self, alone: Collection[int], others: Collection[int]) -> "Consequence":
+        """The consequence of a difference that reaches the outputs `alone` by itself, while others reach `others`."""
+        graph, place_of = self._graph, self._aligned.place_of[0]
+        if any(not self._onwards[at] and self._is_end(at) for at in alone):
+            return Consequence.SHOWN
+        is_carried = False
+        for at in alone:
+            if graph.names[graph.call_of[at]].direction == "backward":
+                continue
+            for used in graph.users.get(graph.alias(at), ()):
+                call = graph.call_of[used]
+                if self._agrees(used):
+                    return Consequence.DENIED
+                if place_of[call] < 0 or any(self._made(row) in others for row in graph.inputs(call)):
+                    continue
+                differing = [row for row in graph.outputs(call) if self.differs(row)]
+                if not differing:
+                    return Consequence.DENIED
+                is_carried = is_carried or any(row in others for row in differing)
+        return Consequence.SHOWN if is_carried else Consequence.OVERLAID
+
+    def _made(self, row: int) -> int:
+        """The output that an input is; -1 for none."""
+        kind, made = self._graph.origin(row)
+        return made if kind == "call" else -1
+
     def _onward(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
         graph = self._graph
@@ -109,12 +147,14 @@ class _Reach:
         no recorded call made."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
         for call, name in enumerate(graph.names):
-            if name.direction == "forward" and any(map(self._is_of_unrecorded, graph.inputs(call))):
+            received = graph.inputs(call) if name.direction == "forward" else ()
+            if any(self._is_untraced(row) and self.differs(row) for row in received):
                 found[next(graph.around(call), -1)].append(call)
         return found
 
-    def _is_of_unrecorded(self, row: int) -> bool:
-        return self._graph.origin(row)[0] in ("unknown", "code") and self.differs(row)
+    def _is_untraced(self, row: int) -> bool:
+        """Whether code that was not recorded made an input."""
+        return self._graph.origin(row)[0] in ("unknown", "code")
 
     @cached_property
     def _cells_that_take(self) -> Mapping[int, Sequence[int]]:
@@ -126,6 +166,47 @@ class _Reach:
                 if kind == "call":
                     found[made].append(cell)
         return found
+
+    def ends_of(self, rows: Iterable[int]) -> Iterator[tuple[int, float]]:
+        """Yield the outputs that agree of calls which use some outputs, or what these reach, and by how much the
+        greatest input of each call differs."""
+        graph, pair_of, distance = self._graph, self._pair_of, self._aligned.distance
+        for row in self.reached(rows):
+            pair = pair_of[row]
+            received = distance(pair) if pair >= 0 else math.inf
+            for used in graph.users.get(graph.alias(row), ()):
+                for at in graph.outputs(graph.call_of[used]):
+                    if self._agrees(at) and self._aligned.are_tensors[pair_of[at]]:
+                        yield at, received
+
+    def leads_to(self, rows: Iterable[int], call: int) -> bool:
+        """Return whether a path along the dataflow leads from outputs to a call, whatever agrees on it.
+
+        What no recorded call uses may lead to every later input that code made which was not recorded.
+        """
+        graph, waiting = self._graph, list(rows)
+        seen = set(waiting)
+        while waiting:
+            users = graph.users.get(graph.alias(waiting.pop()), ())
+            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls
+            if call in calls:
+                return True
+            new = [at for user in calls for at in graph.outputs(user) if at not in seen]
+            seen.update(new)
+            waiting += new
+        return False
+
+    @cached_property
+    def _untraced_calls(self) -> set[int]:
+        """The innermost forward calls with an input whose origin is not recorded."""
+        graph = self._graph
+        return {
+            call
+            for call, name in enumerate(graph.names)
+            if name.direction == "forward" and call not in graph.inside
+            for row in graph.inputs(call)
+            if self._is_untraced(row)
+        }
 
     def _of_user(self, call: int) -> list[int]:
         """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
@@ -157,12 +238,26 @@ class _Reach:
             return True
         if name.direction == "backward":
             argument = graph.argument(row)
-            return argument < 0 or graph.origin(argument)[0] in ("parameter", "unknown", "code")
+            if argument >= 0 and graph.origin(argument)[0] not in ("parameter", "unknown", "code"):
+                return False
+            taken = self._gradients_of_parameters.get(row, ())
+            return not taken or not all(map(self._agrees, taken))  # the parameter's own is compared with its like
         if graph.columns.kind[row] != TENSOR:
             return False  # None: where the golden uses its own, the user tells
         if graph.users.get(graph.alias(row)):
             return False  # it is used, and what uses it agrees
         return self._is_returned(row, call)
+
+    @cached_property
+    def _gradients_of_parameters(self) -> dict[int, list[int]]:
+        """By output of a backward call: the records of gradients of parameters that it is."""
+        graph, found = self._graph, dict[int, list[int]]()
+        for call, name in enumerate(graph.names):
+            if name.kind == "parameters_grad":
+                for row in graph.columns.tensors(call, PARAMETERS_GRAD):
+                    if (alias := graph.alias(row)) != row:
+                        found.setdefault(alias, []).append(row)
+        return found
 
     def _is_returned(self, row: int, call: int) -> bool:
         """Whether an output that no recorded call uses leaves every cell around its call, or is the last one."""
@@ -177,29 +272,82 @@ class _Reach:
         return call == next(forward, call)
 
 
+class Leaves(Protocol):
+    """Says of leaves that differ whether they have an effect."""
+
+    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
+        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if that is unknown.
+
+        `rows` are pairs of arguments, of which no recorded call made any.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A pair of calls where differences originate: `own` are its divergent pairs of records, `rows` the target's
+    outputs that carry them."""
+
+    event: Event
+    own: tuple[int, ...]
+    rows: tuple[int, ...]
+    is_live: bool
+
+
+class DiedOut(NamedTuple):
+    """The pairs of records where differences originate that die out: those that are harmless, and leaves of which it is
+    not known whether they are."""
+
+    harmless: tuple[int, ...] = ()
+    unshown: tuple[int, ...] = ()
+
+
 def dying_out(
     aligned: AlignedGraphs,
     states: "memoryview[int]",
     unmatched: Collection[int],
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
-) -> tuple[int, ...]:
-    """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
+    leaves: Leaves,
+) -> DiedOut:
+    """Mark the differences that reach nothing that counts; return the pairs of records where they originate.
 
     `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which
     outputs an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing
-    is recorded there.
+    is recorded there. `leaves` says of which leaves the effect is known.
     """
-    graph, pair_of = aligned.graphs[0], aligned.pair_of[0]
     reach = _Reach(aligned, states, unmatched)
+    graph = aligned.graphs[0]
     known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
-    dead: list[int] = []
-    live: list[int] = []
+    origins = list(_origins(aligned, states, reach, alive))
+    unshown: set[int] = set()
+    for number, origin in enumerate(origins):
+        if origin.is_live or not (own := [row for row in origin.own if _is_leaf(aligned, row)]):
+            continue
+        shown = _is_shown(aligned, reach, leaves, origin, own)
+        if shown is None:
+            unshown.update(own)
+        elif not shown:
+            origins[number] = replace(origin, is_live=True)
+    before = bytes(states)
+    while True:
+        harmless = _mark(aligned, states, reach, origins, known, alive)
+        if not harmless:
+            return DiedOut()
+        _spare_the_same(aligned, states, made_of, is_different_inside)
+        causes = _causes_of_unexplained(aligned, states, reach, origins)
+        if not causes:
+            unshown &= {row for row in unshown if states[row] == State.HARMLESS}
+            return DiedOut(tuple(row for row in harmless if row not in unshown), tuple(sorted(unshown)))
+        origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
+        states[:] = memoryview(before)
+
+
+def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
+    """The pairs of calls where differences originate, in execution order, and whether they reach what counts."""
+    graph = aligned.graphs[0]
     for event in aligned.events:
         if not event.is_matched:
-            if event.side == "target" and not aligned.is_across:  # within one framework that is a finding
-                live += graph.outputs(aligned.calls[0][event.place])
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
         if not own:
@@ -217,20 +365,132 @@ def dying_out(
         # A gradient that one side alone has, where one side alone trains a parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
         is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
-        (live if is_live else dead).extend(at for at in rows if at >= 0)
-        if not is_live:
-            for row in own:
-                states[row] = State.HARMLESS
-    origins = tuple(row for row, state in enumerate(states) if state == State.HARMLESS)
-    if not origins:
-        return ()
+        ends = [at for at in rows if at >= 0]
+        # A cell's output, and that of the call inside.
+        yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
+
+
+def _mark(
+    aligned: AlignedGraphs,
+    states: "memoryview[int]",
+    reach: _Reach,
+    origins: Sequence[_Origin],
+    known: Sequence[int],
+    alive: set[int],
+) -> tuple[int, ...]:
+    """Mark what dies out of some origins, and what only they reach; return the pairs of records of these origins."""
+    live = [at for origin in origins if origin.is_live for at in origin.rows]
+    dead = [at for origin in origins if not origin.is_live for at in origin.rows]
     received = reach.reached(live)
     without_origin = {at for at in known if at not in alive}  # what one side's dataflow alone explains
-    for at in (reach.reached(dead) | without_origin) - received:
-        if (pair := pair_of[at]) >= 0 and states[pair] == State.PROPAGATED:
+    harmless = tuple(sorted(row for origin in origins if not origin.is_live for row in origin.own))
+    for row in harmless:
+        states[row] = State.HARMLESS
+    for at in (reach.reached(dead) | without_origin) - received if harmless else ():
+        if (pair := aligned.pair_of[0][at]) >= 0 and states[pair] == State.PROPAGATED:
             states[pair] = State.HARMLESS
-    _spare_the_same(aligned, states, made_of, is_different_inside)
-    return origins
+    return harmless
+
+
+def _causes_of_unexplained(
+    aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, origins: Sequence[_Origin]
+) -> list[_Origin]:
+    """Return the harmless origins that explain the first difference that is left, if nothing else explains it.
+
+    Nothing else does if no live origin comes before, and none is at the call itself, or if the call takes a harmless
+    difference besides. If none of them leads to it along the dataflow, unrecorded code did.
+    """
+    dead = {origin.event.at: origin for origin in origins if not origin.is_live}
+    for event in aligned.events:
+        if not event.is_matched:
+            continue
+        differing = [row for row in event.rows if states[row] in DIFFERING]
+        if not differing:
+            continue
+        is_begun = any(states[row] == State.DIVERGENT for row in differing)
+        if is_begun and not any(states[row] == State.HARMLESS for row in event.rows if aligned.is_input[row]):
+            return []
+        before = [origin for at, origin in dead.items() if at < event.at]
+        call = aligned.calls[0][event.place]
+        leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
+        return leading or ([] if is_begun else before)
+    return []
+
+
+def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a pair of records is an argument that no recorded call made on either side."""
+    if not aligned.is_input[row]:
+        return False
+    if not aligned.are_tensors[row]:
+        return min(rows[row] for rows in aligned.rows) >= 0
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return all(graph.origin(rows[row])[0] != "call" for graph, rows in sides)
+
+
+def _is_shown(
+    aligned: AlignedGraphs, reach: _Reach, leaves: Leaves, origin: _Origin, own: Sequence[int]
+) -> bool | None:
+    """Return whether it is shown that leaves of a pair of calls that differ have no effect; None if nothing shows
+    whether they have.
+
+    Either the outputs are the same within rounding, or what is left of their difference downstream is a thousandth.
+    """
+    outputs = [row for row in aligned.outputs(origin.event) if aligned.are_tensors[row]]
+    differing = [aligned.rows[0][row] for row in outputs if reach.differs(aligned.rows[0][row])]
+    if not differing:
+        return leaves.is_without_effect(origin.event, own)
+    for at, received in reach.ends_of(differing):
+        left = aligned.distance(aligned.pair_of[0][at])
+        if left > ROUNDING and left * VANISHED > received:
+            return False
+    return True
+
+
+class Consequence(IntEnum):
+    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
+
+    SHOWN = 0
+    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
+    OVERLAID = 1
+    """Whatever receives it also receives another difference."""
+    DENIED = 2
+    """Where it arrives alone, it dies out."""
+
+
+MAX_WEIGHED = 32
+"""Differences whose own consequence is followed; each takes a walk over the dataflow."""
+
+
+def consequences(
+    aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
+) -> dict[int, Consequence]:
+    """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
+
+    Only of tensors that other calls of the two sides, or no calls, made: what a call computes differently, it does
+    whatever the consequence.
+    """
+    reach = _Reach(aligned, states, unmatched)
+    seeds: dict[int, list[int]] = {}
+    weighed: list[int] = []
+    for event in aligned.events:
+        own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
+        if not own:
+            continue
+        outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
+        ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
+        seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
+        are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
+        if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
+            weighed.append(event.place)
+    found: dict[int, Consequence] = {}
+    if len(seeds) < 2:
+        return found
+    for place in weighed[:MAX_WEIGHED]:
+        others = reach.reached(at for other, rows in seeds.items() if other != place for at in rows)
+        alone = reach.reached(seeds[place]) - others
+        if (consequence := reach.consequence(alone, others)) is not Consequence.SHOWN:
+            found[place] = consequence
+    return found
 
 
 def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
@@ -260,12 +520,22 @@ def _gradients(graph: Graph, call: int) -> Iterable[int]:
 
 def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
     at = aligned.rows[0][row]
-    return aligned.is_input[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
+    if not aligned.is_input[row] or at < 0 or _is_made(aligned, row):
+        return False
+    return aligned.graphs[0].origin(at)[0] == "parameter"
+
+
+def _is_made(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a call of one side made an input."""
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return any(rows[row] >= 0 and graph.origin(rows[row])[0] == "call" for graph, rows in sides)
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
+        return False
+    if _is_made(aligned, row):
         return False
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
@@ -283,7 +553,8 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or aligned.is_input[row] else is_different_inside(event)
+            is_own = aligned.is_input[row] or (not aligned.is_across and aligned.is_judged_itself(row))
+            cell = None if made or is_own else is_different_inside(event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

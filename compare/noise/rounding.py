@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from msprobe.compare.core.limits import Limits
-from msprobe.compare.core.noise import Evidence, Rounding, Sign, State, median
+from msprobe.compare.core.noise import WIDEST, Evidence, RoundingLeft, Sign, State, median
 from msprobe.compare.judge.judged import DIFFERENT, Comparison
 
 from .evidence import OutputEvidence
@@ -40,7 +40,7 @@ def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Com
 
 def rounding_left(
     aligned: AlignedGraphs, outputs: OutputEvidence, states: "memoryview[int]", evidence: Mapping[int, Evidence]
-) -> Rounding | None:
+) -> RoundingLeft | None:
     """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
     if np.isin(np.asarray(states), DIFFERING).any():
         return None
@@ -50,8 +50,8 @@ def rounding_left(
         return None
     judged = [row for row in rows if row in evidence]
     largest = max(judged or rows, key=lambda row: _finite(aligned.share(row)))
-    hidden = [found for row in judged if (found := _finite(outputs.hidden(row, evidence[row])))]
-    return Rounding(
+    hidden = [found for row in judged if (found := _hidden(outputs.hidden(row, evidence[row]), evidence[row]))]
+    return RoundingLeft(
         _finite(aligned.share(largest)),
         aligned.pairs.pair(largest).record.name,
         median(hidden) if hidden else math.nan,
@@ -59,6 +59,13 @@ def rounding_left(
         len(hidden),
         outputs.unseen([]) is not None,
     )
+
+
+def _hidden(bound: float, evidence: Evidence) -> float:
+    """The error up to which an output was judged to round: what differs by more than `WIDEST` has no verdict."""
+    from .bounds import rests_on_inputs  # here: where nothing is noise, nothing is bounded
+
+    return _finite(min(bound, WIDEST) if rests_on_inputs(evidence) else bound)
 
 
 def _finite(value: float) -> float:

@@ -170,14 +170,20 @@ class AlignedStatistics(AlignedGraphs):
 
     @property
     def has_summaries(self) -> bool:
-        """Whether anything that differs has statistics on both sides; digests alone say nothing of noise."""
-        return bool((np.asarray(self.are_known) & (np.asarray(self.equal) == DIFFERENT)).any())
+        """Whether anything that differs has statistics on both sides, or anything at all where one side makes other
+        calls; digests alone say nothing of noise."""
+        are_known = np.asarray(self.are_known)
+        are_differing = np.asarray(self.equal) == DIFFERENT
+        return bool((are_known & are_differing).any() or (any(self.unmatched_place) and are_known.any()))
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
 
     def distance(self, row: int) -> float:
         return self._apart[row]
+
+    def is_masked(self, row: int) -> bool:
+        return bool(self.are_masked[row])
 
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
         """As well as on the golden side."""
@@ -197,7 +203,9 @@ class AlignedStatistics(AlignedGraphs):
         if found is None:
             return True
         t, g = found
-        return g.greatest <= MASKED and (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
+        if g.greatest > MASKED:
+            return False
+        return (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
 
 
 def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:
@@ -356,7 +364,13 @@ class StatisticsEvidence(OutputEvidence):
             call.function,
             call.is_backward,
             operation is not None and rounds_inside(operation) and not call.is_backward,
+            self._place_of(call.place),
         )
+
+    def _place_of(self, place: int) -> str:
+        """Where a pair of calls is in its layer; empty outside of all cells."""
+        event = self._aligned.event_at[place]
+        return self.places[event.at] if event.keys else ""
 
     def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
         """What the laws say of outputs, of which those are given together whose calls have one form."""

@@ -4,7 +4,7 @@ Two programs are written differently. A call without a counterpart is transparen
 what is computed from it is compared; and so is an argument that only one side's call takes.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ class Upstream:
         self._aligned, self._states, self._leaf_state = aligned, states, leaf_state
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
+        self.hidden: dict[int, float] = {}  # by pair of tensors: a difference that reaches it, and that a mask hides
         self._steps: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
         self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
 
@@ -101,7 +102,21 @@ class Upstream:
     def propagated_of(self, rows: Iterable[int]) -> float:
         """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
         differing = (row for row in rows if self._states[row] in DIFFERING)
-        return max((self._aligned.distance(row) or _LEAST for row in differing), default=0.0)
+        return max((self._size(row) for row in differing), default=0.0)
+
+    def _size(self, row: int) -> float:
+        """The relative error of a pair of records that differs; where a mask hides it, of what it was computed from."""
+        return max(self._aligned.distance(row) or _LEAST, self.hidden.get(row, 0.0))
+
+    def without_hidden(self, rows: Iterable[int]) -> list[int]:
+        """The records of a forward call that may explain what its backward call returns: not the inputs whose
+        differences a mask hides, where what the call made of them agrees."""
+        found = list(rows)
+        if any(row in self.hidden for row in found):
+            outputs = (row for row in found if not self._aligned.is_input[row])
+            if not any(self._states[row] in DIFFERING for row in outputs):
+                found = [row for row in found if row not in self.hidden]
+        return found
 
     def received(self, rows: Iterable[int]) -> Received:
         """What the records that a pair of calls received amount to."""
@@ -112,7 +127,7 @@ class Upstream:
                 if (distance := aligned.distance(row)) > error:
                     error = distance
                 if states[row] in DIFFERING:
-                    propagated = max(propagated, distance or _LEAST)
+                    propagated = max(propagated, self._size(row))
             elif aligned.is_input[row]:
                 is_unclear = is_unclear or self._states[row] in DIFFERING
                 if (found := aligned.unmatched_tensor(row)) is not None:
@@ -218,8 +233,14 @@ class Upstream:
         known = [(side, call) for side, call in calls if self._changes(side, call)]
         computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
         informative = [one for one in computing if self._uses_a_pair(*one)] or computing
-        found = (self._aligned.unmatched_place[side].get(call) for side, call in informative)
-        return tuple(sorted(place for place in found if place is not None))
+        return self.unmatched_places(informative)
+
+    def unmatched_places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Where calls that only one side makes stand in the comparison, in order."""
+        aligned = self._aligned
+        found = (aligned.unmatched_place[side].get(call) for side, call in calls)
+        hidden = set[int]() if aligned.is_across else aligned.not_collected
+        return tuple(sorted(place for place in found if place is not None and place not in hidden))
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._aligned.graphs[side]
@@ -247,7 +268,7 @@ def transparent(
     """
     found: dict[int, Reason] = {}
     suspects = {*responsible, *aligned.trained_on_one_side}
-    last = [_last_forward(graph) for graph in aligned.graphs]
+    last = [last_forward(graph) for graph in aligned.graphs]
     forwards: dict[tuple[str, str], Reason] = {}
     for event in aligned.events:
         reason = aligned.pairs.notes.without.get(event.place)
@@ -272,6 +293,19 @@ def transparent(
     return found
 
 
+def details(
+    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], explained: Mapping[int, Reason]
+) -> Iterator[int]:
+    """Yield the places of calls whose function the other framework does not have, and need not have: a tensor that is
+    computed from them is compared, or they return no tensor. `explained` is what `transparent` found."""
+    for place, reason in explained.items():
+        if reason.why is Why.NO_COUNTERPART:
+            side = 0 if aligned.calls[0][place] >= 0 else 1
+            call = aligned.calls[side][place]
+            if (side, call) in covered or not aligned.graphs[side].has_outputs(call):
+                yield place
+
+
 def _returns_input(graph: Graph, call: int) -> bool:
     return graph.names[call].kind == "api" and graph.passes_through(call)
 
@@ -284,7 +318,7 @@ def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
     return any(aligned.pair_of[side][row] >= 0 and graph.alias(row) in made for row in returned)
 
 
-def _last_forward(graph: Graph) -> int:
+def last_forward(graph: Graph) -> int:
     """The last forward call that computes something of its inputs itself, no constant; what it returns may be the
     loss. -1 where there is none."""
     for call in range(len(graph.names) - 1, -1, -1):

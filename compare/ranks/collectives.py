@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.compare.core.buffers import BATCH, function_of, is_buffer
 from msprobe.store.record import Call, Record
 
 Traffic = Literal["all", "from_one", "to_one", "send", "receive"]
@@ -79,8 +80,6 @@ class RankSummary:
     nodes: tuple[Node, ...] = ()
 
 
-_PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
-
 _WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
 """What a function that communicates has in its name: `all_reduce`, `isend`, `_all_gather_base`..."""
 
@@ -99,18 +98,13 @@ _WORLD = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "gloo_worl
 _REDUCTIONS = ("sum", "max", "min", "prod", "avg")
 """Texts that stand among the arguments and are no names of groups."""
 
-_FILLED = ("all_gather", "reduce_scatter", "all_to_all")
-"""Of two tensor inputs the first is the one that is written into (torch.distributed, mint.distributed)."""
-
 
 def word_of(call: str) -> str:
     """What a call does, `all_reduce`, where it communicates; else an empty text."""
-    if not call.startswith((*_PREFIXES, "Primitive.")) or (name := names.parse(call)).kind != "api":
-        return ""
-    last = name.stem.rsplit(".", 1)[-1]
-    if name.stem.startswith("Primitive."):
-        return _PRIMITIVES.get(last, "")
-    return last if name.direction == "forward" and any(word in last for word in _WORDS) else ""
+    if call.startswith("Primitive.") and (name := names.parse(call)).kind == "api":
+        return _PRIMITIVES.get(name.stem.rsplit(".", 1)[-1], "")
+    function = function_of(call)
+    return function if any(word in function for word in _WORDS) else ""
 
 
 def traffic_of(word: str) -> Traffic:
@@ -132,7 +126,7 @@ def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
     """
     inputs = [record for record in call.records if record.part == "input"]
     group = _group(inputs)
-    if word == "batch_isend_irecv":
+    if word == BATCH:
         return tuple(_batch(call.name, inputs, group))
     traffic = traffic_of(word)
     if traffic == "all":
@@ -143,13 +137,12 @@ def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
     return (Exchange(call.name, traffic, word, group, _peer(inputs, group, -1 if traffic == "receive" else 0)),)
 
 
-def is_buffer(word: str, path: Sequence[str], inputs: Sequence[Record]) -> bool:
-    """Whether an input is there to be written into, so that its value means nothing."""
-    if not path or not any(filled in word for filled in _FILLED):
-        return False
-    if path[0].startswith("output"):
-        return True
-    return path[0] == "0" and any(record.kind == "tensor" and record.path[:1] == ("1",) for record in inputs)
+def fills(word: str, path: Sequence[str], inputs: Sequence[Record]) -> bool:
+    """Return whether an input of a call is a buffer, whose value before the call means nothing."""
+    tensors = (record.path for record in inputs if record.part == "input" and record.kind == "tensor")
+    beside = (*path[:-1], "op")
+    operation = next((record.value for record in inputs if record.path == beside), None) if word == BATCH else None
+    return is_buffer(word, path, tensors, operation)
 
 
 def _batch(name: str, inputs: Sequence[Record], group: Group) -> Iterator[Exchange]:

@@ -25,7 +25,7 @@ from msprobe.compare.tables.cells import number
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows
 
-from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, is_buffer, word_of
+from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, fills, word_of
 
 
 def node_of(comparison: Comparison, event: Event) -> Node:
@@ -194,7 +194,7 @@ class _Flags:
         call = self._calls[event.place].calls.target
         assert call is not None  # asked for those of the target only
         differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
-        inputs = any(not is_buffer(word, path, call.records) for path in differing)
+        inputs = any(not fills(word, path, call.records) for path in differing)
         for exchange in exchanges_of(call, word):
             yield replace(exchange, input_differs=inputs, result_differs=bool(self._outputs[event.place]))
 

@@ -154,7 +154,7 @@ def _advice(first: First, finding: Finding | None, request: Request) -> Iterator
 def _notes(result: FlowResult | Stepwise) -> Iterator[Words]:
     for flow in [result] if isinstance(result, FlowResult) else result.results.values():
         yield from wording.configurations(flow.configurations, flow.top)
-        yield from left_open(flow.judged, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
+        yield from left_open(flow.judged, flow.differing, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
         yield from wording.order_of(flow.stages)
         yield from (phrase("missing: {what}", what=each) for each in flow.missing)
     if isinstance(result, Stepwise):

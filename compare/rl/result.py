@@ -69,6 +69,12 @@ class FlowResult:
         return sum(o.judged for o in self.outcomes) + sum(n for g, n in self.keys.counts.items() if g != "unjudged")
 
     @property
+    def differing(self) -> int:
+        """How many of these do not pass."""
+        counts = (*(o.counts for o in self.outcomes), self.keys.counts)
+        return sum(each.get("warning", 0) + each.get("error", 0) for each in counts)
+
+    @property
     def unjudged(self) -> Counter[Cause]:
         """Why tensors and records have none."""
         found = self.keys.unjudged
@@ -106,7 +112,7 @@ class FlowResult:
         for stage in self.stages:
             for outcome in stage.outcomes:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
-        yield from left_open(self.judged, self.unjudged, (outcome.mode for outcome in self.outcomes))
+        yield from left_open(self.judged, self.differing, self.unjudged, (outcome.mode for outcome in self.outcomes))
         yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
         if len(self.missing) > _LISTED:
             yield f"missing: {len(self.missing) - _LISTED} more, in the json"

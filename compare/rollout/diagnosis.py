@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.verdict import PASS, Grade, Verdict, unjudged
 from msprobe.compare.judge.verdict import Cause as WhyUnjudged
@@ -54,12 +56,20 @@ _WORDS: dict[Cause, str] = {
 }
 
 
+class Gap(Enum):
+    """Why something could not be judged."""
+
+    NOT_FINITE = "samples with NaN or infinities"
+    LOST = "samples of one side, and arrays that cannot be read"
+
+
 @dataclass(frozen=True, eq=False)
 class RolloutResult:
     """Verdict, cause and evidence, the numbers over all, and arrays of them by position and by sample.
 
     `aligned` is what was compared, token by token. `by_sample` has a place for each pair of samples, in the order of
     `aligned.sample`. `unjudged` are the samples (of generated) that hold NaN or an infinity; they are in no number.
+    `lost` counts the samples of one side, and the inputs that were not read.
     """
 
     verdict: Verdict
@@ -71,6 +81,14 @@ class RolloutResult:
     by_sample: BySample
     aligned: Aligned
     unjudged: Sequence[int]
+    lost: int = 0
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The samples that were judged, and how much was not."""
+        is_wrong = self.verdict.grade in ("warning", "error")
+        samples = len(self.by_sample.mean_absolute)
+        return Verdicts(samples - is_wrong, int(is_wrong), {Gap.NOT_FINITE: len(self.unjudged), Gap.LOST: self.lost})
 
     @property
     def is_clean(self) -> bool:
@@ -109,6 +127,7 @@ class RolloutResult:
 def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
     """Measure and judge what is aligned. `lost` has a sentence on each input that was not read; then nothing passes."""
     lost = list(lost)
+    number = len(lost) + sum(map(len, aligned.unpaired))
     for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
         if len(left):
             named = ", ".join(map(str, left[:5].tolist())) + (", ..." if len(left) > 5 else "")
@@ -149,7 +168,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         evidence = list(dict.fromkeys(f"{f.text[0].upper()}{f.text[1:]}." for f in told_of))
     evidence += [*_remarks(aligned), *lost]
     return RolloutResult(
-        verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged
+        verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged, number
     )
 
 

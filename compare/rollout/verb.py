@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
+from msprobe.base.verdicts import last_line
 
 _OPTIONS = {
     "generated": "log-probs of generation, default `generated`, else `rollout_log_prob`",
@@ -69,4 +70,7 @@ def run(args: argparse.Namespace) -> int:
     for line in result.lines(args.top):
         print(visible(line))
     print(visible(f"written: {', '.join(map(str, written))}"))
-    return 0 if result.is_clean else 1
+    verdicts = result.verdicts
+    if verdicts.unjudged:
+        print(visible(last_line(f"{verdicts.judged} samples judged", verdicts)))
+    return verdicts.exit_code

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.core.measures import Measures
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.verdict import unravel
 from msprobe.compare.match.pairs import Ints, Pair
 from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Columns, Number, row_name
@@ -356,7 +357,8 @@ def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Cell, ...]:
     if found.size > 1:
         value = round(found.cosine, 12) if math.isfinite(found.cosine) else found.cosine
         cosine = number(round(value, 6) if value > 0.9999 else value)
-    message = "" if target.dtype == golden.dtype else "Dtypes of NPU and bench tensor do not match."
+    is_one_dtype = canonical(target.dtype) == canonical(golden.dtype)
+    message = "" if is_one_dtype else "Dtypes of NPU and bench tensor do not match."
     if found.cosine != found.cosine:
         message = "One side is all zeros, the other is not."
     cells = (cosine, number(found.euclid), absolute, relative, found.within_1e_3, found.within_5e_3)

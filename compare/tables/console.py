@@ -8,24 +8,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
-from msprobe.compare.core.noise import Noise, Rounding
+from msprobe.compare.core.noise import Noise, RoundingLeft
+from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.store.record import Dump
 
 from .cells import NOT_APPLICABLE, Cell
 from .columns import Column, columns_of
 from .rows import rows_of
+
+if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
 
 BLIND: dict[Mode, str] = {
     "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
@@ -37,6 +42,12 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield from map(visible, notes(comparison))
+    for finding in located.harmless[: max(top, 0)]:
+        yield one_line(
+            phrase("harmless: {finding}", finding=full_said(finding))
+            if finding.kind is FindingKind.HARMLESS
+            else phrase("open: {finding}", finding=full_said(finding))
+        )
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
@@ -49,15 +60,56 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    yield from left_open(judged, comparison.unjudged, [comparison.mode])
+    differing = comparison.counts["warning"] + comparison.counts["error"]
+    yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         yield phrase(
             "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
             number=len(comparison.by_statistics),
             what=phrase(BLIND["statistics"]),
         )
+    yield from _structure(comparison)
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
+    if comparison.excused is not None:
+        yield excused_said(comparison.excused.counts, comparison.excused.limits)
+
+
+def excused_said(counts: ExcusedCounts, limits: UserLimits) -> Words:
+    """How much the limits of the user excuse."""
+    return phrase(
+        "your limits: {counts} ({options})",
+        counts=_excused(counts),
+        options=str(limits),
+    )
+
+
+def _excused(counts: ExcusedCounts) -> Words:
+    text = phrase(
+        "{ignored} pairs ignored, {tolerated} passed by your tolerance",
+        ignored=counts.ignored,
+        tolerated=counts.tolerated,
+    )
+    if not counts.calls:
+        return text
+    return phrase("{text}, {number} ignored calls on one side only", text=text, number=counts.calls)
+
+
+def _structure(comparison: Comparison) -> Iterator[Words]:
+    """How many calls one side alone makes without consequence."""
+    if found := harmless_calls(comparison):
+        yield phrase(
+            "structure differs without consequence: {number} call is on one side only: {name}"
+            if len(found) == 1
+            else "structure differs without consequence: {number} calls are on one side only, the first is {name}",
+            number=len(found),
+            name=comparison.pairs.name(found[0]),
+        )
+
+
+def harmless_calls(comparison: Comparison) -> list[int]:
+    """The places of the forward calls that one side alone makes without consequence, in order."""
+    return [place for place in sorted(comparison.explained) if ".forward" in comparison.pairs.name(place)]
 
 
 def counts_said(counts: Mapping[Grade, int]) -> Words:
@@ -93,9 +145,19 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
         )
 
 
+def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
+    """Return the known cause that the first wrong call fits; None where none does, or nothing differs."""
+    if located.first is None:
+        return None
+    from msprobe.compare.advice.known_causes import hint  # here: where nothing differs, no cause is asked for
+
+    return hint(comparison, located.first)
+
+
 def beginnings(located: Located) -> list[Finding]:
-    """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
+    """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
+    random numbers last."""
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is FindingKind.RANDOM, f.at))
 
 
 def beginning(finding: Finding) -> str:
@@ -105,14 +167,35 @@ def beginning(finding: Finding) -> str:
     )
 
 
-def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[Words]:
-    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
-    if total := sum(unjudged.values()):
+def left_open(
+    judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
+) -> Iterator[Words]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss.
+
+    `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
+    compared with anything, and do not count as pairs that could not be judged.
+    """
+    comparable: Mapping[Cause, int] = {
+        cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL
+    }
+    total, details = sum(comparable.values()), unjudged.get(Cause.INTERNAL, 0)
+    if details and judged:
+        is_all = not differing and set(comparable) <= {Cause.NO_COUNTERPART}
+        yield phrase(
+            "all {judged} comparable pairs agree; {details} are internal details of one framework"
+            if is_all
+            else "{judged} pairs compared; {details} are internal details of one framework",
+            judged=judged,
+            details=details,
+        )
+    elif details:
+        comparable, total = unjudged, total + details
+    if total:
         yield phrase(
             "only {judged} of {total} pairs could be judged: {why}" if total > judged else "unjudged: {why}",
             judged=judged,
             total=judged + total,
-            why=_counted(unjudged),
+            why=_counted(comparable),
         )
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
@@ -157,12 +240,14 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
     if located.first is not None:
         return LastLine(phrase("first wrong call"), full_said(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return no_difference(comparison.is_clean, judged, comparison.unjudged, roundings=roundings_of(comparison))
+    excused = None if comparison.excused is None else comparison.excused.counts
+    left = roundings_left_of(comparison)
+    return no_difference(comparison.is_clean, judged, comparison.unjudged, excused=excused, roundings_left=left)
 
 
-def roundings_of(comparison: Comparison) -> tuple[Rounding, ...]:
+def roundings_left_of(comparison: Comparison) -> tuple[RoundingLeft, ...]:
     """What differs by rounding; empty where all that was compared is equal."""
-    found = None if comparison.noise is None else comparison.noise.rounding
+    found = None if comparison.noise is None else comparison.noise.rounding_left
     return () if found is None else (found,)
 
 
@@ -172,30 +257,37 @@ def no_difference(
     unjudged: Mapping[Cause, int],
     title: str = "no difference in what could be judged",
     absent: int = 0,
-    roundings: Sequence[Rounding] = (),
+    excused: ExcusedCounts | None = None,
+    roundings_left: Sequence[RoundingLeft] = (),
 ) -> LastLine:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
-    were not compared at all. `roundings` are those of the comparisons in which something differs by rounding.
+    were not compared at all. `excused`: what differs, but for the limits of the user. `roundings_left` are those of the
+    comparisons in which something differs by rounding.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
-    text = phrase(
+    text: Words = phrase(
         "{judged} pairs judged, {open} unjudged" if is_clean else "{judged} pairs judged, {open} not",
         judged=judged,
         open=sum(open_ones.values()),
     )
-    if is_clean and roundings:
-        return LastLine(phrase("no difference beyond rounding"), _with_roundings(text, roundings))
+    if is_clean and roundings_left:
+        text = _with_roundings(text, roundings_left)
+    if excused is not None and excused != NOTHING_EXCUSED:
+        text = phrase("{text}; {excused}", text=text, excused=_excused(excused))
+        title = "no difference but what your limits excuse" if is_clean else title
+    elif is_clean:
+        title = "no difference beyond rounding" if roundings_left else "no difference"
     if is_clean:
-        return LastLine(phrase("no difference"), text)
+        return LastLine(phrase(title), text)
     if absent:
         text = phrase("{text}, {number} without counterpart or not readable", text=text, number=absent)
     why = _counted(open_ones)
     return LastLine(phrase(title), phrase("{text}: {why}", text=text, why=why) if why else text)
 
 
-def _with_roundings(text: Words, roundings: Sequence[Rounding]) -> Words:
+def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
     """The numbers of pairs, the largest difference, and how large an error it may hide."""
     largest = max(roundings, key=lambda one: one.largest)
     text = phrase(

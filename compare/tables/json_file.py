@@ -10,6 +10,7 @@ from pathlib import Path
 from msprobe.base.files import replacing
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason
+from msprobe.compare.core.user_limits import Excused, ExcusedCounts
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
@@ -18,7 +19,7 @@ from msprobe.compare.locate.wording import kind, reason
 
 from .cells import number
 from .columns import Column
-from .console import BLIND
+from .console import BLIND, harmless_calls, hint_of_located
 from .rows import Row
 
 
@@ -26,6 +27,7 @@ def write_json(
     path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
 ) -> None:
     """Write one object; each row is an object by heading, written as it comes."""
+    known = hint_of_located(comparison, located)
     found = [as_object(finding, comparison.target.step, comparison.target.rank) for finding in located.findings]
     head = {
         "target": comparison.target.where,
@@ -35,8 +37,12 @@ def write_json(
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "unjudged": causes(comparison.unjudged),
         "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
+        **({} if comparison.excused is None else {"user_limits": _user_limits(comparison.excused)}),
+        "try": None if known is None else known.as_object(),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
+        "harmless_structure": [_one_sided(comparison, place) for place in harmless_calls(comparison)],
+        "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
     with replacing(path) as file:
@@ -46,6 +52,12 @@ def write_json(
             text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
             file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
         file.write(b"\n ]\n}\n")
+
+
+def _one_sided(comparison: Comparison, place: int) -> dict[str, object]:
+    """A call that one side alone makes without consequence."""
+    side = "target" if comparison.pairs.target_calls[place] >= 0 else "golden"
+    return {"name": comparison.pairs.name(place), "side": side, "why": comparison.explained[place].why.name.lower()}
 
 
 def _noise_limits(noise: Noise) -> dict[str, object]:
@@ -58,6 +70,23 @@ def _noise_limits(noise: Noise) -> dict[str, object]:
         "calibrated_on_wrong": list(limits.first_wrong),
         "decided": dict(sorted(decided.items())),
     }
+
+
+def _user_limits(excused: Excused) -> dict[str, object]:
+    """The limits of the user, and what they excuse."""
+    limits = excused.limits
+    return {
+        "ignore": list(limits.ignore),
+        "atol": [{"name": one.name, "value": one.value} for one in limits.atol],
+        "rtol": [{"name": one.name, "value": one.value} for one in limits.rtol],
+        **counts_of_excused(excused.counts),
+        "unused": list(excused.unused),
+    }
+
+
+def counts_of_excused(counts: ExcusedCounts) -> dict[str, object]:
+    """How much the limits of the user excuse."""
+    return {"ignored": counts.ignored, "tolerated": counts.tolerated, "ignored_calls": counts.calls}
 
 
 def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:

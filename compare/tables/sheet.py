@@ -22,7 +22,17 @@ from msprobe.compare.locate.find import Located
 
 from .cells import Cell, guard, share
 from .columns import Column
-from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged, described, one_line
+from .console import (
+    BLIND,
+    answer,
+    beginning,
+    beginnings,
+    causes_of_unjudged,
+    described,
+    excused_said,
+    hint_of_located,
+    one_line,
+)
 from .highlight import RED, YELLOW
 
 try:
@@ -50,6 +60,8 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     last = answer(comparison, located)
     found, text = str(last.title), one_line(last.text)
     yield Line(found, guard(text), grade)
+    if (known := hint_of_located(comparison, located)) is not None:
+        yield Line("Try", guard(one_line(known.text)))
     code = "0: every pair passes or is exempt"
     if not comparison.is_clean:
         code = "1: something differs, or could not be judged"
@@ -66,6 +78,8 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line("cannot see", blind)
     if (noise := comparison.noise_of_tensors) is not None:
         yield Line("noise", guard(str(say_limits(noise.limits))))
+    if comparison.excused is not None:
+        yield Line("your limits", guard(str(excused_said(comparison.excused.counts, comparison.excused.limits))))
     yield Line("compared with", tool())
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

@@ -15,7 +15,16 @@ from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Basis, Finding, FindingKind, Parameters, Status, Updated, UpdateJudgement
+from msprobe.compare.locate.finding import (
+    Basis,
+    Finding,
+    FindingKind,
+    Parameters,
+    Status,
+    Updated,
+    UpdateJudgement,
+    UpdateVerdict,
+)
 from msprobe.compare.locate.wording import RUNNING
 
 if TYPE_CHECKING:
@@ -27,10 +36,11 @@ _WHY = {
     Basis.UPDATES: Why.DRIFT_UPDATES,
     Basis.STATISTICS: Why.DRIFT_STATISTICS,
     Basis.DRIFT: Why.DRIFT_ONLY,
+    Basis.ROUNDING: Why.DRIFT_ROUNDING,
 }
 """Why a parameter whose update agrees is no difference."""
 
-_PASS = GRADES.index("pass")
+_PASS, _ERROR = GRADES.index("pass"), GRADES.index("error")
 
 
 class Updates:
@@ -46,7 +56,8 @@ class Updates:
         self.judgement: UpdateJudgement | None = None
 
     def settle(self, comparison: Comparison) -> Comparison:
-        """The comparison in which every parameter passes whose difference is drift, and says so."""
+        """Return the comparison with the verdicts of the updates: a parameter whose difference is drift passes, and one
+        whose update differs is an error, however small the difference of the weights is."""
         if not comparison.target.step or not (pairs := _differing(comparison)):
             return comparison
         from .tracks import judge_updates  # here, as below: the first step follows no update
@@ -55,7 +66,7 @@ class Updates:
         after = self._after() if before else ()
         judgement = judge_updates(before, (comparison.target, comparison.golden), after, pairs)
         self.judgement = _within(judgement, self._limits)
-        return comparison if self._limits.is_exact else _without_drift(comparison, self.judgement, pairs)
+        return comparison if self._limits.is_exact else _with_updates(comparison, self.judgement, pairs)
 
     def completed(self, located: Located, comparison: Comparison) -> Located:
         """The findings: of a difference of parameters what differs in the update before, of a drift none; but one that
@@ -109,19 +120,25 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
     )
 
 
-def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
-    agreeing = {
-        v.parameter: (Reason(_WHY[v.basis], names=(LimitSource.CALIBRATED.value,) if v.excess > 1 else ()),)
-        for v in judgement.verdicts
-        if v.status is Status.AGREES
-    }
-    rows = ((row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows)
-    changed = {row: agreeing[name] for row, name in rows if comparison.equal[row] != EQUAL}
-    if not changed:
-        return comparison
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    grades[list(changed)], causes[list(changed)] = _PASS, NO_CAUSE
-    return replace(comparison, grades=grades, causes=causes, reasons={**comparison.reasons, **changed})
+def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
+    """Enter what is known of the updates; a parameter whose update could not be judged keeps its verdict."""
+    verdicts = {v.parameter: v for v in judgement.verdicts if v.status is not Status.UNSEEN}
+    grades, causes, reasons = comparison.grades.copy(), comparison.causes.copy(), dict(comparison.reasons)
+    for pair in pairs:
+        if (verdict := verdicts.get(pair.target)) is None:
+            continue
+        is_drift = verdict.status is Status.AGREES
+        for row in (row for row in pair.rows if comparison.equal[row] != EQUAL):
+            grades[row], causes[row] = _PASS if is_drift else _ERROR, NO_CAUSE
+            reasons[row] = (_reason(verdict),)
+    return replace(comparison, grades=grades, causes=causes, reasons=reasons)
+
+
+def _reason(verdict: UpdateVerdict) -> Reason:
+    if verdict.status is Status.DIFFERS:
+        return Reason(Why.UPDATE_DIFFERS, name=verdict.basis.value, excess=verdict.excess)
+    names = (LimitSource.CALIBRATED.value,) if verdict.excess > 1 else ()
+    return Reason(_WHY[verdict.basis], names=names)
 
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:

@@ -14,9 +14,11 @@ gradients and weights of all steps so far (from a state of zero) and from a `For
 | Adam | m / (sqrt(v) + eps) of g + wd * w | none: weight decay is part of the form, as it is not linear |
 | AdamW | m / (sqrt(v) + eps) of g | w |
 
-m and v of Adam are the moving averages of x and x^2 with beta1 and beta2, divided by 1 - beta^k. An optimizer without
-this bias correction takes, in its k-th step, `uncorrected(form, k)` times the learning rate; one that adds eps before
-the correction has another eps in each step. One step cannot tell these, so a `Form` always corrects.
+m and v of Adam are the moving averages of x and x^2 with beta1 and beta2, divided by 1 - beta^k. Where eps is added
+before this correction, it counts as eps / sqrt(1 - beta2^k). An optimizer without the correction takes, in its k-th
+step, `uncorrected(form, k)` times the learning rate, and adds its eps in the same place. One step cannot tell these, so
+a `Form` always corrects. Clipping divides eps by the share that is left of the gradients, so the eps of one step shows
+the limit of the norm, or a limit the eps: of such explanations `simplest` chooses.
 
 Sources: Sutskever et al. 2013 as in `torch.optim.SGD` and `mindspore.nn.Momentum`; Kingma and Ba, arXiv:1412.6980,
 algorithm 1 (`torch.optim.Adam`) and the order of computation in section 2, where eps is added before the correction
@@ -25,7 +27,7 @@ algorithm 1 (`torch.optim.Adam`) and the order of computation in section 2, wher
 min(1, max_norm / norm).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -44,7 +46,8 @@ Floats = NDArray[np.float64]
 class Form:
     """A rule with all that is no factor of its columns.
 
-    `eps` is what is added to the corrected square root. `l2` is the weight decay of Adam, 0 for other rules.
+    `eps` is added to the square root: to the corrected one, or, if `is_eps_first`, before the correction. `l2` is the
+    weight decay of Adam, 0 for other rules.
     """
 
     rule: Rule
@@ -54,6 +57,7 @@ class Form:
     eps: float = 1e-8
     l2: float = 0.0
     max_norm: float = inf
+    is_eps_first: bool = False
 
     @property
     def is_adaptive(self) -> bool:
@@ -99,8 +103,9 @@ def _adam(form: Form, gradients: Sequence[Floats]) -> Floats:
         square = form.beta2 * square + (1 - form.beta2) * g * g
     steps = len(gradients)
     root = np.sqrt(square / (1 - form.beta2**steps))
+    eps = form.eps / sqrt(1 - form.beta2**steps) if form.is_eps_first else form.eps
     # Where all gradients were zero and eps is zero too, frameworks give NaN; nothing is updated in earnest.
-    direction: Floats = mean / (1 - form.beta1**steps) / np.maximum(root + form.eps, np.finfo(np.float64).tiny)
+    direction: Floats = mean / (1 - form.beta1**steps) / np.maximum(root + eps, np.finfo(np.float64).tiny)
     return direction
 
 
@@ -127,6 +132,7 @@ _BETA1 = (0.9, 0.0, 0.5, 0.8, 0.95, 0.99)
 _BETA2 = (0.999, 0.95, 0.99, 0.98, 0.9, 0.9999)
 _EPS = (1e-8, 3e-7, 1e-5)
 _MOMENTUM = (0.9, 0.5, 0.8, 0.95, 0.99)
+_USUAL_EPS = (1e-8, 1e-6, 1e-5, 1e-7, 1e-10)
 _L2 = (1e-4, 1e-3, 1e-2, 1e-1)
 """Where the search begins: the values that public trainings have; between them it is refined."""
 
@@ -307,11 +313,90 @@ def fit(history: History) -> Fit:
         if best is not None and is_round(best.form) and _is_accepted(best, history):
             break  # simpler rules come first
     assert best is not None
-    return best
+    return simplest(best, history)
+
+
+def simplest(found: Fit, history: History) -> Fit:
+    """Return the fit of the form with the roundest numbers that leaves no more than `found` does.
+
+    Numbers that the updates hardly show (a small eps) become usual ones. Of an odd eps, the place where it is added and
+    clipping are the other explanations.
+    """
+    few = history.thinned(_FEW)
+    best, allowed = fit_form(found.form, few), _no_more(fit_form(found.form, few))
+    for name in ("beta1", "beta2", "momentum", "l2"):
+        best = _first_within(allowed, few, [_rounded(best.form, name)]) or best
+    if best.form.is_adaptive:
+        best = _first_within(allowed, few, _with_usual_eps(best.form, few)) or best
+    if best.form.max_norm < inf:
+        best = _first_within(allowed, few, [_rounded(best.form, "max_norm")]) or best
+    whole = fit_form(best.form, history)
+    return whole if (whole.misfit <= _no_more(found)).all() else found
+
+
+def _no_more(found: Fit) -> Floats:
+    """What another form may leave of each parameter to be as good as this one."""
+    return np.maximum(EXPLAINED / 2, 1.1 * found.misfit)
+
+
+def _first_within(allowed: Floats, history: History, forms: Iterable[Form]) -> Fit | None:
+    fits = (fit_form(form, history) for form in forms)
+    return next((one for one in fits if (one.misfit <= allowed).all()), None)
+
+
+def _with_usual_eps(form: Form, history: History) -> Iterator[Form]:
+    """The form with an eps that people write down, added before or after the correction, with or without clipping."""
+    root = sqrt(1 - form.beta2 ** len(history.gradients))
+    places = [(False, form.eps), (True, form.eps * root)] if not form.is_eps_first else [(True, form.eps)]
+    for is_first, eps in places:
+        for usual in (*_USUAL_EPS, float(f"{eps:.0e}")):
+            yield replace(form, eps=usual, is_eps_first=is_first)
+    norms = history.norms
+    if not norms or not all(norm > 0 for norm in norms):
+        return
+    limit = norms[-1] if form.max_norm == inf else form.max_norm
+    if form.max_norm < inf and form.max_norm > min(norms):
+        return  # a limit between the norms shows by itself
+    for is_first, eps in places:
+        for usual in _USUAL_EPS:
+            clipped = _rounded(
+                replace(form, eps=usual, is_eps_first=is_first, max_norm=limit * usual / eps), "max_norm"
+            )
+            if clipped.max_norm < min(norms):
+                yield clipped
+
+
+def _rounded(form: Form, name: str) -> Form:
+    """The form with two digits of a number, or of its distance to 1."""
+    value = getattr(form, name)
+    is_moment = name in ("beta1", "beta2", "momentum")
+    return _changed_in(form, name, 1 - float(f"{1 - value:.1e}") if is_moment else float(f"{value:.1e}"))
+
+
+def rounded(found: Fit, history: History, name: str) -> Fit:
+    """The fit with two digits of a number, where that leaves no more."""
+    return _first_within(_no_more(found), history, [_rounded(found.form, name)]) or found
+
+
+def _changed_in(form: Form, name: str, value: float) -> Form:
+    changed: dict[str, Any] = {name: value}
+    return replace(form, **changed)
+
+
+def shows_limit(form: Form, history: History) -> bool:
+    """Return whether updates show the limit of the norm itself: an adaptive rule that clips every step, whose eps is
+    too small to be seen, is the same for every limit below the norms."""
+    if not form.is_adaptive or form.max_norm > min(history.norms):
+        return True
+    other = fit_form(replace(form, max_norm=0.5 * form.max_norm), history)
+    return bool((other.misfit > _no_more(fit_form(form, history))).any())
 
 
 def _is_accepted(found: Fit, history: History) -> bool:
-    return bool(np.mean(found.explains[history.is_visible]) > MOST and np.median(found.misfit) < EXPLAINED / 2)
+    visible = history.is_visible
+    if not visible.any():
+        return True  # no update to explain
+    return bool(np.mean(found.explains[visible]) > MOST and np.median(found.misfit) < EXPLAINED / 2)
 
 
 def is_round(form: Form) -> bool:
@@ -320,8 +405,9 @@ def is_round(form: Form) -> bool:
 
 
 def is_written(value: float) -> bool:
-    """Whether a number has at most two digits, itself or its distance to 1; within a thousandth."""
-    return any(abs(float(f"{x:.1e}") - x) <= 1e-3 * abs(x) for x in (value, 1 - value))
+    """Whether a number has at most two digits, itself or, of one above 0.5, its distance to 1; within a thousandth."""
+    values = (value, 1 - value) if value > 0.5 else (value,)
+    return any(abs(float(f"{x:.1e}") - x) <= 1e-3 * abs(x) for x in values)
 
 
 def _searched(history: History) -> Iterator[list[Form]]:
@@ -396,8 +482,7 @@ def _moved(form: Form, name: str, by: float) -> Form:
         moved = min(max(1 - (1 - value) * float(np.exp(by)), 0.0), 1 - 1e-7)
     else:
         moved = float(np.clip(value * np.exp(by), 1e-20, 1e20))
-    changed: dict[str, Any] = {name: moved}
-    return replace(form, **changed)
+    return _changed_in(form, name, moved)
 
 
 def _left(found: Fit, history: History) -> Floats:

@@ -7,7 +7,7 @@ turns tiny gradients into whole steps of either sign, and noise decides the sign
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
 import numpy as np
@@ -36,8 +36,18 @@ DRIFT_OF_SMALL = 2e-2
 """The same for vectors around zero, biases for instance: those that began at zero are nothing but updates, and as far
 apart as gradients are. Clean pairs: at most 5e-3."""
 
+_SENSITIVE = 50.0
+"""Where products round to bfloat16, the gradients of a step differ by 80 to 400 times the drift that such gradients
+make (clean pairs, three steps); where only the weights differ, by 4 to 26 times (weight decay of the norms, missing
+clipping)."""
+
 _NEAR = 0.02
 """Without gradients, updates that are nearer (relative) agree; bfloat16 inputs of products make up to 0.007."""
+
+_IN_LINE = 10.0
+"""The noise of a gradient that is nothing but rounding error is at most this many times that of the median parameter:
+more is a gradient that a fault changed. Key biases before a softmax, clean pairs in float32, bfloat16 and float16: at
+most 3."""
 
 _FAR = 0.05  # a factor of two updates that is nearer to 1 is none
 _CLEAR = 4.0  # a pattern leaves less than this share of the difference
@@ -46,8 +56,8 @@ _SAME = 0.1  # factors that are nearer are one
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One parameter of one side over consecutive steps: weights of every step, gradients of every step but the last, or
-    None where one is not known. `ulp` is the spacing of its dtype at 1."""
+    """One parameter of one side over consecutive steps: weights and gradients of every step, None where a gradient is
+    not known; that of the last step may be missing. `ulp` is the spacing of its dtype at 1."""
 
     weights: tuple[Floats, ...]
     gradients: tuple[Floats | None, ...] = ()
@@ -91,9 +101,17 @@ def judge(
     tracks begin with the first step of the runs, so that states of optimizers began at zero. Where `at` is 0 there is
     no step before, and weights are judged by how far they have drifted.
     """
+    noises = [_gradient_noise(p, at) for p in parameters]
+    are_rounding = _rounding_alone(noises)
     if at == 0:
+        shares = [one.apart / one.size if one.size > 0 else nan for one in noises]
+        explained = drift_of_gradients(shares)
         return UpdateJudgement(
-            step, tuple(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p)) for p in parameters)
+            step,
+            tuple(
+                _amplified(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p, drift)), is_rounding)
+                for p, is_rounding, drift in zip(parameters, are_rounding, explained, strict=True)
+            ),
         )
     verdicts: dict[str, UpdateVerdict] = {}
     differences: list[UpdateDifference] = []
@@ -112,8 +130,12 @@ def judge(
                 verdicts[p.name] = verdict_of(p.name, p.golden_name, Basis.SETTINGS, excess)
         differences += compared.differences
     patterns: dict[str, tuple[UpdateCause, float]] = {}
-    for p in (p for p in parameters if p.name not in verdicts):
+    for p, is_rounding in zip(parameters, are_rounding, strict=True):
+        if p.name in verdicts:
+            continue
         verdicts[p.name], pattern = _by_noise(p, at)
+        if pattern[0] not in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE):
+            verdicts[p.name] = _amplified(verdicts[p.name], is_rounding)
         if verdicts[p.name].status is Status.DIFFERS:
             patterns[p.name] = pattern
     differences += _grouped(patterns, sum(v.status is Status.AGREES for v in verdicts.values()))
@@ -126,11 +148,23 @@ def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> Upda
     return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
-def drift_excess(apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0) -> float:
+def drift_of_gradients(noises: Sequence[float]) -> list[float]:
+    """How far the weights of each parameter may have drifted, as a share of their size, where its gradient differs by
+    such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
+    known = [one for one in noises if one >= 0]
+    usual = float(np.median(known)) if known else 0.0
+    # A gradient that is all noise says nothing of the drift.
+    return [max(usual, one if one * _NOISY < 1 else 0.0) / _SENSITIVE for one in noises]
+
+
+def drift_excess(
+    apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0, explained: float = 0.0
+) -> float:
     """The excess of how far the weights are apart, where no step before is known; of a vector around zero, which the
-    gain of a normalisation is not, more is allowed. `scale` is their root mean square."""
+    gain of a normalisation is not, more is allowed. `scale` is their root mean square, `explained` the drift that the
+    noise of gradients explains."""
     is_around_zero = is_vector and abs(mean) < 0.9 * scale
-    return excess_of(apart, ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + ulp) * scale)
+    return excess_of(apart, (max(DRIFT_OF_SMALL if is_around_zero else DRIFT, explained) + ulp) * scale)
 
 
 def excess_of(apart: float, allowed: float) -> float:
@@ -156,13 +190,13 @@ def _history(
     )
 
 
-def _drift(p: Parameter) -> float:
+def _drift(p: Parameter, explained: float) -> float:
     """Without the step before: median |w_t - w_g| in units of the allowed drift."""
     target, golden = p.target.weights[0], p.golden.weights[0]
     if not p.is_comparable or not target.size:
         return nan
     scale = float(np.sqrt(np.mean(golden**2)))
-    return drift_excess(_median(target - golden), float(np.mean(golden)), scale, p.is_vector, p.golden.ulp)
+    return drift_excess(_median(target - golden), float(np.mean(golden)), scale, p.is_vector, p.golden.ulp, explained)
 
 
 def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:
@@ -186,6 +220,51 @@ def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, 
     if pattern[0] in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE):
         excess = inf
     return verdict_of(p.name, p.golden_name, basis, excess), pattern
+
+
+@dataclass(frozen=True, slots=True)
+class GradientNoise:
+    """How far the two sides' gradients of one parameter differ (`apart`), and how large they are; NaN: not known."""
+
+    apart: float = nan
+    size: float = nan
+
+    @property
+    def is_all(self) -> bool:
+        """Return whether the gradient is no greater than its noise allows to judge."""
+        return self.apart > 0 and self.apart * _NOISY >= self.size
+
+
+def _gradient_noise(p: Parameter, at: int) -> GradientNoise:
+    """Of the steps until `at` the one whose gradient is clearest."""
+    found = [
+        GradientNoise(_median(t - g), _median(g))
+        for t, g in zip(p.target.gradients[: at + 1], p.golden.gradients[: at + 1], strict=False)
+        if t is not None and g is not None and p.is_comparable
+    ]
+    return min(found, key=lambda one: one.apart / one.size if one.size else inf, default=GradientNoise())
+
+
+def _rounding_alone(noises: Sequence[GradientNoise]) -> list[bool]:
+    """Return of each parameter whether its gradient is nothing but rounding error on both sides.
+
+    That of a key bias before a softmax is: the sum over the row is zero. An optimizer that divides by the size of
+    gradients makes whole updates of it, which are arbitrary. The gradients of most parameters must be clear, and this
+    one must differ by no more than theirs do.
+    """
+    known = [one.apart for one in noises if one.apart >= 0]
+    clear = [one.apart for one in noises if one.apart >= 0 and not one.is_all]
+    if len(clear) * 2 < len(known) or not clear:
+        return [False] * len(noises)
+    usual = float(np.median(clear))
+    return [one.is_all and one.apart <= _IN_LINE * usual for one in noises]
+
+
+def _amplified(verdict: UpdateVerdict, is_rounding: bool) -> UpdateVerdict:
+    """Return the verdict, or that a parameter agrees whose gradient is rounding error alone."""
+    if not is_rounding or verdict.status is Status.AGREES:
+        return verdict
+    return replace(verdict, status=Status.AGREES, basis=Basis.ROUNDING, excess=0.0)
 
 
 def _gradients_until(track: Track, at: int) -> list[Floats]:

@@ -8,14 +8,28 @@ decay of each parameter are compared within their standard errors.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, sqrt
+from math import inf, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.locate.finding import Rule, UpdateCause, UpdateDifference
+from msprobe.compare.locate.finding import Explanation, Rule, UpdateCause, UpdateDifference
 
-from .fit import MOST, Fit, Floats, Form, History, either, fit, fit_form, fit_tied, is_written, refine, uncorrected
+from .fit import (
+    MOST,
+    Fit,
+    Floats,
+    Form,
+    History,
+    either,
+    fit,
+    fit_form,
+    fit_tied,
+    is_written,
+    refine,
+    rounded,
+    uncorrected,
+)
 
 RATE = 2e-4
 """Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5
@@ -32,8 +46,7 @@ FORM = 2.0, 1.5
 pairs: at most 1.2; beta2 of 0.99 for 0.999 after two steps: 1460."""
 
 _MATCH = 1e-3  # a ratio of learning rates that is so near to what another cause would make may be that
-_BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
-_ROUND = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # usual limits of gradient norms
+BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
 _FIELDS = {
     "momentum": UpdateCause.MOMENTUM,
     "beta1": UpdateCause.BETA1,
@@ -73,11 +86,11 @@ class _Comparison:
 
     @cached_property
     def _fits(self) -> tuple[Fit, Fit]:
-        """The best fits to the last step, which knows most of the form."""
+        """The best fits to the last step, which shows most of the form."""
         return fit(self._histories[0]), fit(self._histories[1])
 
     def _own(self, side: int, steps: int) -> Fit:
-        """The form of one side on an earlier step; where eps is added before the correction it is another in each."""
+        """The form of one side on an earlier step; where its place is not known, the eps of each step is another."""
         form, history = self._fits[side].form, self._histories[side].until(steps)
         found = fit_form(form, history)
         if form.is_adaptive and not found.explains.all():
@@ -91,7 +104,7 @@ class _Comparison:
         are_visible = target.is_visible & golden.is_visible
         not_updated, updated_here = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
         is_known = own.explains & other.explains & are_visible
-        crossed = self._crossed(other, target, own, self._at)
+        crossed = self._crossed(other, target, own)
         form_excess = crossed.misfit / _allowed(own)
         common = either(form_excess <= 1, crossed, own)
         rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
@@ -118,21 +131,20 @@ class _Comparison:
         is_frozen = not_updated | updated_here
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
 
-    def _crossed(self, golden: Fit, target: History, own: Fit, steps: int) -> Fit:
+    def _crossed(self, golden: Fit, target: History, own: Fit) -> Fit:
         """The golden's form on the target, also with its eps added at the other place."""
         crossed = fit_form(golden.form, target)
         if not golden.form.is_adaptive or (crossed.misfit <= _allowed(own)).all():
             return crossed
-        root = sqrt(1 - golden.form.beta2**steps)
-        moved = (replace(golden.form, eps=golden.form.eps * factor) for factor in (root, 1 / root))
-        return min((crossed, *(fit_form(form, target) for form in moved)), key=lambda one: one.cost)
+        moved = replace(golden.form, is_eps_first=not golden.form.is_eps_first)
+        return min((crossed, fit_form(moved, target)), key=lambda one: one.cost)
 
     # What differs.
 
     def _unexplained(self, differing: Bools) -> Bools:
         """The parameters that the golden's form does not explain, of the last step, which shows most."""
         own, other = self._fits
-        crossed = self._crossed(other, self._histories[0], own, self._steps)
+        crossed = self._crossed(other, self._histories[0], own)
         return differing & own.explains & (crossed.misfit > _allowed(own))
 
     def _change(self, wrong: Bools) -> tuple[Form, Sequence[UpdateDifference]]:
@@ -148,22 +160,28 @@ class _Comparison:
             factor = float(np.median(ratio[chosen]))
             rates = float(np.median(ours.rate[chosen])), float(np.median(theirs.rate[chosen]))
             agreeing = int((is_known & ~wrong).sum())
-            found = UpdateDifference(UpdateCause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor)
+            residual = float(np.median(ours.misfit[chosen]))
+            found = UpdateDifference(
+                UpdateCause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor, residual=residual
+            )
             yield found if agreeing else self._behind(found, factor, chosen)
 
     def _behind(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
-        """The cause of a difference of all learning rates: bias correction or clipping, where these would make just
-        that over all steps; with one step they may have."""
+        """The cause of a difference of all learning rates: bias correction or clipping, where these make just that.
+
+        Over several steps that can hardly be by chance. With one step, they are the simpler explanation where the
+        learning rates are no round multiple of each other.
+        """
         form = self._fits[0].form
         ratios = [self._ratio(steps, chosen) for steps in range(1, self._steps + 1)]
+        is_round = is_written(factor) or is_written(1 / factor)
         if form.is_adaptive:
-            for beta1, beta2 in [(form.beta1, form.beta2)] if self._steps > 1 else _BETAS:
+            for beta1, beta2 in [(form.beta1, form.beta2)] if self._steps > 1 else BETAS:
                 by = [uncorrected(replace(form, beta1=beta1, beta2=beta2), k + 1) for k in range(self._steps)]
                 for sign in (1, -1):
                     if all(abs(r / b**sign - 1) < _MATCH for r, b in zip(ratios, by, strict=True)):
-                        if self._steps == 1:
-                            return replace(rate, possible=(UpdateCause.BIAS_CORRECTION,))
-                        return replace(rate, cause=UpdateCause.BIAS_CORRECTION, target=None, golden=None)
+                        cause = Explanation(UpdateCause.BIAS_CORRECTION, residual=rate.residual)
+                        return by_another(rate, cause, is_certain=self._steps > 1, is_simpler=not is_round)
             return rate
         side, sign = (0, 1) if factor < 1 else (1, -1)
         norms = self._histories[side].norms
@@ -172,11 +190,12 @@ class _Comparison:
         limit = float(factor**sign * norms[self._at - 1])
         expected = [min(1.0, limit / norm) for norm in norms[: self._steps]]
         if all(abs(r**sign / e - 1) < 10 * _MATCH for r, e in zip(ratios, expected, strict=True)):
-            if max(expected) / min(expected) > 1 + 30 * _MATCH:
-                ours, theirs = (limit, None) if factor < 1 else (None, limit)
-                return replace(rate, cause=UpdateCause.CLIPPING, target=ours, golden=theirs)
-            if any(abs(limit / usual - 1) < _MATCH for usual in _ROUND):
-                return replace(rate, possible=(UpdateCause.CLIPPING,))
+            is_certain = max(expected) / min(expected) > 1 + 30 * _MATCH
+            usual = next((one for one in (float(f"{limit:.0e}"), 0.25) if abs(limit / one - 1) < _MATCH), None)
+            if is_certain or usual:
+                ours, theirs = (usual or limit, None) if factor < 1 else (None, usual or limit)
+                cause = Explanation(UpdateCause.CLIPPING, ours, theirs, rate.residual)
+                return by_another(rate, cause, is_certain=is_certain, is_simpler=not is_round)
         if self._steps == 1 and any(abs(factor**-sign - 1 - m) < _MATCH for m in (0.9, 0.95, 0.99)):
             return replace(rate, possible=(UpdateCause.RULE,))
         return rate
@@ -201,11 +220,32 @@ class _Comparison:
 
 
 def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
-    """The parameters that one side alone did not update."""
-    if not_updated:
-        yield UpdateDifference(UpdateCause.NOT_UPDATED, tuple(not_updated), agreeing)
-    if updated_here:
-        yield UpdateDifference(UpdateCause.UPDATED_HERE, tuple(updated_here), agreeing)
+    """The parameters that one side alone did not update.
+
+    Where a side updates none of several parameters, its learning rate is 0: one setting is a simpler explanation than
+    that all of them are frozen.
+    """
+    is_all = not agreeing and not (not_updated and updated_here)
+    for cause, names, ours, theirs in (
+        (UpdateCause.NOT_UPDATED, not_updated, 0.0, None),
+        (UpdateCause.UPDATED_HERE, updated_here, None, 0.0),
+    ):
+        if is_all and len(names) > 1:
+            yield UpdateDifference(
+                UpdateCause.LEARNING_RATE, tuple(names), agreeing, ours, theirs, possible=(cause,), residual=0.0
+            )
+        elif names:
+            yield UpdateDifference(cause, tuple(names), agreeing)
+
+
+def by_another(rate: UpdateDifference, other: Explanation, *, is_certain: bool, is_simpler: bool) -> UpdateDifference:
+    """A difference of learning rates with another explanation that leaves as little: which of them counts."""
+    if not (is_certain or is_simpler):
+        return replace(rate, possible=(other.cause,), others=(other,))
+    of_rate = Explanation(UpdateCause.LEARNING_RATE, rate.target, rate.golden, rate.residual)
+    possible = () if is_certain else (UpdateCause.LEARNING_RATE,)
+    others = () if is_certain else (of_rate,)
+    return replace(rate, cause=other.cause, target=other.target, golden=other.golden, possible=possible, others=others)
 
 
 def _allowed(own: Fit) -> Floats:
@@ -227,9 +267,11 @@ def _decay_excess(ours: Fit, theirs: Fit, ulps: Floats) -> Floats:
     # Kernels multiply by 1 - lr * wd, which is rounded once for all elements.
     limit = np.maximum.reduce([ERRORS * error, DECAY * scale, ulps])
     ratio = np.abs(ours.rate) / np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
-    apart = np.minimum(np.abs(ours.decay - theirs.decay), np.abs(ours.decay - theirs.decay * ratio))
-    excess: Floats = np.where(np.isfinite(error), apart / limit, 0.0)
-    return excess
+    excess: Floats = np.minimum(
+        np.abs(ours.decay - theirs.decay) / limit,
+        np.abs(ours.decay - theirs.decay * ratio) / (limit * np.maximum(ratio, 1.0)),
+    )
+    return np.where(np.isfinite(error), excess, 0.0)
 
 
 def _decay(found: Fit) -> Floats:
@@ -253,32 +295,46 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
     """The setting that makes the golden's form the target's: a single one where that explains it, else all.
 
     Of several that do, those first that leave the learning rate at the golden's, then round numbers; those that are as
-    good as the first may be it.
+    good as the first may be it. All that were tried are listed with what they leave.
     """
+    theirs = replace(theirs, is_eps_first=ours.is_eps_first)
     allowed = _allowed(fit_form(ours, target))
     found: list[tuple[tuple[bool, bool], Form, UpdateDifference]] = []
+    tried: dict[UpdateCause, Explanation] = {}
     for name, start, is_refined in _single_changes(ours, theirs, target):
         refined = refine(start, target, [name]) if is_refined else fit_form(start, target)
+        if is_refined:
+            refined = rounded(refined, target, name)
+        one = _difference(name, refined.form, theirs)
+        residual = float(np.median(refined.misfit))
+        if one.cause not in tried or residual < tried[one.cause].residual:
+            tried[one.cause] = Explanation(one.cause, one.target, one.golden, residual)
         if np.mean(refined.misfit <= allowed) < MOST:
             continue
         apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
-        one = _difference(name, refined.form, theirs)
         is_odd = isinstance(one.target, float) and not is_written(one.target)
-        found.append(((apart > _MATCH, is_odd), refined.form, one))
+        is_odd |= name == "eps" and abs(log10(refined.form.eps) - round(log10(refined.form.eps))) > _MATCH
+        found.append(((apart > _MATCH, is_odd), refined.form, replace(one, residual=residual)))
+    others = tuple(sorted(tried.values(), key=lambda one: one.residual))
     if found:
         best, form, first = min(found, key=lambda one: one[0])
         same = dict.fromkeys(one.cause for rank, _, one in found if rank == best and one.cause is not first.cause)
-        return form, (replace(first, possible=tuple(same)),)
+        left = tuple(one for one in others if one.cause is not first.cause)
+        return form, (replace(first, possible=tuple(same), others=left),)
+    residual = float(np.median(fit_form(ours, target).misfit))
     if ours.rule is not theirs.rule:
-        return ours, (_difference("rule", ours, theirs),)
+        return ours, (replace(_difference("rule", ours, theirs), residual=residual, others=others),)
     names = [name for name in _FIELDS if name != "rule"]
     values = [(name, getattr(ours, name), getattr(theirs, name)) for name in names]
-    others = [_difference(name, ours, theirs) for name, a, b in values if a != b and abs(a - b) > 0.02 * abs(b)]
-    return ours, others or (UpdateDifference(UpdateCause.UNKNOWN, ()),)
+    all_of_them = [_difference(name, ours, theirs) for name, a, b in values if a != b and abs(a - b) > 0.02 * abs(b)]
+    all_of_them = all_of_them or [UpdateDifference(UpdateCause.UNKNOWN, ())]
+    causes = {one.cause for one in all_of_them}
+    left = tuple(one for one in others if one.cause not in causes)
+    return ours, [replace(one, residual=residual, others=left) for one in all_of_them]
 
 
 def _difference(name: str, ours: Form, theirs: Form) -> UpdateDifference:
-    """That one number of two forms differs; None for one that is infinite, a limit that is none."""
+    """That one number of two forms differs; None for one that is infinite, where gradients are not clipped."""
     target, golden = (None if getattr(form, name) == inf else getattr(form, name) for form in (ours, theirs))
     return UpdateDifference(_FIELDS[name], (), 0, target, golden)
 
@@ -304,6 +360,8 @@ def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple
             yield "momentum", replace(theirs, rule=rule, momentum=ours.momentum), True
     if theirs.max_norm < inf:
         yield "max_norm", replace(theirs, max_norm=inf), False
+    if ours.max_norm < inf:
+        yield "max_norm", replace(theirs, max_norm=ours.max_norm), False
     if theirs.rule is not Rule.SGD and all(norm > 0 for norm in target.norms) and target.norms:
         for share in (0.9, 0.5, 0.25, 0.1, 0.03):
             yield "max_norm", replace(theirs, max_norm=share * min(target.norms)), True

@@ -1,10 +1,10 @@
 """Updates of which only statistics are known: whether a parameter moved at all, and how far its statistics did.
 
-What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate
-and a parameter that is not updated can be named. That another setting differs (weight decay, moments, eps) is seen
-where the updates of most parameters are further apart than the noise of their gradients: with e the element error of
-the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean and mean square of n elements differ
-by about e U / sqrt(n), and the extremes by e U.
+What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate,
+an Adam without bias correction and a parameter that is not updated can be named. That another setting differs (weight
+decay, moments, eps) is seen where the updates of most parameters are further apart than the noise of their gradients:
+with e the element error of the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean and mean
+square of n elements differ by about e U / sqrt(n), and the extremes by e U.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement
+from msprobe.compare.locate.finding import (
+    Basis,
+    Explanation,
+    Rule,
+    Status,
+    UpdateCause,
+    UpdateDifference,
+    UpdateJudgement,
+)
 from msprobe.store.record import Statistics
 
-from .judgement import drift_excess, verdict_of
-from .settings import frozen
+from .fit import Form, uncorrected
+from .judgement import drift_excess, drift_of_gradients, verdict_of
+from .settings import BETAS, by_another, frozen
 
 _MOVED = 20.0
 """A mean that moved by less than so many of its roundings says nothing."""
@@ -43,6 +52,9 @@ _ROUNDINGS = 4.0
 _RATE = 0.05
 """A learning rate that is nearer is taken for noise; and it must be beyond three times what the parameters' factors
 scatter around their median, by its standard error."""
+
+_SIMPLE = 0.01
+"""A factor that is so near to a number of one digit is a learning rate rather than anything else."""
 
 
 class Four(NamedTuple):
@@ -94,7 +106,8 @@ class Moments:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """One parameter of both sides by its statistics. `is_vector`: it has one axis at most. `gradients_apart` is the
-    relative error of the elements of its gradient in the step before; NaN where that is not known."""
+    relative error of the elements of its gradient in the step before, or, where no step before is known, in this one;
+    NaN where that is not known."""
 
     name: str
     golden_name: str
@@ -103,12 +116,11 @@ class Summary:
     is_vector: bool = False
     gradients_apart: float = nan
 
-    @property
-    def drift(self) -> float:
-        """Without the step before: the excess of what weights differ by."""
+    def drift(self, explained: float) -> float:
+        """Without the step before: the excess of what weights differ by; noise of gradients explains `explained`."""
         golden, target = self.golden, self.target
         apart = max(abs(target.scale - golden.scale), abs(target.now.mean - golden.now.mean))
-        return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector)
+        return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector, explained=explained)
 
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
@@ -121,9 +133,12 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     beyond = _Beyond(moving)
     factor, excess_of_rate = _factor(list(ratios.values()), beyond)
 
+    noises = [p.gradients_apart if isfinite(p.gradients_apart) else nan for p in parameters]
+    explained = dict(zip((p.name for p in parameters), drift_of_gradients(noises), strict=True))
+
     def judged(p: Summary) -> tuple[Basis, float]:
         if p.golden.before is None or p.target.before is None:
-            return Basis.DRIFT, p.drift
+            return Basis.DRIFT, p.drift(explained[p.name])
         if p.target.is_moved != p.golden.is_moved:
             return Basis.STATISTICS, inf
         if not p.target.is_moved:
@@ -142,10 +157,25 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
     others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS)
     if excess_of_rate > 1:
-        found.append(UpdateDifference(UpdateCause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor))
+        rate = UpdateDifference(UpdateCause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor)
+        found.append(_or_bias_correction(rate, factor, step))
     elif others:
         found.append(UpdateDifference(UpdateCause.UNKNOWN, others, agreeing))
     return UpdateJudgement(step, verdicts, tuple(found))
+
+
+def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> UpdateDifference:
+    """A difference of all learning rates, or the missing bias correction of Adam that makes one by just that factor.
+
+    `step` updates were made; that holds where the runs began with step 0.
+    """
+    for beta1, beta2 in BETAS:
+        by = uncorrected(Form(Rule.ADAM, beta1=beta1, beta2=beta2), step)
+        if any(abs(factor / one - 1) < _RATE for one in (by, 1 / by)):
+            is_simple = abs(factor / float(f"{factor:.0e}") - 1) < _SIMPLE
+            other = Explanation(UpdateCause.BIAS_CORRECTION)
+            return by_another(rate, other, is_certain=False, is_simpler=not is_simple)
+    return rate
 
 
 class _Beyond:

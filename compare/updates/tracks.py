@@ -237,7 +237,7 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
         weights = [found for found in known if found is not None]
         if len(weights) <= at or len({w.shape for w in weights}) != 1 or not weights[0].size:
             return None
-        gradients = [step.gradient(name, view, each) for step in steps[: len(weights) - 1]]
+        gradients = [step.gradient(name, view, each) for step in steps[: len(weights)]]
         gradients = [g if g is not None and g.shape == weights[0].shape else None for g in gradients]
         tracks.append(Track(tuple(weights), tuple(gradients), steps[at].ulp(name)))
     shapes = sides[0][at].shape(pair.target), sides[1][at].shape(pair.golden)
@@ -254,7 +254,7 @@ def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Su
             return None
         size = prod(steps[at].shape(name))
         moments.append(Moments(Four.of(before) if before else None, Four.of(now), size, steps[at].ulp(name)))
-    gradients = _gradients_apart(pair, sides, at - 1) if at else nan
+    gradients = _gradients_apart(pair, sides, max(at - 1, 0))
     is_vector = len(sides[1][at].shape(pair.golden)) <= 1
     return Summary(pair.target, pair.golden, moments[0], moments[1], is_vector, gradients)
 

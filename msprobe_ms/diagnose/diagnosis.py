@@ -299,7 +299,7 @@ class Diagnosis:
         """The pairs, parameters, readings and settings that were judged, and whether something differs or is open."""
         judged = sum(each.result.judged for each in self.compared if each.result is not None)
         judged += sum(len(result.judged) for _, result in self.checkpoints)
-        judged += sum(each.result.compared for each in self.monitors if each.result is not None)
+        judged += sum(each.result.verdicts.judged for each in self.monitors if each.result is not None)
         judged += sum(each.result.verdicts.judged for each in self.packs if each.result is not None)
         is_open = {Unjudged.NO_PARTNER: int(self.verdict is Verdict.OPEN)}
         return Verdicts(judged, int(self.verdict is Verdict.DIFFERS), is_open)

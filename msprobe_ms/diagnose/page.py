@@ -8,6 +8,7 @@ from itertools import islice
 from msprobe.base.digest import KINDS
 from msprobe.base.log import LONGEST_LINE, few, visible
 from msprobe.compare.config_check.wording import answer as answer_of_packs
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
@@ -16,7 +17,7 @@ from msprobe.compare.monitor.output import as_object as monitor_as_object
 from msprobe.compare.monitor.wording import about, meaning, stages
 from msprobe.compare.monitor.wording import answer as answer_of_monitors
 from msprobe.compare.rl.wording import setting
-from msprobe.compare.tables.console import BLIND
+from msprobe.compare.tables.console import BLIND, one_line
 from msprobe.compare.tables.json_file import as_object as finding_as_object
 from msprobe.compare.tables.json_file import causes
 
@@ -151,9 +152,11 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _last_line(result: Result) -> str:
-    """The line with which `msprobe compare` answers: its last one, or that of a flow's first difference."""
+    """The answer of `msprobe compare`, or that of a flow's first difference."""
     flow = flow_of(result)
-    return flow.headline if flow is not None else tuple(result.lines())[-1]
+    if flow is not None:
+        return flow.headline
+    return one_line(result.last) if isinstance(result, RequestResult) else tuple(result.lines())[-1]
 
 
 def _place(located: Located) -> str:

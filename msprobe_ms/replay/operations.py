@@ -104,7 +104,9 @@ _TABLE: Mapping[Kind, str] = {
     """,
     Kind.RANDOM: """
         rand randn randint randperm rand_like randn_like randint_like normal uniform bernoulli multinomial
-        poisson random exponential log_normal cauchy geometric gumbel_softmax rrelu
+        poisson random exponential log_normal cauchy geometric gumbel_softmax rrelu gamma=random_gamma
+        laplace=standard_laplace random_categorical shuffle=random_shuffle truncated_normal
+        choice_with_mask=random_choice_with_mask
         dropout=dropout1d=dropout2d=dropout3d=alpha_dropout=feature_alpha_dropout=native_dropout
         fractional_max_pool2d fractional_max_pool3d
     """,

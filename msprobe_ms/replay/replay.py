@@ -4,12 +4,15 @@ The dump has to be of task `tensor`. Replaying is deterministic and raises nothi
 `NotReplayed`. Torch is imported when the first call is replayed.
 """
 
+import math
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from msprobe.base.errors import MappingError
 from msprobe.mapping.transform import parse
@@ -116,6 +119,50 @@ def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner])
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.
     """
     return _attempted(lambda: _exchanged(call_of(dump, at), other, partners))
+
+
+def effect_of_arguments(
+    dump: Dump, at: int, other: Dump, other_at: int, partners: Mapping[Place, Partner]
+) -> float | None:
+    """Return by how much the functions of two calls differ on the same inputs, as a share of the norm of the outputs.
+
+    The call at a place of `dump.calls` and the other dump's are both executed in float64 on the inputs of the other,
+    each with its own arguments that are not tensors; `partners` as for `crossed`. The greatest share among the outputs,
+    under the candidates of what the records do not tell that both have, else under those that agree best. None where
+    one cannot be executed, or their outputs have different shapes. Raises nothing.
+    """
+    try:
+        calls = _exchanged(call_of(dump, at), other, partners), call_of(other, other_at)
+    except CannotReplay:
+        return None
+    except Exception:  # a foreign dump may hold any arguments
+        return None
+    ours, theirs = ({r.label: r for r in references(call) if isinstance(r, References)} for call in calls)
+    labels = [(label, label) for label in ours if label in theirs] or [(a, b) for a in ours for b in theirs]
+    shares = (_greatest_share(ours[mine], theirs[yours]) for mine, yours in labels)
+    return min((share for share in shares if share is not None), default=None)
+
+
+def _greatest_share(ours: References, theirs: References) -> float | None:
+    """Return the greatest relative difference between references of the same records; None without a common one."""
+    values = {one.record.record.name: one.value for one in theirs.outputs}
+    found = [
+        _share_of(one.value, values[one.record.record.name])
+        for one in ours.outputs
+        if one.record.record.name in values and one.value.shape == values[one.record.record.name].shape
+    ]
+    return max(found, default=None)
+
+
+def _share_of(a: Array, b: Array) -> float:
+    """Return the norm of the difference over the norm; infinite where other elements are not finite."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    are_same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not np.isfinite(a[~are_same]).all() or not np.isfinite(b[~are_same]).all():
+        return math.inf
+    difference = float(np.linalg.norm((a - b)[~are_same]))
+    size = float(np.linalg.norm(a[np.isfinite(a)]))
+    return difference / size if difference and size else difference and math.inf
 
 
 def _exchanged(call: RecordedCall, other: Dump, partners: Mapping[Place, Partner]) -> RecordedCall:

@@ -9,7 +9,10 @@ OF_THE_OTHER_TOOL = ("msprobe_ms/mindspore/common/", "msprobe_ms/pytorch/common/
 
 LONGEST = 600
 """A file that is longer has a reason: it stands here."""
-LONGER = {"msprobe_ms/debugger.py": "the functions that a training calls, and what they do after an interrupt"}
+LONGER = {
+    "msprobe_ms/debugger.py": "the functions that a training calls, and what they do after an interrupt",
+    "compare/noise/judge.py": "one walk along the dataflow, and the verdicts that follow from its states",
+}
 
 # The home of whoever wrote it, or a workplace: such a path is right on one machine only.
 PRIVATE = re.compile(r"(?<![\w.])/(?:work|mnt|data|Users|root|home/(?!user/))\w*/")

@@ -40,6 +40,7 @@ INSIDE_COMPARE = (
     "locate",
     "noise",
     "updates",
+    "advice",
     "tables",
     "ranks",
     "units",

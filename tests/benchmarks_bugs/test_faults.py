@@ -80,7 +80,7 @@ def test_places_become_names(fault, tmp_path):
     assert names("* @ attention:1") == []
     assert records.layer("Primitive.matmul.MatMul.0.forward") == [dense, "Primitive.matmul.MatMul.0.forward"]
     assert records.layer("Functional.mul.1.forward") == []
-    assert records.cells_that_show("Functional.mul.1.forward") == [attention, dense]
+    assert records.cells_that_show("Functional.mul.1.forward", records) == [attention, dense]
 
 
 @pytest.mark.parametrize(

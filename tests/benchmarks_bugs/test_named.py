@@ -24,6 +24,7 @@ FAULTS = {
     "decoder-mask-weak": ("pytorch", "tensor"),
     "recurrent-update-swapped": ("pytorch", "statistics"),
     "mlp-adam-rate": ("bit-equal", "tensor"),
+    "decoder-norms-not-decayed": ("later", "tensor"),
     # Cells alone are recorded.
     "decoder-gelu": ("L0-order", "tensor"),
     "encoder-norm-before": ("L0-order", "statistics"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from story import Rank, tensor, value, write
 
-from msprobe.checks.invariants.judgement import Status
+from msprobe.checks.invariants.judgement import Status, Why
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.invariants.verb import read_run
 from msprobe.cli import VERBS, main
@@ -200,6 +200,107 @@ def test_which_side_a_mask_hides(tmp_path, hidden, what):
     assert [one.what for one in violated("masks", path)] == ([what] if what else [])
 
 
+MANY = np.ones((8, 8), bool)
+
+
+def padded(hidden, count, *, is_left, shows_padded=False):
+    """The mask of a sequence with padding; `shows_padded`: a query that is padding sees everything."""
+    hidden = hidden.copy()
+    where = slice(None, count) if is_left else slice(-count, None)
+    hidden[:, where] = True
+    if shows_padded:
+        hidden[where] = False
+    return hidden
+
+
+def with_one_shown(row, column):
+    hidden = np.triu(MANY, 1)
+    hidden[row, column] = False
+    return hidden
+
+
+def with_blocks(*spans):
+    hidden = np.triu(MANY, 1)
+    for first, last in spans:
+        hidden[first:last, first:last] = False
+    return hidden
+
+
+BAND = np.triu(MANY, 1) | np.tril(MANY, -4)  # itself and the three before
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        np.triu(MANY, 2),
+        np.triu(MANY, 4),
+        with_one_shown(0, 1),
+        with_one_shown(2, 5),
+        np.triu(MANY, 2) | np.tril(MANY, -4),
+        padded(np.triu(MANY, 2), 2, is_left=True),
+        padded(np.triu(MANY, 2), 2, is_left=True, shows_padded=True),
+        padded(np.triu(MANY, 2), 3, is_left=False),
+        np.stack([np.triu(MANY, 1), np.triu(MANY, 2)]),
+        np.stack([padded(np.triu(MANY, 2), n, is_left=True) for n in (1, 3)])[:, None],
+    ],
+)
+def test_a_causal_mask_that_shows_later_positions(tmp_path, hidden):
+    scores = np.where(hidden, np.float32(-1e9), np.zeros(hidden.shape, np.float32))
+    weights = softmax(scores)
+    path = saved(tmp_path, SOFTMAX, [scores], [weights], values=[-1])
+    (found,) = judged("masks", path)
+    assert (found.status, found.what) == (Status.VIOLATED, "shows what comes later")
+    assert found.value >= np.max(np.where(np.triu(~hidden, 1), weights, 0)[..., -8:-1, :]) > 0.1
+
+
+def test_the_weight_of_the_next_token_is_given(tmp_path):
+    """Row 0 of a softmax gives 0.54 to the next token."""
+    scores = np.where(np.triu(MANY, 2), np.float32(-1e9), np.float32(0))
+    scores[0, 1] = np.log(0.54 / 0.46)
+    scores[1:7, 2:8] -= 9 * np.eye(6, dtype=np.float32)
+    path = saved(tmp_path, SOFTMAX, [scores], [softmax(scores)], values=[-1])
+    (found,) = violated("masks", path)
+    assert found.value == pytest.approx(0.54, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        np.triu(MANY, 1),
+        BAND,
+        abs(np.arange(8)[:, None] - np.arange(8)) > 2,  # a window of both directions
+        np.arange(8)[:, None] // 4 != np.arange(8) // 4,  # two documents of both directions
+        np.triu(MANY, 1) | (np.arange(8)[:, None] // 4 != np.arange(8) // 4),  # two causal ones
+        padded(np.triu(MANY, 1), 3, is_left=True),
+        padded(np.triu(MANY, 1), 3, is_left=True, shows_padded=True),
+        padded(np.triu(MANY, 1), 3, is_left=False),
+        padded(~MANY, 3, is_left=False),
+        with_blocks((0, 4)),  # a prefix
+        with_blocks((1, 4), (5, 8)),  # images among words
+        np.stack([padded(np.triu(MANY, 1), n, is_left=True) for n in (1, 3)])[:, None],
+    ],
+)
+def test_a_mask_of_another_correct_form_holds(tmp_path, hidden):
+    scores = np.where(hidden, np.float32(-1e9), np.float32(0)).astype(np.float32)
+    path = saved(tmp_path, SOFTMAX, [scores], [softmax(scores)], values=[-1])
+    assert [one.status for one in judged("masks", path)] == [Status.HOLDS]
+
+
+def test_a_mask_to_which_scores_are_added(tmp_path):
+    """-1e4 plus a score of 5 is masked, too."""
+    scores = (np.where(np.triu(MANY, 1), -1e4, 0) + np.linspace(-5, 5, 64).reshape(8, 8)).astype(np.float32)
+    path = saved(tmp_path, SOFTMAX, [scores], [softmax(scores)], values=[-1])
+    assert [one.status for one in judged("masks", path)] == [Status.HOLDS]
+
+
+def test_a_mask_of_no_known_form_is_not_said_to_hold(tmp_path):
+    hidden = np.triu(MANY, 1) | np.tril(MANY, -3)
+    hidden[1, 4] = hidden[2, 7] = False
+    scores = np.where(hidden, np.float32(-1e9), np.float32(0)).astype(np.float32)
+    path = saved(tmp_path, SOFTMAX, [scores], [softmax(scores)], values=[-1])
+    assert [(one.status, one.why) for one in judged("masks", path)] == [(Status.UNJUDGED, Why.UNKNOWN_MASK)]
+
+
 def test_a_masked_position_with_a_weight(tmp_path):
     scores = np.where(np.triu(ONES, 1), np.float32(-1e9), X)
     path = saved(tmp_path, SOFTMAX, [scores], [softmax(X)], values=[-1])
@@ -302,3 +403,26 @@ def test_every_row_is_on_the_page(pytestconfig):
     for language in ("en", "zh"):
         page = (pytestconfig.rootpath / "docs" / language / "how-to/checking/check.md").read_text("utf-8")
         assert all(f"| `{row.name}` |" in page for row in ROWS)
+
+
+def test_calls_that_cannot_be_executed_again_are_counted_without_only(tmp_path, capsys):
+    """A function that no reference knows, in a dump of tensors: nothing says whether it computed correctly."""
+    pytest.importorskip("torch", reason="calls are executed again")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    folder = tmp_path / "run" / "step0" / "rank0"
+    (folder / "dump_tensor_data").mkdir(parents=True)
+    data, files = {}, {"Mint.add.0.forward": x + x, "Mint.of_no_library.0.forward": np.sin(x)}
+    for name, result in files.items():
+        records = []
+        for place, array in (("input.0", x), ("input.1", x), ("output.0", result)):
+            np.save(folder / "dump_tensor_data" / f"{name}.{place}.npy", array)
+            wide = array.astype(np.float64)
+            statistics = {"Max": wide.max(), "Min": wide.min(), "Mean": wide.mean(), "Norm": np.sqrt((wide**2).sum())}
+            look = {"type": "mindspore.Tensor", "dtype": "Float32", "shape": list(array.shape)}
+            records.append({**look, **statistics, "data_name": f"{name}.{place}.npy"})
+        data[name] = {"input_args": records[:2], "input_kwargs": {}, "output": records[2:]}
+    head = {"task": "tensor", "level": "L1", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    (folder / "dump.json").write_text(json.dumps(head))
+    assert main(["check", str(tmp_path / "run")]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("; 1 could not be judged: the call cannot be executed again (1)")

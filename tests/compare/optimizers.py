@@ -14,7 +14,7 @@ SHAPES = {"emb": (40, 32), "up": (32, 64), "down": (64, 32), "gain": (64,), "shi
 @dataclass
 class Optimizer:
     """One of SGD, momentum, nesterov, adam, adamw; `skips` are not updated, `undecayed` have no weight decay, `rates`
-    are factors of the learning rate by parameter, `max_norm` clips."""
+    are factors of the learning rate by parameter, `max_norm` clips. `eps_first`: eps is added before the correction."""
 
     rule: str = "adam"
     lr: float = 1e-3
@@ -24,6 +24,7 @@ class Optimizer:
     b2: float = 0.999
     eps: float = 1e-8
     corrects: bool = True
+    eps_first: bool = False
     max_norm: float = float("inf")
     skips: tuple = ()
     undecayed: tuple = ()
@@ -54,12 +55,14 @@ class Optimizer:
             return w - lr * (g + np.float32(self.mu) * m if self.rule == "nesterov" else m)
         self.m[name] = m = np.float32(self.b1) * m + np.float32(1 - self.b1) * g
         self.v[name] = v = np.float32(self.b2) * v + np.float32(1 - self.b2) * g * g
+        eps = self.eps
         if self.corrects:
             m = m / np.float32(1 - self.b1**self.steps)
             v = v / np.float32(1 - self.b2**self.steps)
+            eps /= np.sqrt(1 - self.b2**self.steps) if self.eps_first else 1
         if self.rule == "adamw":
             w = w - np.float32(float(lr) * wd) * w
-        return (w - lr * m / (np.sqrt(v) + np.float32(self.eps))).astype(np.float32)
+        return (w - lr * m / (np.sqrt(v) + np.float32(eps))).astype(np.float32)
 
 
 def first_weights():
@@ -70,16 +73,18 @@ def first_weights():
     return weights
 
 
-def train(optimizer, steps=3, noise=0.0, scale=1e-2, seed=1):
+def train(optimizer, steps=3, noise=0.0, scale=1e-2, seed=1, cancelling=()):
     """Weights of steps 0 to `steps`, and gradients of all but the last: those of a quadratic bowl with a batch's own
-    part. `noise` is relative to the root mean square of a gradient, as where products round to bfloat16."""
+    part. `noise` is relative to the root mean square of a gradient, as where products round to bfloat16. The gradient
+    of `cancelling` parameters, as the bias of the keys before a softmax, is nothing else, and 1e-7 without noise."""
     weights, found = first_weights(), ([], [])
     batches, rounding = np.random.default_rng(seed), np.random.default_rng(99)
     for _ in range(steps):
         gradients = {}
         for n, w in weights.items():
             g = scale * (batches.standard_normal(w.shape) + 0.5 * w)
-            g = g + noise * scale * rounding.standard_normal(w.shape)
+            own = rounding.standard_normal(w.shape)
+            g = (noise or -1e-7) * scale * own if n in cancelling else g + noise * scale * own
             gradients[n] = g.astype(np.float32)
         found[0].append(weights)
         found[1].append(gradients)

@@ -62,7 +62,7 @@ def test_both_pages_name_every_kind(page):
     for kind in (
         "computes differently",
         "argument differs",
-        "different call",
+        "structure differs",
         "parameters differ",
         "run inputs differ",
         "code between A and B in P",

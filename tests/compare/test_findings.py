@@ -61,7 +61,7 @@ def test_a_result_within_tolerance_says_where_it_grows_beyond(builder):
 
 
 def test_a_call_of_one_side_names_what_stands_in_its_place(builder):
-    target = builder("t").call(EXP, [1.0], [2.0]).call(MUL, [2.0], [3.0])
+    target = builder("t").call(EXP, [1.0], [2.5]).call(MUL, [2.5], [3.5])
     golden = builder("g").call(SIN, [1.0], [2.0]).call(MUL, [2.0], [3.0])
     found = first(target, golden)
     assert found.kind is FindingKind.CALL

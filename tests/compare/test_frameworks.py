@@ -8,6 +8,7 @@ from two_frameworks import (  # beside this file, which is no package
     W2,
     H,
     R,
+    Side,
     Twin,
     X,
     Y,
@@ -17,6 +18,7 @@ from two_frameworks import (  # beside this file, which is no package
     verdict,
 )
 
+from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate import wording
 from msprobe.compare.tables.console import lines
 
@@ -246,16 +248,65 @@ class TestSaved:
         assert bool(located.findings) == (grade != "pass")
 
 
-def test_where_most_has_no_verdict_a_line_says_why(written, value):
+def shapes(side, value, wrong=1.0):
+    """A layer of both sides, and three calls that MindSpore alone makes, which return no tensor."""
+    side.dense("a", X, H * wrong if side.is_ms else H, W1)
+    if side.is_ms:
+        for number in range(3):
+            side.build.call(f"Primitive.shape_op.Shape.{number}.forward", [side.tensor(H)], [value(3), value(5)])
+
+
+def test_what_one_framework_alone_needs_is_an_internal_detail(written, value):
+    comparison, located = written(lambda side: shapes(side, value))
+    # Three calls with one input and two results each; the layer's input, weight and result are judged.
+    assert comparison.unjudged == {Cause.INTERNAL: 9}
+    printed = list(lines(comparison, located, 10))
+    assert printed[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
+    assert printed[1] == "all 3 comparable pairs agree; 9 are internal details of one framework"
+    assert printed[-1] == "no difference: 3 pairs judged, 9 unjudged"
+
+
+def test_where_a_pair_differs_the_comparable_ones_are_not_said_to_agree(written, value):
+    comparison, located = written(lambda side: shapes(side, value, wrong=np.float32(1.1)))
+    assert comparison.counts["error"] == 1
+    assert "3 pairs compared; 9 are internal details of one framework" in list(lines(comparison, located, 10))
+
+
+def test_a_result_of_one_framework_that_is_compared_with_nothing_is_no_internal_detail(written, value):
+    """Of two calls without a counterpart, the second layer takes the result of one, and nothing that of the other."""
+
     def fill(side):
         side.dense("a", X, H, W1)
         if side.is_ms:
-            for number in range(3):
-                side.build.call(f"Primitive.shape_op.Shape.{number}.forward", [side.tensor(H)], [value(3), value(5)])
+            side.build.call("Functional.relu.0.forward", [side.tensor(H)], [side.tensor(np.abs(H))])
+            side.build.call("Functional.silu.0.forward", [side.tensor(H)], [side.tensor(H + 1)])
+            side.build.call("Functional.neg.0.forward", [side.tensor(H + 1)], [side.tensor(R)])
+        else:
+            side.build.call("Functional.gelu.0.forward", [side.tensor(H)], [side.tensor(R)])
+        side.dense("b", R, Y, W2)
 
     comparison, located = written(fill)
-    # Three calls with one input and two results each; the layer's input, weight and result are judged.
+    causes = {j.pair.record.name.split(".")[1]: j.verdict.cause for c in comparison.calls for j in c.judged}
+    assert (causes["relu"], causes["silu"]) == (Cause.NO_COUNTERPART, Cause.INTERNAL)
+    assert comparison.unjudged[Cause.NO_COUNTERPART] == 2
     printed = list(lines(comparison, located, 10))
-    assert printed[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
-    assert printed[1] == ("only 3 of 12 pairs could be judged: 9 without a counterpart in the other framework (exempt)")
-    assert printed[-1] == "no difference: 3 pairs judged, 9 unjudged"
+    details = comparison.unjudged[Cause.INTERNAL]
+    judged = len(comparison.grades) - comparison.counts["unjudged"]
+    assert f"all {judged} comparable pairs agree; {details} are internal details of one framework" in printed
+    assert "unjudged: 2 without a counterpart in the other framework (exempt)" in printed
+
+
+def test_a_pair_that_could_not_be_judged_is_no_internal_detail(builder, value, tensor):
+    sides = [Side(builder, tensor, value, framework, "tensor") for framework in ("mindspore", "pytorch")]
+    for side in sides:
+        shapes(side, value)
+    dumps = [side.build.dump() for side in sides]
+    next(sides[0].build.folder.glob("dump_tensor_data/*output.0.npy")).unlink()
+    comparison, located = found(dumps)
+    assert comparison.unjudged == {Cause.INTERNAL: 9, Cause.UNREADABLE: 1}
+    printed = list(lines(comparison, located, 10))
+    assert printed[1:3] == [
+        "2 pairs compared; 9 are internal details of one framework",
+        "unjudged: 1 in files that are missing or cannot be read",
+    ]
+    assert not comparison.is_clean

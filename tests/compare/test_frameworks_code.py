@@ -49,7 +49,7 @@ class TestWrittenDifferently:
         comparison, located = found(self.sides(builder, tensor, value, wrong=1.01))
         assert not comparison.is_clean
         assert located.first.name in ("Cell.norm.RMSNorm.forward.0", "Functional.rms_norm.0.forward")
-        assert located.first.kind in ("computes differently", "different call")
+        assert located.first.kind in ("computes differently", "structure differs")
 
 
 class TestAlone:
@@ -89,7 +89,7 @@ class TestAlone:
     def test_where_what_follows_differs_the_stretch_is_named(self, written):
         comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))
         assert not comparison.is_clean
-        assert located.first.kind == "different call"
+        assert located.first.kind == "structure differs"
         assert located.first.name in ("Functional.addcmul.0.forward", "Torch.square.0.forward")
 
 
@@ -134,7 +134,7 @@ class TestMasks:
 
     def test_beside_a_mask_a_division_that_is_missing_is_named(self, written, tensor, value):
         _, located = written(lambda side: self.attention(side, tensor, value, shrink=not side.is_ms))
-        assert [(f.name, f.kind) for f in located.findings] == [("Tensor.__truediv__.0.forward", "different call")]
+        assert [(f.name, f.kind) for f in located.findings] == [("Tensor.__truediv__.0.forward", "structure differs")]
 
 
 class TestWhatIsHandedOn:

@@ -168,7 +168,7 @@ def test_without_statistics_nothing_is_judged(builder):
     [
         ("own", "own", "pass"),
         ("accumulated", "accumulated", "pass"),
-        ("own", "accumulated", "unjudged"),
+        ("own", "accumulated", "pass"),
         ("unavailable", "unavailable", "unjudged"),
         ("own", "unavailable", "unjudged"),
     ],
@@ -177,6 +177,43 @@ def test_gradients_are_judged_where_they_mean_the_same(builder, tensor, first, s
     verdict, _ = one(builder, tensor(1.0, gradient=first), tensor(1.0, gradient=second))
     assert verdict.grade == grade
     assert bool(verdict.reason) == (grade == "unjudged")
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_a_contribution_that_is_not_the_whole_gradient_is_unjudged(builder, tensor, mode):
+    verdict, _ = one(builder, tensor(1.0, gradient="own"), tensor(2.0, gradient="accumulated"), mode=mode)
+    assert (verdict.grade, verdict.cause) == ("unjudged", Cause.OTHER_GRADIENT)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+def test_a_sum_that_is_compared_as_an_incoming_gradient_is_exempt(builder, tensor, wrong):
+    """The norm's input has two users: one side has the norm's contribution, the other what both contribute."""
+    dumps = []
+    for side, given, gradient in (("target", tensor(1.0, gradient="own"), 5.0 + wrong), ("golden", None, 5.0)):
+        build = builder(side)
+        build.call("Cell.fc.Dense.forward.0", [tensor(0.5)], [tensor(3.0)])
+        build.call("Cell.norm.Norm.forward.0", [tensor(3.0)], [tensor(4.0)])
+        handed_on = given or tensor(gradient, gradient="accumulated")
+        build.call("Cell.norm.Norm.backward.0", [tensor(6.0)], [handed_on])
+        build.call("Cell.fc.Dense.backward.0", [tensor(gradient)], [tensor(7.0)])
+        dumps.append(build.dump())
+    comparison = compare(*dumps)
+    assert comparison.unjudged == {Cause.SUMMED: 1}
+    assert comparison.is_clean is (wrong == 0.0)
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_calls_that_the_other_level_leaves_out_are_exempt(builder, tensor, level):
+    dumps = []
+    for side, of in (("target", "mix"), ("golden", level)):
+        build = builder(side, level=of)
+        if side == "target":
+            build.call("Mint.exp.0.forward", [tensor(1.0)], [tensor(2.0)], parent="Cell.fc.Fc.forward.0")
+        build.call("Cell.fc.Fc.forward.0", [tensor(1.0)], [tensor(2.0)])
+        dumps.append(build.dump())
+    comparison = compare(*dumps)
+    assert comparison.is_clean is (level == "L0")
+    assert (Cause.OTHER_LEVEL in comparison.unjudged) is (level == "L0")
 
 
 def test_statistics_against_tensors_are_compared_as_statistics(builder):

@@ -383,3 +383,32 @@ def test_the_command_prints_the_file_and_ends_with_0(tables, theirs, config, tmp
     (path,) = (tmp_path / "out").iterdir()
     assert capsys.readouterr().out == f"{path}\n"
     assert main(["merge_result", "-i", str(tmp_path / "absent"), *map(str, words[2:])]) == 2
+
+
+def test_the_output_says_which_ranks_lack_which_records(config, tmp_path, capsys):
+    """Stages of a pipeline have other calls, which is no gap: the cells are empty, and the exit code is 0."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    stages = {
+        0: ["Mint.add.0.forward.output.0"],
+        1: ["Mint.add.0.forward.output.0"],
+        2: ["Mint.add.1.forward.output.0"],
+    }
+    for rank, names in stages.items():
+        write_table(folder / f"compare_result_rank{rank}_{TIME}.csv", [{"NPU Name": name} for name in names])
+    words = ["merge_result", "-i", str(folder), "-o", str(tmp_path / "out"), "-config", str(config("api: [Mint.add]"))]
+    assert main(words) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "ranks 0, 1 lack 1 of 2 records, as a stage of a pipeline does: Mint.add.1.forward.output.0",
+        "rank 2 lacks 1 of 2 records, as a stage of a pipeline does: Mint.add.0.forward.output.0",
+    ]
+
+
+def test_an_entry_that_no_rank_has_is_counted(tables, theirs, config, tmp_path, capsys):
+    folder = tables({0: theirs("same", "stat"), 1: theirs("same", "stat")})
+    text = "api: [Primitive.dense.Dense.0.forward, Mint.nowhere]"
+    words = ["merge_result", "-i", str(folder), "-o", str(tmp_path / "out"), "-config", str(config(text))]
+    assert main(words) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "merged; 1 could not be judged: entries of api that no table has (1)"

@@ -254,7 +254,7 @@ def test_one_ulp_is_rounding_and_no_wrong_call(judged, request, door):
     assert not located.findings
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
     assert comparison.noise.states[row] == State.NOISE
-    left = comparison.noise.rounding
+    left = comparison.noise.rounding_left
     assert left.name.startswith("Mint.")
     assert 0 < left.largest < 1e-6
     assert left.largest < left.hidden <= left.most
@@ -313,7 +313,7 @@ def test_without_torch_another_order_of_sums_is_rounding(judged):
     comparison, located = judged(product=other_order)
     assert comparison.is_clean
     assert not located.findings
-    assert comparison.noise.rounding is not None
+    assert comparison.noise.rounding_left is not None
     assert comparison.noise.replayed == 0
     assert set(comparison.noise.not_replayed) == {"torch is not installed"}
 

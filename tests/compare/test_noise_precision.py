@@ -11,12 +11,14 @@ FINE, BF16 = 2e-7, 1.8e-3
 """Residuals of a float32 kernel, and of one that rounds to bfloat16 inside."""
 
 
-def output(target, golden=FINE, *, kind="matmul", place="", count=1024, moves_data=False, is_sure=True, **more):
+def output(
+    target, golden=FINE, *, kind="matmul", place="", count=1024, moves_data=False, is_sure=True, rounds=True, **more
+):
     """A pair of outputs with these etas; `more` are figures of the target. Noise has peaks of three etas."""
     figures = {"peak": 3 * target, "bias": 0.0, "slope": 0.0, "relative": target, **more}
     ours = Residual("output", ("0",), count, target, **figures)
     theirs = Residual("output", ("0",), count, golden, 3 * golden, 0.0, 0.0, golden)
-    return Output(kind, place, moves_data, ours, theirs, is_sure)
+    return Output(kind, place, moves_data, ours, theirs, is_sure, rounds_inside=rounds)
 
 
 def places(outputs):
@@ -120,6 +122,38 @@ def test_a_class_is_coarser_throughout():
     """As many calls of the kind in float32 as coarse ones: these are no class."""
     assert signs(places([output(BF16)] * 2 + [output(FINE)] * 2)) == [Sign.ALONE_IN_CLASS] * 2 + [Sign.NONE] * 2
     assert signs(places([output(BF16)] * 3 + [output(FINE)] * 2)) == [Sign.NONE] * 5
+
+
+def layers(coarse, fine, **more):
+    """In each of three layers: products of the MLP that are coarse, and more of the attention that are not."""
+    mlp = [output(coarse, place=f"blocks.#.mlp.{n}", **more) for _ in range(3) for n in range(2)]
+    attention = [output(fine, place=f"blocks.#.attention.{n}", **more) for _ in range(3) for n in range(4)]
+    return mlp, attention
+
+
+@pytest.mark.parametrize("coarse", [2.2e-4, BF16])
+def test_products_of_some_layers_that_are_coarse_in_every_block_are_a_class(coarse):
+    mlp, attention = layers(coarse, FINE)
+    assert signs([*mlp, *attention]) == [Sign.NONE] * 18
+
+
+def test_a_block_whose_products_are_coarse_alone_is_no_class():
+    mlp, attention = layers(FINE, FINE)
+    found = signs([output(BF16, place=mlp[0].place), *mlp[1:], *attention])
+    assert found == [Sign.COARSER_THAN_OTHER_LAYERS] + [Sign.NONE] * 17
+
+
+def test_a_wrong_call_in_such_a_class_stands_out():
+    mlp, attention = layers(BF16, FINE)
+    assert signs([output(5e-3, place=mlp[0].place), *mlp[1:], *attention])[0] is Sign.BEYOND_KIN
+    mlp, attention = layers(BF16, FINE, slope=0.9)
+    assert signs([*mlp, *attention])[:6] == [Sign.SYSTEMATIC] * 6
+
+
+def test_functions_that_round_no_operands_are_no_class_of_some_layers():
+    """The epsilon of one of two norms, wrong in every block."""
+    mlp, attention = layers(2e-4, FINE, kind="layer_norm", rounds=False)
+    assert signs([*mlp, *attention])[:6] == [Sign.ALONE_IN_CLASS] * 6
 
 
 def test_a_common_factor_within_a_class_adds_to_its_noise():

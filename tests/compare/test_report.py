@@ -158,13 +158,14 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
                 "is_of_parameters": False,
                 "is_beyond_inputs": False,
                 "without_gradient": "",
+                "are_inputs_open": False,
                 "hidden": [],
                 "beyond": None,
             },
         }
     ]
     assert [row["NPU Name"] for row in found["rows"]] == [row[0] for row in rows(comparison, located, False)]
-    assert [f["kind"] for f in found["next_beginnings"]] == ["different call"]
+    assert [f["kind"] for f in found["next_beginnings"]] == ["structure differs"]
 
 
 def test_a_json_without_rows_is_whole(builder, tmp_path):
@@ -189,6 +190,29 @@ def test_shapes_that_differ_are_said_in_every_metric_cell(builder):
     row = dict(zip(titles(comparison), next(iter(rows(comparison, Located(), False))), strict=True))
     assert {row[t] for t in ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr")} == {"shape unmatched"}
     assert (row["Accuracy Reached or Not"], row["Verdict"]) == ("Unmatched", "error")
+
+
+DTYPE_NAMES = [
+    ("Float32", "torch.float32", ""),
+    ("BFloat16", "torch.bfloat16", ""),
+    ("Float32", "Float32", ""),
+    ("Float16", "torch.float32", "Dtypes of NPU and bench tensor do not match."),
+    ("Float16", "Float32", "Dtypes of NPU and bench tensor do not match."),
+]
+
+
+@pytest.mark.parametrize(("target", "golden", "message"), DTYPE_NAMES)
+def test_the_message_on_dtypes_is_about_the_dtype_and_not_its_name(target, golden, message, builder, tensor):
+    """Each framework has another name for one dtype."""
+    of = {"target": target, "golden": golden}
+    sides = []
+    for name, dtype in of.items():
+        side = builder(name, mode="tensor", framework="pytorch" if "torch" in dtype else "mindspore")
+        one = tensor(np.array([1.0, -2.0], np.float32), dtype=dtype)
+        sides.append(side.call("Functional.exp.0.forward", [one], [one]).dump())
+    comparison = compare(*sides)
+    table = [dict(zip(titles(comparison), row, strict=True)) for row in rows(comparison, Located(), False)]
+    assert [row["Err_message"] for row in table] == [message, message]
 
 
 def test_a_tensor_of_zeros_on_one_side_is_not_accurate(builder):
@@ -301,7 +325,7 @@ def test_the_console_ends_with_the_first_wrong_call(compared):
     assert found[0] == "statistics compared: 6 pass, 0 warning, 1 error, 2 unjudged"
     assert found[1] == "unjudged: 2 without a partner"
     assert found[2].startswith("statistics cannot see elements that changed places")
-    assert found[3].startswith("next: Mint.tan.0.forward in the root: different call: ")
+    assert found[3].startswith("next: Mint.tan.0.forward in the root: structure differs: ")
     assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
     assert len(found) == 5
 
@@ -328,7 +352,7 @@ def test_a_reason_of_several_lines_stays_one_line(compared):
     evidence = OtherCall("target", goes_on="one\n two")
     finding = Finding("a", "the root", FindingKind.CALL, evidence, "error", "/p/文 件.py", 3)
     assert list(lines(compared[0], Located((finding,)), 1))[-1] == (
-        "first wrong call: a in the root: different call: only the target makes this call, the golden goes on with "
+        "first wrong call: a in the root: structure differs: only the target makes this call, the golden goes on with "
         "one two (/p/文 件.py:3)"
     )
 

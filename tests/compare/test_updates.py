@@ -81,6 +81,30 @@ def test_drift_is_no_difference_where_less_is_known(name):
     assert {v.basis for v in alone.verdicts} == {Basis.DRIFT}
 
 
+@pytest.mark.parametrize("noise", [NOISE, 1e-7])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_gradient_that_is_rounding_alone_makes_no_difference_however_an_optimizer_amplifies_it(noise, is_whole):
+    target, golden = (train(Optimizer(), 4, size, cancelling=("bias",)) for size in (noise, 0.0))
+    assert np.sign(target[1][0]["bias"] * golden[1][0]["bias"]).max() < 0  # the updates go to opposite sides
+    assert judged(target, golden, 3, is_whole=is_whole).agreeing == NAMES
+    later = [(run[0][3:], run[1][3:]) for run in (target, golden)]
+    found = judged(*later, 0)
+    assert found.agreeing == NAMES
+    assert found.verdicts[-1].basis is Basis.ROUNDING
+
+
+def test_a_gradient_that_a_fault_changed_is_not_taken_for_rounding():
+    target, golden = (train(Optimizer(), 4, size) for size in (NOISE, 0.0))
+    wrong = train(Optimizer(), 4, NOISE, cancelling=("bias",))
+    for run in (target[0], target[1]):
+        for step, values in enumerate(run):
+            values["bias"] = -10 * wrong[run is target[1]][step]["bias"]
+    found = judged(target, golden, 3, is_whole=False)
+    assert "bias" not in found.agreeing
+    later = [(run[0][3:], run[1][3:]) for run in (target, golden)]
+    assert judged(*later, 0).differing == ("bias",)
+
+
 FAULTS = [
     # what is wrong, in which optimizer, after how many updates; cause, target's and golden's value
     ({"lr": 2e-3}, {}, 1, UpdateCause.LEARNING_RATE, 2e-3, 1e-3),
@@ -140,12 +164,109 @@ def test_a_parameter_that_is_not_updated_is_named_as_such(gradients):
         assert (difference.cause, difference.parameters) == (UpdateCause.UPDATED_HERE, ("up",))
 
 
-def test_missing_bias_correction_is_named_once_a_second_update_tells_it_from_a_learning_rate():
+def test_missing_bias_correction_is_a_simpler_explanation_than_an_odd_learning_rate():
     (first,) = faulty({"corrects": False}, 1).differences
-    assert (first.cause, first.possible) == (UpdateCause.LEARNING_RATE, (UpdateCause.BIAS_CORRECTION,))
+    assert (first.cause, first.possible) == (UpdateCause.BIAS_CORRECTION, (UpdateCause.LEARNING_RATE,))
     assert first.factor == pytest.approx((1 - 0.9) / np.sqrt(1 - 0.999), rel=1e-3)
+    (other,) = first.others
+    assert (other.cause, other.residual) == (UpdateCause.LEARNING_RATE, first.residual)
+    assert other.target / other.golden == pytest.approx(first.factor, rel=1e-3)
     (found,) = faulty({"corrects": False}, 1, steps=3).differences
     assert (found.cause, found.possible, found.parameters) == (UpdateCause.BIAS_CORRECTION, (), NAMES)
+
+
+def cancelling(fault, at, steps=None, **golden):
+    """As `faulty`, with a gradient near eps, which shows it."""
+    steps, more = steps or at, {"cancelling": ("bias",)}
+    target = train(Optimizer(**{**golden, **fault}), steps, 1e-7, **more)
+    return judged(target, train(Optimizer(**golden), steps, **more), at)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_missing_clipping_is_a_simpler_explanation_than_an_odd_eps(steps):
+    (found,) = cancelling({"max_norm": float("inf")}, 1, steps, rule="adamw", wd=0.1, max_norm=0.2).differences
+    assert (found.cause, found.target, found.golden) == (UpdateCause.CLIPPING, None, 0.2)
+    assert found.residual < 1.5
+    others = {one.cause: one for one in found.others}
+    assert (others[UpdateCause.EPS].target < 0.5e-8) or others[UpdateCause.EPS].residual > 10
+    (found,) = cancelling({"max_norm": 0.2}, 1, steps, rule="adamw", wd=0.1).differences
+    assert (found.cause, found.target, found.golden) == (UpdateCause.CLIPPING, 0.2, None)
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_where_eps_is_added_is_no_difference_and_another_eps_is_one(at):
+    assert cancelling({"eps_first": True}, at).agreeing == NAMES
+    assert cancelling({"eps_first": True}, at, max_norm=0.2).agreeing == NAMES
+    eps, bias = cancelling({"corrects": False, "eps": 1e-6}, at, 3).differences
+    assert (eps.cause, eps.target, eps.golden) == (UpdateCause.EPS, 1e-6, 1e-8)
+    assert (bias.cause, bias.parameters) == (UpdateCause.BIAS_CORRECTION, NAMES)
+    (bias,) = cancelling({"corrects": False}, at, 3).differences
+    assert bias.cause is UpdateCause.BIAS_CORRECTION
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_side_that_updates_nothing_has_a_learning_rate_of_0(gradients):
+    runs = train(Optimizer(lr=0.0), 2, NOISE), train(Optimizer(), 2)
+    (found,) = judged(*runs, 2, gradients).differences
+    assert (found.cause, found.target, found.parameters) == (UpdateCause.LEARNING_RATE, 0, NAMES)
+    assert found.possible == (UpdateCause.NOT_UPDATED,)
+    (found,) = judged(*reversed(runs), 2, gradients).differences
+    assert (found.cause, found.golden, found.possible) == (UpdateCause.LEARNING_RATE, 0, (UpdateCause.UPDATED_HERE,))
+
+
+UNDECAYED = ("gain", "shift", "bias")
+WITH_DECAY = {"rule": "adamw", "wd": 0.1}
+HELD_OUT = [
+    # Written when the method was frozen, and first judged then: all were found to differ, 14 of 18 by their cause.
+    # Two of the others were mended; the last two (None) still have other causes, or more.
+    ({"lr": 3e-4}, WITH_DECAY, 2, 2, False, UpdateCause.LEARNING_RATE),
+    ({"lr": 0.075}, {"rule": "momentum", "lr": 0.05}, 3, 3, False, UpdateCause.LEARNING_RATE),
+    ({"undecayed": ("shift", "bias")}, {**WITH_DECAY, "undecayed": UNDECAYED}, 1, 1, False, UpdateCause.WEIGHT_DECAY),
+    ({"max_norm": 0.5}, {**WITH_DECAY, "max_norm": 0.1}, 2, 3, True, UpdateCause.CLIPPING),
+    ({"max_norm": float("inf")}, {"rule": "sgd", "lr": 0.1, "max_norm": 0.2}, 1, 1, False, UpdateCause.CLIPPING),
+    ({"eps": 1e-5}, {**WITH_DECAY, "max_norm": 0.2}, 1, 1, True, UpdateCause.EPS),
+    ({"eps": 1e-6, "eps_first": True}, WITH_DECAY, 2, 2, True, UpdateCause.EPS),
+    ({"b1": 0.95}, {**WITH_DECAY, "max_norm": 0.1}, 3, 3, False, UpdateCause.BETA1),
+    ({"b2": 0.95}, {**WITH_DECAY, "max_norm": 0.1}, 3, 3, True, UpdateCause.BETA2),
+    ({"corrects": False}, {**WITH_DECAY, "b2": 0.95}, 2, 3, False, UpdateCause.BIAS_CORRECTION),
+    ({"corrects": False}, {**WITH_DECAY, "max_norm": 0.2}, 1, 1, True, UpdateCause.BIAS_CORRECTION),
+    ({"rule": "adam", "wd": 0.1}, WITH_DECAY, 2, 2, False, UpdateCause.WEIGHT_DECAY),
+    ({"skips": ("emb",)}, WITH_DECAY, 2, 2, False, UpdateCause.NOT_UPDATED),
+    ({"lr": 0.0}, {"rule": "momentum", "lr": 0.05}, 2, 2, False, UpdateCause.LEARNING_RATE),
+    ({"rule": "nesterov"}, {"rule": "momentum", "lr": 0.05, "wd": 1e-3}, 3, 3, False, UpdateCause.RULE),
+    ({"rates": {"emb": 10.0}}, WITH_DECAY, 2, 2, False, UpdateCause.LEARNING_RATE),
+    ({"max_norm": float("inf")}, {"rule": "adam", "wd": 0.01, "max_norm": 0.1}, 3, 3, False, None),
+    ({"max_norm": float("inf")}, {"rule": "momentum", "lr": 0.05, "max_norm": 0.1}, 2, 3, False, None),
+]
+
+
+@pytest.mark.parametrize("noise", [NOISE, 1e-7])
+@pytest.mark.parametrize(("fault", "golden", "at", "steps", "has_small", "cause"), HELD_OUT)
+def test_held_out_faults_of_optimizers_differ_by_their_cause_alone(fault, golden, at, steps, has_small, cause, noise):
+    more = {"cancelling": ("bias",) if has_small else ()}
+    target, right = train(Optimizer(**{**golden, **fault}), steps, noise, **more), Optimizer(**golden)
+    found = judged(target, train(right, steps, **more), at)
+    assert found.differing
+    assert cause is None or {one.cause for one in found.differences} == {cause}
+
+
+@pytest.mark.parametrize("noise", [NOISE, 1e-7])
+@pytest.mark.parametrize("at", [1, 3, 5])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {**WITH_DECAY, "max_norm": 0.1},
+        {"rule": "adam", "eps_first": True},
+        {"rule": "adam", "wd": 0.05, "b2": 0.98},
+        {"rule": "nesterov", "lr": 0.02, "wd": 0.01, "mu": 0.8},
+        {**WITH_DECAY, "corrects": False},
+        {**WITH_DECAY, "undecayed": UNDECAYED, "eps": 1e-6},
+    ],
+)
+def test_held_out_clean_pairs_agree(settings, at, noise):
+    more = {"cancelling": ("bias",)}
+    runs = (train(Optimizer(**settings), at, size, **more) for size in (noise, 0.0))
+    assert judged(*runs, at).agreeing == NAMES
 
 
 def test_clipping_is_named_by_the_norms_of_several_steps():
@@ -218,7 +339,13 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
     ("fault", "golden", "at", "text"),
     [
         ({"lr": 2e-3}, {}, 2, "the learning rate is 2 times the golden's (0.002, golden 0.001) for 6 of 6 parameters"),
-        ({"b2": 0.95}, {}, 2, "the beta2 differs (0.95, golden 0.999) for 6 of 6 parameters"),
+        (
+            {"lr": 0.0},
+            {},
+            1,
+            "the learning rate is 0 for 6 of 6 parameters, and the golden's is not (or all of them "
+            "frozen, or not in the optimizer, which these steps cannot tell apart)",
+        ),
         (
             {"skips": ("up",)},
             {},
@@ -230,6 +357,19 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
 )
 def test_what_is_found_is_said_in_a_sentence(fault, golden, at, text):
     assert str(updates(faulty(fault, at, **golden))) == text
+
+
+def test_other_explanations_are_listed_with_what_they_leave():
+    (found,) = faulty({"b2": 0.95}, 2).differences
+    assert [one.residual for one in found.others] == sorted(one.residual for one in found.others)
+    assert found.others[0].residual > 100 * found.residual
+    first, second = found.others[:2]
+    start = "the beta2 differs (0.95, golden 0.999) for 6 of 6 parameters "
+    tried = ", ".join(
+        f"{one.cause.value} ({one.target:.4g}, golden {one.golden:.4g}): {one.residual:.2g}" for one in (first, second)
+    )
+    said = str(updates(faulty({"b2": 0.95}, 2)))
+    assert said == f"{start}[residual {found.residual:.2g}; other explanations: {tried}]"
 
 
 def test_any_rate_is_beyond_measure_from_a_golden_rate_of_0():

@@ -6,9 +6,11 @@ import pytest
 from optimizers import NAMES, Optimizer, train
 
 from msprobe.cli import main
+from msprobe.compare.core.reason import Why
 from msprobe.compare.jobs.outcome import around, read_steps
 from msprobe.compare.jobs.plan import plan
-from msprobe.compare.locate.finding import Basis, UpdateCause
+from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.finding import Basis, FindingKind, UpdateCause
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
 from msprobe.store.reader import read
@@ -70,6 +72,18 @@ def test_a_wrong_setting_is_found_in_dumps(recorded):
     assert "error" in {j.grade for j in rows}
 
 
+def test_an_update_that_differs_is_an_error_however_near_the_weights_are(recorded):
+    settings = {"rule": "adamw", "wd": 0.1}
+    golden = recorded("golden", **settings, undecayed=("gain", "shift", "bias"))
+    found, comparison = judged(recorded("target", noise=NOISE, **settings, undecayed=("shift", "bias")), golden, 1)
+    assert names(found.differing) == ("gain",)
+    judged_rows = (j for call in comparison.calls for j in call.judged)
+    (row,) = (j for j in judged_rows if j.pair.record.name == "Cell.gain.Dense.forward.0.parameters.weight")
+    assert (row.grade, row.verdict.reasons[0].why) == ("error", Why.UPDATE_DIFFERS)
+    assert not comparison.is_clean
+    assert locate(comparison).first.kind is FindingKind.PARAMETERS
+
+
 def test_the_step_before_alone_is_held_against_the_gradients(recorded):
     runs = recorded("target", noise=NOISE), recorded("golden")
     found, _ = judged(*runs, 2, before=1)
@@ -113,6 +127,16 @@ def test_statistics_show_a_learning_rate_that_is_nearer_than_noise_without_gradi
     (difference,) = found.differences
     assert difference.cause is UpdateCause.LEARNING_RATE
     assert difference.factor == pytest.approx(1.01, rel=1e-3)
+
+
+def test_statistics_take_missing_bias_correction_for_the_simpler_explanation(recorded):
+    golden = recorded("golden", mode="statistics")
+    found, _ = judged(recorded("uncorrected", mode="statistics", noise=1e-6, corrects=False), golden, 1)
+    (difference,) = found.differences
+    assert (difference.cause, difference.possible) == (UpdateCause.BIAS_CORRECTION, (UpdateCause.LEARNING_RATE,))
+    found, _ = judged(recorded("rate", mode="statistics", noise=1e-6, lr=2e-3), golden, 1)
+    (difference,) = found.differences
+    assert (difference.cause, difference.possible) == (UpdateCause.LEARNING_RATE, ())
 
 
 def test_the_first_step_and_equal_parameters_are_judged_as_ever(recorded):

@@ -229,6 +229,29 @@ def test_what_one_side_alone_has_is_listed(kind, side, found, put):
     assert made.verdict is (Verdict.AGREES if kind.startswith("pack") else Verdict.OPEN)
 
 
+def test_monitors_with_too_few_steps_are_not_judged_as_by_their_own_command(sides, trained, capsys):
+    """Nothing learns a band from nine steps: both commands end with 2."""
+
+    def fill(run, is_target):
+        rows = {
+            rank: {kind: [row for row in found if row[0] < 9] for kind, found in kinds.items()}
+            for rank, kinds in trained[False].items()
+        }
+        if is_target:  # the runs differ by rounding, so that there is something to be judged
+            rows = {
+                rank: {
+                    kind: [(s, n, [v * 1.001 for v in values]) for s, n, values in found] for kind, found in of.items()
+                }
+                for rank, of in rows.items()
+            }
+        write(rows, run.path / "mon")
+
+    target, golden = sides(fill)
+    assert main(["monitor", "compare", str(target / "mon"), str(golden / "mon")]) == 2
+    assert main(["diagnose", str(target), str(golden)]) == 2
+    capsys.readouterr()
+
+
 def test_a_monitor_on_one_side_and_a_dump_on_the_other_have_nothing_in_common(sides, put, capsys):
     def fill(run, is_target):
         put(run.path / "mon", True) if is_target else Run(run.path / "dump").step()

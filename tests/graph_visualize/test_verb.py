@@ -64,3 +64,35 @@ def test_options_of_msprobe_that_change_nothing_are_accepted(draw, sample):
 
 def test_two_in_one_second_get_two_names(draw, sample):
     assert draw("-tp", sample("ms_mix_stat")).path != draw("-tp", sample("ms_mix_stat")).path
+
+
+def ranks_of_one_task(folder, *broken):
+    """Three ranks, those in `broken` with a dump.json that is no JSON."""
+    for rank in range(3):
+        write(folder / "step0" / f"rank{rank}", {"Cell.a.A.forward.0": forward([tensor()], [tensor()])})
+        if rank in broken:
+            (folder / "step0" / f"rank{rank}" / "dump.json").write_text("{")
+    return folder
+
+
+@pytest.mark.parametrize("golden", [False, True])
+def test_a_rank_that_cannot_be_read_does_not_stop_the_others(tmp_path, draw, caplog, capsys, golden):
+    target = ranks_of_one_task(tmp_path / "a", 1)
+    words = ["-gp", ranks_of_one_task(tmp_path / "b")] if golden else []
+    drawn = draw("-tp", target, *words, code=1)
+    assert drawn.config["rank_list"] == [0, 2]
+    assert "step 0, rank 1 is not drawn: " in caplog.text
+    assert capsys.readouterr().out.splitlines()[-1] == ("drawn; 1 could not be judged: dumps that cannot be read (1)")
+
+
+def test_where_no_rank_can_be_read_the_command_is_refused(refused, tmp_path):
+    assert "rank" in refused("-tp", ranks_of_one_task(tmp_path / "a", 0, 1, 2))
+
+
+def test_the_older_files_are_of_the_ranks_that_can_be_read(tmp_path):
+    import json
+
+    (tmp_path / "compare.json").write_text(json.dumps({"npu_path": str(ranks_of_one_task(tmp_path / "a", 0))}))
+    out = tmp_path / "out"
+    assert main(["graph", "-i", str(tmp_path / "compare.json"), "-o", str(out)]) == 1
+    assert sorted(path.name.rpartition("_")[0] for path in out.glob("*.vis")) == ["build_rank1", "build_rank2"]

@@ -148,7 +148,7 @@ def test_a_call_of_one_side_says_what_it_holds(tmp_path):
     target, golden = write_net(tmp_path / "t"), write_net(tmp_path / "g", extra=more)
     assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
     first = Page(tmp_path / "page.html").head["answer"]["first"]
-    assert (first["name"], first["kind"]) == ("Mint.mul.0.forward", "different call")
+    assert (first["name"], first["kind"]) == ("Mint.mul.0.forward", "structure differs")
     assert first["evidence"] == [
         "input.0 of the golden: Float32 [4], norm 3",
         "input.1 of the golden: 0.25",

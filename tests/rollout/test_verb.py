@@ -219,3 +219,16 @@ def test_saves_out_of_a_graph_are_batches_in_their_order(tmp_path, rollout, caps
             number += 1
     assert main(["rollout_check", str(tmp_path / "run"), *NAMES, "-o", str(tmp_path / "out")]) == 0
     assert f"24 samples, {sum(map(len, rollout.log_probs))} tokens" in capsys.readouterr().out
+
+
+def test_samples_that_could_not_be_judged_are_counted_in_the_last_line(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    generated = -random.random((6, 50)).astype(np.float32)
+    recomputed = generated.copy()
+    recomputed[2, 7] = np.nan
+    for name, array in (("a", generated), ("b", recomputed), ("m", np.ones_like(generated))):
+        np.save(tmp_path / f"{name}.npy", array)
+    words = [f"--{key}={tmp_path / name}.npy" for key, name in (("generated", "a"), ("recomputed", "b"), ("mask", "m"))]
+    assert main(["rollout_check", *words, "-o", str(tmp_path / "out")]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "5 samples judged; 1 could not be judged: samples with NaN or infinities (1)"

@@ -129,7 +129,7 @@ def test_a_clean_pair_is_clean_and_a_planted_fault_is_found(level, result, tmp_p
         codes.append(done.returncode)
         last.append(done.stdout.splitlines()[-1])
     assert codes == [0, 1]
-    assert last[0].startswith("no difference: ")
+    assert last[0].startswith("no difference")
     assert last[1].startswith(f"first wrong call: {result}")
 
 

@@ -158,7 +158,7 @@ def test_blocks_that_end_elsewhere_are_no_difference(original, tmp_path, capsys)
 def test_an_activation_that_lacks_is_named(original, tmp_path, capsys):
     code, line, found = compare(port(tmp_path / "port", activation=None), original, tmp_path / "report", capsys)
     assert code == 1
-    assert (found[0]["name"], found[0]["kind"]) == ("Torch.relu.0.forward", "different call"), line
+    assert (found[0]["name"], found[0]["kind"]) == ("Torch.relu.0.forward", "structure differs"), line
 
 
 def test_a_sum_that_begins_with_another_number_is_named(original, tmp_path, capsys):

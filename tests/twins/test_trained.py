@@ -127,14 +127,14 @@ def test_what_only_the_original_detaches_is_named(tmp_path, detached, named, gra
 def test_a_layer_that_only_the_original_freezes_is_named(tmp_path):
     golden = original(tmp_path / "original", frozen=("second",))
     code, name, kind, reason = compare(port(tmp_path / "port"), golden, tmp_path / "report")
-    assert (code, name, kind) == (1, "Cell.second.Dense.backward.0", "different call")
+    assert (code, name, kind) == (1, "Cell.second.Dense.backward.0", "structure differs")
     assert reason.startswith("only the target has gradients of its parameters")
 
 
 def test_a_layer_that_only_the_port_freezes_is_named(tmp_path):
     target = port(tmp_path / "port", frozen=("second",))
     code, name, kind, reason = compare(target, original(tmp_path / "original"), tmp_path / "report")
-    assert (code, name, kind) == (1, "Module.second.Linear.parameters_grad", "different call")
+    assert (code, name, kind) == (1, "Module.second.Linear.parameters_grad", "structure differs")
     assert reason.startswith("only the golden has gradients of its parameters")
 
 

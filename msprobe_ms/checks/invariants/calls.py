@@ -13,11 +13,15 @@ from msprobe.store.record import Call, Dump, Record
 
 from .exchanges import eps_of
 from .judgement import Judgement, Run, Status, Why, of_call, unjudged
+from .masks import MaskShape, classified, later_positions
 
 Array = np.ndarray[Any, Any]
 
 MASKED = -1e4
 """Scores at and below are taken for masked: what programs write there is -1e4, -1e9, the least number, -inf."""
+
+MOST_MASKED = 1e-6
+"""The greatest weight of a masked position."""
 
 
 def _last_word(name: str) -> str:
@@ -103,44 +107,41 @@ def masked_weights(run: Run) -> Iterator[Judgement]:
             yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_TENSORS)
             continue
         axes = _axes(call, scores.ndim)
-        axis = axes[0] if len(axes) == 1 else -1
+        axis = axes[0] % scores.ndim if len(axes) == 1 else scores.ndim - 1
+        scores, weights = np.moveaxis(scores, axis, -1), np.moveaxis(weights, axis, -1)
         # far below the largest of its row: a row whose scores are all that low is masked as a whole, or has no mask
-        hidden = (scores <= MASKED) & (scores < scores.max(axis, keepdims=True) + MASKED / 2)
+        low = scores <= MASKED / 2  # a score is added to the -1e4 of a mask
+        hidden = low & (scores < scores.max(-1, keepdims=True) + MASKED / 2)
         value = float(np.max(np.where(hidden, weights, 0.0), initial=0.0))
-        if value > 1e-6:
-            yield of_call(Status.VIOLATED, dump, at, step, rank, what="masked weight", value=value, limit=1e-6)
-        elif wrong := _wrong_side(scores <= MASKED):
-            yield of_call(Status.VIOLATED, dump, at, step, rank, what=wrong)
+        if value > MOST_MASKED:
+            yield of_call(Status.VIOLATED, dump, at, step, rank, what="masked weight", value=value, limit=MOST_MASKED)
+            continue
+        # Of the queries only the axis beside the keys is known to be in their order.
+        shape = classified(low) if axis >= scores.ndim - 2 else MaskShape.RIGHT
+        if shape is MaskShape.UNKNOWN:
+            yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.UNKNOWN_MASK)
+        elif shape is MaskShape.SHOWS_LATER:
+            value = float(np.max(weights, where=later_positions(low), initial=0.0))
+            yield of_call(Status.VIOLATED, dump, at, step, rank, what=shape.value, value=value, limit=0.0)
+        elif shape is not MaskShape.RIGHT:
+            yield of_call(Status.VIOLATED, dump, at, step, rank, what=shape.value)
         else:
-            yield of_call(Status.HOLDS, dump, at, step, rank, what="masked weight", value=value, limit=1e-6)
+            yield of_call(Status.HOLDS, dump, at, step, rank, what="masked weight", value=value, limit=MOST_MASKED)
     for step, rank, dump, at, call in _calls(run, "scaled_dot_product_attention"):
         masks = [r for r in _tensors(call, "input") if r.path[0] in ("3", "attn_mask")]
         mask = _load(dump, masks[0]) if masks else None
         if mask is None or mask.ndim < 2:
             continue
         found = True
-        hidden = mask == 0 if family(masks[0].dtype) == "bool" else mask <= MASKED
-        wrong = _wrong_side(hidden)
-        yield of_call(Status.VIOLATED if wrong else Status.HOLDS, dump, at, step, rank, what=wrong or "mask")
+        shape = classified(mask == 0 if family(masks[0].dtype) == "bool" else mask <= MASKED)
+        if shape is MaskShape.UNKNOWN:
+            yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.UNKNOWN_MASK)
+        else:
+            is_right = shape is MaskShape.RIGHT
+            status = Status.HOLDS if is_right else Status.VIOLATED
+            yield of_call(status, dump, at, step, rank, what="mask" if is_right else shape.value)
     if not found:
         yield unjudged(Why.NOTHING)
-
-
-def _wrong_side(hidden: Array) -> str:
-    """What is wrong with a square mask that is triangular; empty where nothing is, or where it is none."""
-    if hidden.shape[-1] != hidden.shape[-2] or hidden.shape[-1] < 3:
-        return ""
-    one = hidden.reshape(-1, *hidden.shape[-2:])
-    if not (one == one[0]).all():
-        return ""
-    length = hidden.shape[-1]
-    later, earlier = np.triu(np.ones((length, length), bool), 1), np.tril(np.ones((length, length), bool), -1)
-    same = np.eye(length, dtype=bool)
-    if np.array_equal(one[0], earlier) or np.array_equal(one[0], earlier | same):
-        return "hides the past"
-    if np.array_equal(one[0], later | same):
-        return "hides itself"
-    return ""
 
 
 _NORMS = {

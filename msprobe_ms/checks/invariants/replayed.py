@@ -31,6 +31,9 @@ _MANY, _SHARE = 20, 0.9
 """Elements from which on a residual shows that it is systematic, and the share of its energy that has to be so."""
 
 
+_WHY = {Cause.NO_TORCH: Why.NO_TORCH}
+
+
 def _eta(found: Replayed) -> float:
     """The largest residual of the candidate that fits best."""
     return min(max((r.eta for r in residuals), default=0.0) for residuals in found.residuals.values())
@@ -42,7 +45,6 @@ def outputs_replay(run: Run) -> Iterator[Judgement]:
         yield unjudged(Why.NO_TENSORS)
         return
     found: list[tuple[int | None, int, Dump, int, Replayed]] = []
-    is_without_torch = False
     for step, rank, dump in run.every:
         compound = set(dump.construct.values())
         for at, name in enumerate(dump.names):
@@ -51,9 +53,8 @@ def outputs_replay(run: Run) -> Iterator[Judgement]:
                 continue
             made = replay(dump, at)
             if isinstance(made, NotReplayed):
-                is_without_torch |= made.cause is Cause.NO_TORCH
                 if made.cause not in (Cause.UNKNOWN_CELL, Cause.NOT_A_CALL):
-                    why = Why.NO_REFERENCE if made.cause in NOT_APPLICABLE else Why.NOT_REPLAYED
+                    why = _WHY.get(made.cause, Why.NO_REFERENCE if made.cause in NOT_APPLICABLE else Why.NOT_REPLAYED)
                     yield of_call(Status.UNJUDGED, dump, at, step, rank, why=why, what=made.cause.value)
             else:
                 found.append((step, rank, dump, at, made))
@@ -126,7 +127,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
                 is_memory = source.call in memory and source.part == "output"
                 if not is_memory and columns.source[row] in ("leaf", "code", ""):
                     is_memory = _looks_like_addresses(dump, at, row)
-                if is_memory and not says_nothing(columns, at, place):
+                if is_memory and not says_nothing(columns, at, row):
                     yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
     yield Judgement(Status.HOLDS) if found else unjudged(Why.NOTHING)
 

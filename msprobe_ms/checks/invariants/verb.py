@@ -6,8 +6,8 @@
 DIR is a dump: a run with its steps and ranks, a step, or a rank. Each invariant says whether it holds, is violated, or
 could not be judged, and why. With a second dump of the same steps, that of the run that went on, the first is checked
 to be its continuation. The last line on standard output names the first violation. Exit code: 0 nothing is violated, 1
-something is or could not be judged: values that are missing or cannot be read, an invariant of --only; 2 the
-command was wrong or nothing could be judged.
+something is or could not be judged: values that are missing or cannot be read, calls that cannot be executed again, an
+invariant of --only; 2 the command was wrong or nothing could be judged.
 """
 
 import argparse
@@ -65,16 +65,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def verdicts_of(judged: "list[tuple[Invariant, list[Judgement]]]", only: Collection[str] = ()) -> Verdicts:
-    """The judgements counted; an invariant of `only` was asked for by its name, and so must have one."""
-    from .judgement import OPEN, Status
+    """The judgements counted, with the calls that could not be judged although the invariant applies to them.
+
+    An invariant of `only` was asked for by its name, and so must have a verdict.
+    """
+    from .judgement import OPEN, OPEN_BY_NAME, Status
 
     counts = Counter(one.status for _, found in judged for one in found)
     gaps: Counter[Any] = Counter()
     for row, found in judged:
-        if row.name in only:
-            gaps.update(one.why for one in found if one.why in OPEN)
-            if not any(one.status is not Status.UNJUDGED or one.why in OPEN for one in found):
-                gaps[Gap.NO_VERDICT] += 1
+        is_named = row.name in only
+        reasons = OPEN_BY_NAME if is_named else OPEN
+        gaps.update(one.why for one in found if one.why in reasons)
+        if is_named and not any(one.status is not Status.UNJUDGED or one.why in reasons for one in found):
+            gaps[Gap.NO_VERDICT] += 1
     return Verdicts(counts[Status.HOLDS], counts[Status.VIOLATED], gaps)
 
 

@@ -72,6 +72,7 @@ _TEXTS = {
     "still": "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
     "row sum": "rows of {place} do not add up to 1",
     "masked weight": "a masked position has a weight",
+    "shows what comes later": "the causal mask gives later positions a weight",
     "hides the past": "the causal mask hides the past and shows the future",
     "hides itself": "the causal mask hides a position from itself",
     "row statistics": "{place} without weight and bias has not mean 0 and mean square 1",

@@ -25,9 +25,9 @@ from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
-from msprobe.compare.ranks.collectives import Exchange, exchanges_of, is_buffer, word_of
+from msprobe.compare.ranks.collectives import Exchange, exchanges_of, fills, word_of
 from msprobe.store.reader import json_object_or_empty, read
-from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
 from msprobe.store.watching.findings import NAME as FINDINGS
 from msprobe.store.watching.findings import read_findings
@@ -132,8 +132,7 @@ class _Walk:
         columns, found = self._columns, dict[int, _Seen]()
         for row in rows:
             at, part = columns.call_of(row), columns.part[row]
-            place = ".".join((PARTS[part], *columns.path_of(row)[:1]))
-            if says_nothing(columns, at, place):
+            if says_nothing(columns, at, row):
                 if part == OUTPUT and self._last_word(at) in UNINITIALISED:
                     self._uninitialised.add(row)
                 continue
@@ -234,7 +233,7 @@ class _Walk:
 
     def _exchange(self, at: int, word: str, seen: _Seen) -> None:
         call = self._dump.calls[at]
-        inputs = [row for row in seen.inputs if not is_buffer(word, self._columns.path_of(row), call.records)]
+        inputs = [row for row in seen.inputs if not fills(word, self._columns.path_of(row), call.records)]
         before, after = self._amounts(inputs), self._amounts(seen.outputs)
         is_recorded = any(record.part == "output" and record.kind == "tensor" for record in call.records)
         for exchange in exchanges_of(call, word):

@@ -222,11 +222,14 @@ export function isKey(key: string): key is Key {
  * `watching/findings.py`, names of `checks/invariants/table.py`, stages of `store/monitor/layout.py`. */
 const KINDS: Record<string, readonly [string, string]> = {
   "computes differently": ["computes differently", "计算结果不同"],
+  "random operation": ["random operation", "随机操作"],
   "argument differs": ["argument differs", "参数取值不同"],
-  "different call": ["different call", "调用不同"],
+  "structure differs": ["structure differs", "结构不同"],
   "parameters differ": ["parameters differ", "权重不同"],
   "run inputs differ": ["run inputs differ", "输入数据不同"],
   "code between": ["code between recorded calls differs", "已记录调用之间的代码不同"],
+  "precision differs": ["precision differs", "精度不同"],
+  "harmless difference": ["harmless difference", "无害的差异"],
   "cannot tell": ["cannot tell", "无法确定"],
   made: ["makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"],
   "made of infinities": ["makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"],

@@ -105,6 +105,12 @@ export const OF_COMPARISONS: Record<string, string> = {
   " ({whose} limit)": "（{whose} 的限值）",
   "Noise of the calls that made it": "产生该值的调用带来的噪声",
   "The difference dies out: nothing that counts differs because of it": "差异随后消失，不影响其他结果",
+  "Ignored by --ignore {r.name}": "按 --ignore {r.name} 忽略",
+  "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})":
+    "在用户指定的上限之内：|target - golden| <= {absolute} + {relative}*|golden|（{options}）",
+  "This argument differs, and noise would hide its effect": "该参数不同，其影响可能被噪声掩盖",
+  "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing":
+    "相差 {r.amount:.2g}，输入可解释 {r.allowed:.2g}：超过 0.1 的界限无法说明问题",
   "The update before is that of the golden's settings; the weights have drifted apart":
     "此前的更新与标杆的设置一致，权重只是逐渐偏离",
   "The updates before differ as the gradients explain; the weights have drifted apart{by}":
@@ -112,6 +118,10 @@ export const OF_COMPARISONS: Record<string, string> = {
   "The updates before agree; the weights have drifted apart{by}": "此前的更新一致，权重只是逐渐偏离{by}",
   "The means moved alike; the weights have drifted apart": "均值变化一致，权重只是逐渐偏离",
   "The weights are no further apart than two runs drift{by}": "权重的差异未超出两次运行的正常偏离{by}",
+  "Its gradient is rounding error on both sides, which the optimizer amplifies":
+    "两侧的梯度都只是舍入误差，被优化器放大",
+  "The update before differs by more than optimizer and gradients explain ({times})":
+    "此前更新的差异超出优化器与梯度所能解释的范围（{times}）",
   "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of the arguments":
     "msprobe 的 PyTorch dump 数据在此处记录的是自动微分内部节点的梯度，未必是各参数的梯度",
   "{there} has no such result here": "{there} 此处没有该结果",
@@ -134,6 +144,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Passes its input on unchanged": "原样传递输入",
   "Written differently: what is computed from it is compared": "写法不同：比对由其算出的值",
   "Its forward call is written differently": "其前向调用写法不同",
+  "Only one side's call has this argument, and both return the same": "只有一侧的调用带有该参数，两侧返回值相同",
   "No recorded call uses what it returns": "没有已记录的调用使用其返回值",
   "Its forward call begins or ends at another step than on the other side": "其前向调用的起止位置与另一侧不同",
   "None on one side and zeros on the {r.side} side: both are no gradient":
@@ -182,7 +193,19 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of values that nobody uses": "其值未被使用",
   "of gradients that nobody needs": "其梯度未被使用",
   "without a counterpart in the other framework": "另一框架中没有对应项",
+  "internal details of one framework": "单个框架的内部细节",
+  "of calls that the level of the other side leaves out": "另一侧的级别不采集的调用",
+  "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere":
+    "一侧是该调用自己的梯度，另一侧是累加的梯度，后者已在别处比较",
+  "The other side was collected at level {r.name}, which leaves out such calls":
+    "另一侧以 {r.name} 级别采集，不含此类调用",
+  "The target has the {r.target} gradient, the golden the {r.golden} one; the sum over all users is compared as {r.name}":
+    "目标侧为 {r.target} 梯度，标杆侧为 {r.golden} 梯度；所有使用者之和已作为 {r.name} 比较",
   "whose difference dies out": "差异随后消失",
+  "of what one side alone does, without consequence": "仅一侧执行且无影响",
+  "ignored by the user": "被用户忽略",
+  "of arguments that differ, whose effect noise would hide": "参数不同，其影响可能被噪声掩盖",
+  "whose inputs explain more than a tenth, which shows nothing": "输入可解释超过十分之一的差异，无法说明问题",
   // Updates of parameters.
   "statistics name a learning rate and parameters that are not updated, no other setting":
     "统计量只能看出学习率与未更新的参数，看不出其他设置",
@@ -200,6 +223,17 @@ export const OF_COMPARISONS: Record<string, string> = {
   unknown: "未知",
   "bias correction": "偏差修正",
   "update rule": "更新规则",
+  "all of them frozen, or not in the optimizer": "全部被冻结或不在优化器中",
+  "all of them frozen in the golden, or not in its optimizer": "标杆中全部被冻结或不在优化器中",
+  "the learning rate is 0 for {who}, and the golden's is not": "{who}的学习率为 0，标杆则不为 0",
+  "the golden's learning rate is 0 for {who}, and the target's is not": "{who}在标杆中的学习率为 0，目标侧则不为 0",
+  "{text} [residual {residual}; other explanations: {others}]": "{text}［残差 {residual}；其他解释：{others}］",
+  "{cause}{values}: {residual}": "{cause}{values}：{residual}",
+  "{target}, golden {golden}": "{target}，标杆 {golden}",
+  " ({values})": "（{values}）",
+  none: "无",
+  "not known": "未知",
+  "{before}, {after}": "{before}、{after}",
   "{text} (or {others}, which these steps cannot tell apart)": "{text}（也可能是{others}，由这些 step 无法区分）",
   "the {cause} differs{values} for {who}": "{who}的{cause}不同{values}",
   "{number} of {total} parameter": "{total} 个参数中的 {number} 个",
@@ -247,8 +281,17 @@ export const OF_COMPARISONS: Record<string, string> = {
     "无法确定是否始于更早，因为 {names} 无法判定",
   "no recorded call begins it, records in between are missing": "没有已记录的调用是其起点，中间缺少记录",
   "computes differently": "计算结果不同",
+  "random operation": "随机操作",
+  "fix seeds with seed_all or set p=0; {difference}": "请用 seed_all 固定种子，或设 p=0；{difference}",
+  "fix seeds with seed_all; {difference}": "请用 seed_all 固定种子；{difference}",
+  "two frameworks draw different numbers from one seed, set p=0; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请设 p=0；{difference}",
+  "two frameworks draw different numbers from one seed, load the same values on both; {difference}":
+    "同一种子在两个框架中产生的随机数不同，请在两侧载入相同的值；{difference}",
+  "at the seeds of both runs, and at the random numbers that are drawn before this call":
+    "两次运行的随机种子，以及此调用之前产生的随机数",
   "argument differs": "参数取值不同",
-  "different call": "调用不同",
+  "structure differs": "结构不同",
   "parameters differ": "权重不同",
   "run inputs differ": "输入数据不同",
   "code between": "已记录调用之间的代码不同",
@@ -269,21 +312,32 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{text}; the {side} asks for no gradient there": "{text}；{side}侧在此处不求梯度",
   "{place} is the parameter {target}, golden {golden}": "{place} 是参数 {target}，标杆为 {golden}",
   "{place} is passed on the {side} side only": "仅{side}侧传入 {place}",
-  "{difference}; no recorded call produced it": "{difference}；没有已记录的调用产生它",
-  "{difference}; it is among the first inputs of the run, and no recorded call produced it":
-    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它",
-  "{difference}; it is among the first inputs of the run, and no recorded call produced it (operations that were not recorded did)":
-    "{difference}；它是运行最初的输入之一，没有已记录的调用产生它（由未记录的操作产生）",
-  "the arguments {first} and {second} are swapped, while every recorded call before agrees":
-    "参数 {first} 与 {second} 互换了位置，而此前所有已记录的调用都一致",
+  "all inputs that were compared agree, but {difference}": "已比较的输入都一致，但{difference}",
+  "{difference}; no recorded call returned it": "{difference}；它不是任何已记录调用的输出",
+  "{difference}; it is among the first inputs of the run, and no recorded call returned it":
+    "{difference}；它是运行最初的输入之一，不是任何已记录调用的输出",
+  "{number} call that was compared before it agrees": "此前比较过的 {number} 个调用一致",
+  "{number} calls that were compared before it agree": "此前比较过的 {number} 个调用都一致",
+  "no call before it was compared": "此前没有可比较的调用",
+  "the arguments {first} and {second} are swapped; {before}": "参数 {first} 与 {second} 互换了位置；{before}",
   "the incoming gradient {difference}": "传入梯度 {difference}",
-  "{what}; it comes from {target}, golden from {golden}, while every recorded call before agrees":
-    "{what}；它来自 {target}，标杆来自 {golden}，而此前所有已记录的调用都一致",
+  "{what}; it comes from {target}, golden from {golden}; {before}":
+    "{what}；它来自 {target}，标杆来自 {golden}；{before}",
   "no recorded call": "未记录的调用",
-  "{what}; it comes from operations that were not recorded, and every recorded call before agrees":
-    "{what}；它来自未记录的操作，而此前所有已记录的调用都一致",
+  "{what}; no recorded call returned it; {before}": "{what}；它不是任何已记录调用的输出；{before}",
+  "{what}; {producer} returned it, and no recorded call begins the difference":
+    "{what}；它由 {producer} 返回，而差异并非始于任何已记录的调用",
   "{what}, although {producer}, which it comes from, agrees": "{what}，而产生它的 {producer} 一致",
-  "{what}, although every recorded call before agrees": "{what}，而此前所有已记录的调用都一致",
+  "{what}; {before}": "{what}；{before}",
+  "only the {side} rounds to {dtype} here, the {there} keeps {other}":
+    "仅{side}侧在此处舍入到 {dtype}，{there}侧保持 {other}",
+  "{difference}; what recorded calls compute from it agrees": "{difference}；由它计算出的已记录结果都一致",
+  "precision differs": "精度不同",
+  "harmless difference": "无害的差异",
+  "harmless: {finding}": "无害：{finding}",
+  "open: {finding}": "未定：{finding}",
+  "whether that has an effect cannot be said: it would be less than the noise of the outputs":
+    "无法判断它是否有影响：其影响可能小于输出的噪声",
   "{number} parameter differs: {names}": "{number} 个参数不同：{names}",
   "{number} parameters differ: {names}": "{number} 个参数不同：{names}",
   "{text} ({total} in the whole step)": "{text}（整个 step 共 {total} 个）",
@@ -328,6 +382,10 @@ export const OF_COMPARISONS: Record<string, string> = {
   "{judged} pairs judged, {open} not": "判定 {judged} 对，未判定 {open} 对",
   "{text}, {number} without counterpart or not readable": "{text}，另有 {number} 个没有对应或无法读取",
   "only {judged} of {total} pairs could be judged: {why}": "{total} 对中仅 {judged} 对可判定：{why}",
+  "all {judged} comparable pairs agree; {details} are internal details of one framework":
+    "可比的 {judged} 对全部一致；另有 {details} 对是单个框架的内部细节",
+  "{judged} pairs compared; {details} are internal details of one framework":
+    "比较了 {judged} 对；另有 {details} 对是单个框架的内部细节",
   "unjudged: {why}": "未判定：{why}",
   "{number} {cause}": "{cause} {number} 对",
   "{number} {grade}": "{number} 个{grade}",
@@ -356,8 +414,42 @@ export const OF_COMPARISONS: Record<string, string> = {
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
   "{names} of the {side} behave like {dtype} ({number} outputs); taken as intended":
     "{side}侧的 {names} 精度相当于 {dtype}（{number} 个输出），视为有意为之",
+  "structure differs without consequence: {number} call is on one side only: {name}":
+    "结构不同但无影响：{number} 个调用只出现在一侧：{name}",
+  "structure differs without consequence: {number} calls are on one side only, the first is {name}":
+    "结构不同但无影响：{number} 个调用只出现在一侧，首个为 {name}",
   "harmless: {number} difference that dies out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
   "harmless: {number} differences that die out, the first at {name}": "无害：{number} 处差异随后消失，首个位于 {name}",
+  // Known causes.
+  "Try: {what}": "可先尝试：{what}",
+  "pass {argument} explicitly on both sides: the default of {target} is {value}, that of {golden} is {other}":
+    "两侧都显式传入 {argument}：{target} 的默认值为 {value}，{golden} 的默认值为 {other}",
+  "set approximate alike on both sides: mindspore.nn.GELU uses the tanh form by default, torch.nn.GELU and mint.nn.GELU the exact one":
+    "两侧使用相同的 approximate：mindspore.nn.GELU 默认用 tanh 近似，torch.nn.GELU 和 mint.nn.GELU 默认用精确形式",
+  "use 1 - {value} on one side: {argument} of {mindspore} is 1 - {other} of {pytorch}":
+    "其中一侧改用 1 - {value}：{mindspore} 的 {argument} 相当于 {pytorch} 的 1 - {other}",
+  "use mint.optim.AdamW or mindspore.experimental.optim.AdamW: mindspore.nn.AdamWeightDecay does not correct the bias of its moments":
+    "改用 mint.optim.AdamW 或 mindspore.experimental.optim.AdamW：mindspore.nn.AdamWeightDecay 不对矩估计做偏差校正",
+  "switch the bias correction of Adam on (or off) on both sides": "两侧同时开启（或关闭）Adam 的偏差校正",
+  "print the learning rate of this step: no parameter of the {side} is updated, as with a warm-up that begins at 0, or an optimizer without parameters":
+    "打印该 step 的学习率：{side}侧没有任何参数被更新，可能是 warm-up 从 0 开始，或优化器中没有参数",
+  "clip gradients alike on both sides, with one max_norm, after the loss scale is divided out (the default of {owner} is {value})":
+    "两侧以相同方式裁剪梯度：max_norm 一致，并在除去 loss scale 之后裁剪（{owner} 的默认值为 {value}）",
+  "call seed_all(seed=1234, mode=True) on both sides before the model is built, or set p=0: this operation is random":
+    "该操作是随机的：两侧在构建模型前调用 seed_all(seed=1234, mode=True)，或设 p=0",
+  "load one checkpoint on both sides, or within one framework call seed_all(seed=1234, mode=True) before the model is built":
+    "两侧加载同一份 checkpoint；同一框架内也可在构建模型前调用 seed_all(seed=1234, mode=True)",
+  "feed both runs the same samples in the same order: switch shuffling off, or fix its seed":
+    "让两次运行以相同次序输入相同样本：关闭 shuffle 或固定其种子",
+  "collect task tensor from step 0 on, on both sides: then the first step that differs can be judged":
+    "两侧都从 step 0 起以 task tensor 采集，即可判定最先不同的 step",
+  "your limits: {counts} ({options})": "用户指定的上限：{counts}（{options}）",
+  "{ignored} pairs ignored, {tolerated} passed by your tolerance": "忽略 {ignored} 对，按用户容差通过 {tolerated} 对",
+  "{text}, {number} ignored calls on one side only": "{text}，另忽略 {number} 个仅一侧有的调用",
+  "no difference but what your limits excuse": "除用户指定上限放过的差异外，没有差异",
+  "{text}; {excused}": "{text}；{excused}",
+  "{what}; it comes from {producer}, whose difference your --ignore, --atol or --rtol excuses":
+    "{what}；它来自 {producer}，其差异已被 --ignore、--atol 或 --rtol 放过",
   "{target} against {golden}": "{target} 与标杆 {golden} 比对",
   "missing: {what}": "缺失：{what}",
   "not compared: {cause}": "未比对：{cause}",

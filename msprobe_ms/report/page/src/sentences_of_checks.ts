@@ -14,6 +14,9 @@ export const OF_CHECKS: Record<string, string> = {
   "at the data, their order and what is done to them before the first call": "数据及其顺序，以及首个调用之前的数据处理",
   "at the code between the two calls; values in it can be saved by hand (docs: saving)":
     "两个调用之间的代码；其中的值可手动保存（参见文档 saving）",
+  "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers":
+    "类型转换、混合精度（amp、autocast、to_float）以及各层的 dtype",
+  "nowhere: what is computed from it agrees": "无需处理：由它计算出的结果都一致",
   "at what was left out of the collection": "采集时遗漏的内容",
   "at the group and the operation of the collective, and at what the other ranks put in":
     "集合通信的通信组与操作，以及其他 rank 的输入",
@@ -79,6 +82,7 @@ export const OF_CHECKS: Record<string, string> = {
     "有梯度但未变化：不在优化器中，或学习率为 0",
   "rows of {place} do not add up to 1": "{place} 各行之和不为 1",
   "a masked position has a weight": "被遮蔽的位置仍有权重",
+  "the causal mask gives later positions a weight": "因果掩码使之后的位置获得权重",
   "the causal mask hides the past and shows the future": "因果掩码遮蔽了过去而暴露了未来",
   "the causal mask hides a position from itself": "因果掩码使位置看不到自身",
   "{place} without weight and bias has not mean 0 and mean square 1":

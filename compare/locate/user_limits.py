@@ -1,0 +1,145 @@
+"""Apply the limits of the user to a comparison: names to ignore, and tolerances of their own.
+
+Both only excuse what is not a plain pass; no limit makes a comparison stricter. An excused pair of records begins no
+difference. What was computed from it is judged as before, so that a difference that spreads is found where it spreads.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import Standard, family
+from msprobe.compare.core.user_limits import Allowance, Excused, ExcusedCounts, UserLimits, matching
+from msprobe.compare.dataflow.events import events
+from msprobe.compare.judge.elements import files_of, looked_at
+from msprobe.compare.judge.judged import DIFFERENT, Comparison
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, judge_structure, unjudged
+from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.measure.files import share_of_files
+from msprobe.compare.measure.statistics import excess
+from msprobe.store.record import Record
+
+_PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
+_HARMLESS = CAUSES.index(Cause.HARMLESS)
+
+
+def with_user_limits(comparison: Comparison, limits: UserLimits) -> Comparison:
+    """Return the comparison in which the pairs that the limits excuse are ignored, or pass; itself without limits."""
+    if not limits:
+        return comparison
+    pairs = comparison.pairs
+    of_calls, used = _names_of_calls(pairs, limits)
+    ignored: dict[int, Verdict] = {}
+    tolerated: dict[int, Verdict] = {}
+    excused = set[int]()
+    is_open = ((comparison.grades != _PASS) & ~comparison.is_exempt) | (comparison.equal == DIFFERENT)
+    open_rows = np.flatnonzero(is_open & (comparison.causes != _HARMLESS)).tolist()
+    for row in open_rows:
+        names = of_calls[int(pairs.call_of[row])]
+        rest = [name for name in limits.names if name not in names]
+        if rest:
+            names = names | _matching_record(pairs, row, rest)
+            used |= names
+        if name := next((name for name in limits.ignore if name in names), ""):
+            excused.add(row)
+            ignored[row] = unjudged(Cause.IGNORED, Reason(Why.IGNORED, name=name))
+        elif (allowed := limits.allowance(names)) and _is_within(comparison, row, allowed):
+            excused.add(row)
+            if comparison.grades[row] != _PASS:
+                reason = Reason(
+                    Why.USER_TOLERANCE, names=allowed.options, amount=allowed.absolute, allowed=allowed.relative
+                )
+                tolerated[row] = Verdict("pass", (reason,))
+    one_sided = {
+        place: Reason(Why.IGNORED, name=name)
+        for place in np.flatnonzero((pairs.target_calls < 0) | (pairs.golden_calls < 0)).tolist()
+        if place not in comparison.explained
+        and (name := next((name for name in limits.ignore if name in of_calls[place]), ""))
+    }
+    counts = ExcusedCounts(len(ignored), len(tolerated), len(one_sided))
+    found = Excused(limits, frozenset(excused), counts, _unused(pairs, limits, used))
+    equal = comparison.equal
+    comparison = comparison.with_verdicts({**ignored, **tolerated})
+    return replace(comparison, equal=equal, explained={**comparison.explained, **one_sided}, excused=found)
+
+
+def _names_of_calls(pairs: Pairs, limits: UserLimits) -> tuple[list[set[str]], set[str]]:
+    """Return, by place, the names that match a call or a cell around it on either side; and all that match any."""
+    wanted = limits.names
+    known: dict[str, set[str]] = {}
+    used = set[str]()
+
+    def of_name(name: str) -> set[str]:
+        if name not in known:
+            used.update(found := matching(wanted, name))
+            known[name] = found
+        return known[name]
+
+    by_place: list[set[str]] = [set() for _ in range(len(pairs))]
+    for side, calls in ((pairs.target, pairs.target_calls), (pairs.golden, pairs.golden_calls)):
+        for place, call in enumerate(calls.tolist()):
+            if call >= 0:
+                by_place[place] |= of_name(side.columns.names[call])
+    for event in events(pairs):
+        for parent in (event.name, *event.parents):
+            by_place[event.place] |= of_name(parent)
+    return by_place, used
+
+
+def _matching_record(pairs: Pairs, row: int, names: list[str]) -> set[str]:
+    """Return which names match a pair of records, by its name on either side."""
+    pair = pairs.pair(row)
+    return {name for record in (pair.target, pair.golden) if record for name in matching(names, record.name)}
+
+
+def _unused(pairs: Pairs, limits: UserLimits, used: set[str]) -> tuple[str, ...]:
+    """Return the names that match no call and no record."""
+    left = [name for name in limits.names if name not in used]
+    for row in range(len(pairs.target_rows)) if left else ():
+        found = _matching_record(pairs, row, left)
+        left = [name for name in left if name not in found]
+        if not left:
+            break
+    return tuple(left)
+
+
+def _is_within(comparison: Comparison, row: int, allowed: Allowance) -> bool:
+    """Return whether two tensors of one shape and dtype differ by no more than a tolerance of the user."""
+    pair = comparison.pairs.pair(row)
+    target, golden = pair.target, pair.golden
+    if target is None or golden is None or not target.kind == golden.kind == "tensor":
+        return False
+    view = comparison.pairs.notes.views.get(row)
+    seen = looked_at(target, golden, view) if view is not None else (target, golden)
+    is_across = comparison.target.framework != comparison.golden.framework
+    is_open = comparison.grades[row] == _UNJUDGED or family(golden.dtype) == "bool"
+    if is_open or judge_structure(*seen, is_across) is not None:
+        return False
+    if comparison.mode == "tensor" and row not in comparison.by_statistics:
+        return _is_within_by_elements(comparison, row, allowed, target, golden)
+    t, g = target.statistics, golden.statistics
+    if t is None or g is None or comparison.mode == "digest":
+        return False
+    standard = Standard(allowed.relative, allowed.absolute, is_plain=True)
+    size = int(np.prod(golden.shape or (), dtype=np.int64))
+    return excess(t, g, size, standard)[0] <= 1
+
+
+def _is_within_by_elements(
+    comparison: Comparison, row: int, allowed: Allowance, target: Record, golden: Record
+) -> bool:
+    measures = comparison.measures.get(row)
+    if measures is None or measures.mismatched:
+        return False
+    if measures.max_absolute <= allowed.absolute:
+        return True
+    if not allowed.relative:
+        return False
+    try:
+        files = files_of(comparison.pairs, row, target, golden)
+    except DumpError:
+        return False
+    share = share_of_files(files, allowed.absolute, allowed.relative)
+    return share is not None and share <= 1

@@ -1,0 +1,170 @@
+"""Constants that only calls without a counterpart take, of two frameworks: which is which, and whether they differ.
+
+A table of frequencies may be taken by one call here and by another there, so that no pair of records holds it. It is a
+leaf like any other: if it differs, and what is computed from it does not agree as closely, it is what differs first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from msprobe.compare.core.noise import ROUNDING, VANISHED, Constant, State
+from msprobe.compare.core.standard import family
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.store.record import TENSOR, Columns
+
+from .pairs import AlignedGraphs
+
+_GREATEST = 1e3
+"""Constants with greater elements are masks, which have many forms; what they hide is judged by what takes them."""
+
+_SIDES = ("target", "golden")
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A tensor that no recorded call made: the rows that it is, and its statistics."""
+
+    rows: tuple[int, ...]
+    statistics: tuple[float, float, float, float]
+
+
+def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Constant]:
+    """Return, by the place of the first call that takes one, the constants that differ and have an effect.
+
+    Of each shape, those that agree are set aside; one that is left on each side is a pair. More say nothing. `states`
+    are those of all pairs of records.
+    """
+    if not aligned.is_across:
+        return {}
+    found: dict[int, Constant] = {}
+    leaves = [_unpaired(aligned, side) for side in (0, 1)]
+    for shape in leaves[0].keys() & leaves[1].keys():
+        mine, theirs = leaves[0][shape], leaves[1][shape]
+        left = [one for one in mine if not any(_distance(one, other) <= ROUNDING for other in theirs)]
+        right = [one for one in theirs if not any(_distance(one, other) <= ROUNDING for other in mine)]
+        if len(left) != 1 or len(right) != 1:
+            continue
+        both, distance = (left[0], right[0]), _distance(left[0], right[0])
+        if _has_effect(aligned, states, both, distance):
+            places = {place for side, one in enumerate(both) for place in _calls_after(aligned, side, one.rows)}
+            order = {place: aligned.event_at[place].at for place in places}
+            side, row, place = _first_taken(aligned, both)
+            if place < 0:
+                continue  # the calls that take it have counterparts, which take it in another way
+            found[place] = Constant(_SIDES[side], row, distance, tuple(sorted(places, key=order.__getitem__)))
+    return found
+
+
+def _unpaired(aligned: AlignedGraphs, side: int) -> dict[tuple[int, ...], list[_Leaf]]:
+    """Return by shape, without lengths of 1, the constants of one side that are in no pair of records."""
+    graph, pair_of = aligned.graphs[side], aligned.pair_of[side]
+    columns = graph.columns
+    returned: dict[Elements, int] = {}  # the first call that returned them
+    for call in range(len(graph.names)):
+        for row in graph.outputs(call):
+            returned.setdefault(_elements(columns, row), call)
+    rows_of: dict[int, list[int]] = defaultdict(list)
+    for call, name in enumerate(graph.names):
+        if name.direction == "forward" and call not in graph.inside:
+            for row in graph.inputs(call):
+                if graph.numbers[row] >= 0 and _is_constant(graph, row, returned):
+                    rows_of[graph.numbers[row]].append(row)
+    found: dict[tuple[int, ...], list[_Leaf]] = defaultdict(list)
+    for rows in rows_of.values():
+        _, dtype, shape = columns.looks[columns.look[rows[0]]]
+        high, low = columns.max[rows[0]], columns.min[rows[0]]
+        is_table = family(dtype) == "float" and high != low and max(abs(high), abs(low)) <= _GREATEST
+        if is_table and all(pair_of[row] < 0 for row in rows):
+            lengths = tuple(length for length in shape or () if length != 1)
+            found[lengths].append(_Leaf(tuple(rows), (high, low, columns.mean[rows[0]], columns.norm[rows[0]])))
+    return found
+
+
+Elements = tuple[float, float, float]
+
+
+def _elements(columns: Columns, row: int) -> Elements:
+    """Return what stays the same where elements are only arranged."""
+    return columns.max[row], columns.min[row], columns.norm[row]
+
+
+def _is_constant(graph: Graph, row: int, returned: Mapping[Elements, int]) -> bool:
+    """Return whether an input is a constant: a leaf by the dump, or else nothing that an earlier call returned or
+    through which a gradient goes back; `returned` has the first call that returned elements."""
+    origin, _ = graph.origin(row)
+    if origin != "unknown" or not graph.has_backward:
+        return origin == "leaf"
+    back = graph.gradient(row)
+    is_new = returned.get(_elements(graph.columns, row), len(graph.names)) >= graph.call_of[row]
+    return is_new and (back < 0 or graph.columns.kind[back] != TENSOR)
+
+
+def _distance(one: _Leaf, other: _Leaf) -> float:
+    """Return the greatest difference of two statistics, each as a share of its scale."""
+    greatest = max(map(abs, other.statistics[:2]))
+    scales = (greatest, greatest, greatest, abs(other.statistics[3]))
+    pairs = zip(one.statistics, other.statistics, scales, strict=True)
+    return max(abs(a - b) / scale if scale else 0.0 for a, b, scale in pairs)
+
+
+def _has_effect(aligned: AlignedGraphs, states: "memoryview[int]", both: tuple[_Leaf, _Leaf], distance: float) -> bool:
+    """Return whether something that is computed from two constants differs, or agrees less closely than it would
+    without an effect of theirs; behind a harmless difference, what the call returns that takes it."""
+    for side, leaf in enumerate(both):
+        for pair in _compared_after(aligned, side, leaf.rows):
+            rows, received = [pair], distance
+            if states[pair] == State.HARMLESS and aligned.is_input[pair]:
+                event = aligned.event_at[aligned.pairs.call_of.item(pair)]
+                rows, received = aligned.outputs(event), aligned.distance(pair)
+            for row in rows:
+                left = aligned.distance(row)
+                if left > ROUNDING and left * VANISHED > received:
+                    return True
+    return False
+
+
+def _calls_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> set[int]:
+    """Return the places of the calls without a counterpart through which rows of one side go."""
+    return {place for place, _ in _walk(aligned, side, rows) if place is not None}
+
+
+def _compared_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[int]:
+    """Yield the nearest pairs of records that are computed from inputs of one side."""
+    for _, pair in _walk(aligned, side, rows):
+        if pair is not None:
+            yield pair
+
+
+def _walk(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the places of calls of one side behind inputs of theirs, and the pairs of records where both sides meet."""
+    graph, pair_of, unmatched = aligned.graphs[side], aligned.pair_of[side], aligned.unmatched_place[side]
+    waiting, seen = list(rows), set[int]()
+    while waiting:
+        call = graph.call_of[waiting.pop()]
+        if call in seen:
+            continue
+        seen.add(call)
+        if (place := unmatched.get(call)) is not None:
+            yield place, None
+        for row in graph.outputs(call):
+            if (pair := pair_of[row]) >= 0 and aligned.are_tensors[pair]:
+                yield None, pair
+                continue
+            for used in graph.users.get(graph.alias(row), ()):
+                if (pair := pair_of[used]) >= 0 and aligned.are_tensors[pair]:
+                    yield None, pair
+                else:
+                    waiting.append(used)
+
+
+def _first_taken(aligned: AlignedGraphs, both: tuple[_Leaf, _Leaf]) -> tuple[int, int, int]:
+    """Return the side, row and place of the first call in execution order that takes one of two constants."""
+    taken = [
+        (aligned.event_at[place].at, side, row, place)
+        for side, leaf in enumerate(both)
+        for row in leaf.rows
+        if (place := aligned.unmatched_place[side].get(aligned.graphs[side].call_of[row])) is not None
+    ]
+    _, side, row, place = min(taken, default=(-1, 0, both[0].rows[0], -1))
+    return side, row, place

@@ -1,0 +1,136 @@
+"""Casts and other calls that round to fewer bits on one side only, by the dtypes that both sides recorded.
+
+No tolerance excuses these: a dtype is exact, and what it rounds away may be all that a fault is. Two programs may cast
+at different places, so what counts is the path between two pairs of tensors: precision differs where one side's path
+goes through a floating dtype with fewer bits than any on the other's.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msprobe.compare.core.noise import Rounding
+from msprobe.compare.core.standard import canonical
+from msprobe.compare.judge.cross_framework import widths_are_custom
+from msprobe.store.record import INPUT, PARAMETERS, Columns
+
+from .pairs import AlignedGraphs
+
+MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
+"""Bits of the fraction of each floating dtype."""
+
+_SIDES = ("target", "golden")
+
+Ancestors = Callable[[int, int], tuple[set[int], set[int]]]
+"""Of a side and a row: the nearest pairs of records that it was computed from, and the calls without a counterpart
+between."""
+
+
+def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[int, Rounding]:
+    """Return by place the calls that round to fewer bits than anything in their stead on the other side.
+
+    Empty where one side as a whole computes in another precision: that is the setting that the user compares.
+    """
+    if aligned.is_across and widths_are_custom(aligned.pairs):
+        return {}
+    found: dict[int, Rounding] = {}
+    for event in aligned.events:
+        if event.direction != "forward":
+            continue
+        if event.is_matched:
+            if aligned.is_across and event in aligned.innermost:  # within one framework another dtype is an error
+                found.update((event.place, one) for one in _of_pair(aligned, event.rows))
+            continue
+        side = _SIDES.index(event.side)
+        call = aligned.calls[side][event.place]
+        if call not in aligned.graphs[side].inside and (rounding := _of_call(aligned, ancestors, side, call)):
+            found[event.place] = rounding
+    return found
+
+
+def _of_pair(aligned: AlignedGraphs, rows: Iterable[int]) -> Iterator[Rounding]:
+    """Yield how a pair of calls rounds, if its outputs have different precisions and its inputs do not."""
+    tensors = [row for row in rows if aligned.are_tensors[row] and None not in _of_both(aligned, row)]
+    given = [row for row in tensors if aligned.is_input[row]]
+    if not given or any(_differs(aligned, row) for row in given):
+        return
+    for row in tensors:
+        if not aligned.is_input[row] and _differs(aligned, row) and aligned.difference(row):
+            bits = [of or 0 for of in _of_both(aligned, row)]
+            side = bits.index(min(bits))
+            yield Rounding(_SIDES[side], _dtype(aligned, side, row), _dtype(aligned, 1 - side, row))
+            return
+
+
+def _differs(aligned: AlignedGraphs, row: int) -> bool:
+    target, golden = _of_both(aligned, row)
+    return target != golden
+
+
+def _of_both(aligned: AlignedGraphs, row: int) -> tuple[int | None, int | None]:
+    return MANTISSA.get(_dtype(aligned, 0, row)), MANTISSA.get(_dtype(aligned, 1, row))
+
+
+def _dtype(aligned: AlignedGraphs, side: int, row: int) -> str:
+    return canonical(aligned.look(side, row)[0])
+
+
+def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int) -> Rounding | None:
+    """Return how a call of one side rounds what both sides compare; None if the other side rounds as much."""
+    graph = aligned.graphs[side]
+    columns = graph.columns
+    made = [row for row in graph.outputs(call) if canonical(columns.dtype(row)) in MANTISSA]
+    given = [
+        MANTISSA.get(canonical(columns.dtype(row)), 0)
+        for part in (INPUT, PARAMETERS)
+        for row in columns.tensors(call, part)
+    ]
+    if not made or not given:
+        return None
+    bits = min(MANTISSA[canonical(columns.dtype(row))] for row in made)
+    if bits >= max(given) or graph.only_arranges(call):
+        return None  # every element has the bits that the other dtype has
+    widest = None
+    for row in _compared_after(aligned, side, made):
+        others = _narrowest_path(aligned, ancestors, 1 - side, row)
+        if others is None or MANTISSA[others] <= bits:
+            return None
+        widest = others
+    dtype = next(canonical(columns.dtype(row)) for row in made if MANTISSA[canonical(columns.dtype(row))] == bits)
+    return None if widest is None else Rounding(_SIDES[side], dtype, widest)
+
+
+def _compared_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[int]:
+    """Yield the nearest pairs of records that are computed from outputs of calls of one side."""
+    graph, pair_of = aligned.graphs[side], aligned.pair_of[side]
+    waiting, seen = list(rows), set(rows)
+    while waiting:
+        row = waiting.pop()
+        for used in graph.users.get(graph.alias(row), ()):
+            if (pair := pair_of[used]) >= 0 and aligned.are_tensors[pair]:
+                yield pair
+                continue
+            for at in graph.outputs(graph.call_of[used]):
+                if (pair := pair_of[at]) >= 0 and aligned.are_tensors[pair]:
+                    yield pair
+                elif at not in seen:
+                    seen.add(at)
+                    waiting.append(at)
+
+
+def _narrowest_path(aligned: AlignedGraphs, ancestors: Ancestors, side: int, pair: int) -> str | None:
+    """Return the floating dtype of fewest bits on one side's path from the nearest pairs of tensors to a pair; None if
+    there is none."""
+    graph, row = aligned.graphs[side], aligned.rows[side][pair]
+    columns = graph.columns
+    dtypes = {canonical(columns.dtype(row))}
+    made = aligned.made_by(side, row) if aligned.is_input[pair] else [row]
+    for one in made:
+        for call in ancestors(side, one)[1]:
+            dtypes |= _dtypes(columns, graph.outputs(call))
+        dtypes.add(canonical(columns.dtype(one)))
+    if not aligned.is_input[pair]:
+        dtypes |= _dtypes(columns, graph.inputs(graph.call_of[row]))
+    return min(dtypes & MANTISSA.keys(), key=MANTISSA.__getitem__, default=None)
+
+
+def _dtypes(columns: Columns, rows: Iterable[int]) -> set[str]:
+    return {canonical(columns.dtype(row)) for row in rows}

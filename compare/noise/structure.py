@@ -1,0 +1,224 @@
+"""Calls that one side alone makes: whether what is computed from them is compared, and agrees.
+
+Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the
+nearest paired tensors that are computed from it are compared with what their own nearest paired ancestors explain. If
+they agree, the call is another way to write the same program. If one of them diverges, the calls that lead to it are
+the difference. If the run ends with the call, nothing shows that it is harmless.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from enum import IntFlag
+from functools import cached_property
+
+import numpy as np
+
+from msprobe.compare.core.noise import FULL, State
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.dataflow.events import Event
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.store.record import NULL
+
+from .pairs import AlignedGraphs
+from .upstream import last_forward
+
+
+class Consequence(IntFlag):
+    """What is known of a call that one side alone makes; flags, as several tensors may be computed from it."""
+
+    NONE = 0
+    """No recorded call uses what it returns."""
+    COMPARED = 1
+    """A tensor that is computed from it was judged."""
+    OPEN = 2
+    """A tensor that is computed from it could not be judged."""
+    DIFFERENT = 4
+    """A tensor that is computed from it is not equal to the bit."""
+    LAST = 8
+    """The run ends with it: what it returns is a result of the run that is not compared."""
+
+
+class Structure:
+    """The frontiers of the calls that one side alone makes. `states` are those of all pairs of records."""
+
+    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
+        self._aligned, self._states = aligned, states
+        self._known: tuple[dict[int, Consequence], dict[int, Consequence]] = ({}, {})
+        for side, places in enumerate(aligned.unmatched_place):
+            # What uses a tensor comes after what made it.
+            for call in sorted(places, reverse=True):
+                self._known[side][call] = self._consequence(side, call)
+
+    def of(self, side: int, call: int) -> Consequence:
+        """What is known of a call of one side."""
+        return self._known[side].get(call, Consequence.NONE)
+
+    @property
+    def has_different_results(self) -> bool:
+        """Whether a tensor that is computed from a call of one side is not equal to the bit."""
+        return any(found & Consequence.DIFFERENT for known in self._known for found in known.values())
+
+    def _consequence(self, side: int, call: int) -> Consequence:
+        graph, found = self._aligned.graphs[side], Consequence.NONE
+        is_backward = graph.names[call].direction == "backward"
+        following = self._gradients_behind if is_backward else self._users
+        for row in graph.outputs(call):
+            for one in self._returned[side].get(graph.alias(row), ()):
+                found |= self._of_pair(one)
+            for one in following(side, row):
+                found |= one
+        if not found and call in self._ends[side]:
+            return Consequence.LAST
+        return found
+
+    def _users(self, side: int, row: int) -> Iterator[Consequence]:
+        """The consequence of each use of an output of a forward call."""
+        graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
+        for used in graph.users.get(graph.alias(row), ()):
+            if (pair := pair_of[used]) >= 0:
+                yield self._of_pair(pair)
+                continue
+            call = graph.call_of[used]
+            if self._aligned.place_of[side][call] < 0:
+                yield self._known[side].get(call, Consequence.NONE)
+                continue
+            # An argument that one side's call alone takes: what the call returns is compared.
+            for returned in graph.outputs(call):
+                if (pair := pair_of[returned]) >= 0:
+                    yield self._of_pair(pair)
+
+    def _gradients_behind(self, side: int, row: int) -> Iterator[Consequence]:
+        """The consequence of an input gradient of a backward call: of the gradients that it is added to."""
+        graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
+        argument = graph.argument(row)
+        kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
+        back = graph.dump.counterpart(graph.call_of[made], "backward") if kind == "call" else -1
+        if back < 0:
+            return
+        if self._aligned.place_of[side][back] < 0:
+            yield self._known[side].get(back, Consequence.NONE)
+            return
+        for incoming in graph.incoming(made, back):
+            if (pair := pair_of[incoming]) >= 0:
+                yield self._of_pair(pair)
+
+    def _of_pair(self, row: int) -> Consequence:
+        found = Consequence.OPEN if self._states[row] == State.UNKNOWN else Consequence.COMPARED
+        return found if self._aligned.equal[row] == EQUAL else found | Consequence.DIFFERENT
+
+    @cached_property
+    def _returned(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """By side and innermost output: the pairs of outputs of cells, and of gradients of parameters, that it is."""
+        aligned = self._aligned
+        found: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
+        for event in aligned.events:
+            if not event.is_matched or event.kind == "api":
+                continue
+            for row in aligned.outputs(event):
+                if aligned.are_tensors[row]:
+                    for side, graph in enumerate(aligned.graphs):
+                        found[side][graph.alias(aligned.rows[side][row])].append(row)
+        return found
+
+    @cached_property
+    def _ends(self) -> tuple[set[int], set[int]]:
+        """By side: the calls with which a run ends."""
+        ours, theirs = (set(last_calls(graph)) for graph in self._aligned.graphs)
+        return ours, theirs
+
+
+def last_calls(graph: Graph) -> Iterator[int]:
+    """The calls of which no recorded call uses the results, and whose results may be those of the run.
+
+    Where gradients were recorded, these are the calls that gradients begin at; else the last call that computes.
+    """
+    if graph.has_backward:
+        for call, name in enumerate(graph.names):
+            if name.direction == "forward" and graph.dump.counterpart(call, "backward") >= 0:
+                rows = list(graph.outputs(call))
+                if rows and not any(graph.users.get(graph.alias(row)) for row in rows):
+                    yield call
+        return
+    if (last := last_forward(graph)) >= 0:
+        yield last
+
+
+def harmless_structure(
+    aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
+) -> dict[int, Reason]:
+    """By place: why a call of one framework that one side alone makes is no difference.
+
+    `responsible` are the places of those that lead to a tensor that diverges.
+    """
+    structure = Structure(aligned, states)
+    found: dict[int, Reason] = {}
+    left = {*responsible, *aligned.trained_on_one_side, *aligned.not_collected}
+    gradients: list[Event] = []
+    for event in aligned.events:
+        if event.is_matched or event.place in left or not event.direction:
+            continue
+        if event.kind == "parameters_grad":
+            gradients.append(event)
+            continue
+        side = 0 if event.side == "target" else 1
+        graph, call = aligned.graphs[side], aligned.calls[side][event.place]
+        consequence = structure.of(side, call)
+        if consequence & Consequence.OPEN:
+            continue
+        if event.direction == "backward":
+            forward = graph.dump.counterpart(call, "forward")
+            if aligned.unmatched_place[side].get(forward, -1) in found:
+                found[event.place] = Reason(Why.OF_FORWARD)
+            elif consequence & Consequence.COMPARED:
+                found[event.place] = Reason(Why.COMPARED_LATER)
+            elif not graph.has_outputs(call):
+                found[event.place] = Reason(Why.NOBODY_USES)
+        elif graph.names[call].kind == "api" and graph.passes_through(call):
+            found[event.place] = Reason(Why.PASSED_THROUGH)
+        elif not consequence & Consequence.LAST:
+            why = Why.COMPARED_LATER if consequence & Consequence.COMPARED else Why.NOBODY_USES
+            found[event.place] = Reason(why)
+    for event in gradients:
+        if event.owners and all(owner in found for owner in event.owners):
+            found[event.place] = Reason(Why.OF_FORWARD)
+    return found
+
+
+def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
+    """By row: why an argument that one side's call of a pair alone has is no difference: both return the same.
+
+    Noise shows that where the elements are known, as the golden's function was executed on the target's inputs; by
+    statistics only where it is the rounding of a kernel in float32.
+    """
+
+    def is_same(row: int) -> bool:
+        is_small = aligned.has_elements or aligned.distance(row) <= FULL
+        return bool(states[row] == State.EQUAL or (states[row] == State.NOISE and is_small))
+
+    are_unmatched = aligned.comparison.causes == CAUSES.index(Cause.UNMATCHED)
+    found: dict[int, Reason] = {}
+    for place in np.unique(aligned.pairs.call_of[are_unmatched]).tolist():
+        event = aligned.event_at[place]
+        if not event.is_matched:
+            continue
+        outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
+        returns_same = bool(outputs) and all(map(is_same, outputs))
+        for row in event.rows:
+            if are_unmatched[row] and (returns_same if aligned.is_input[row] else _is_no_gradient(aligned, row)):
+                found[row] = Reason(Why.NO_EFFECT)
+    return found
+
+
+def _is_no_gradient(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether a record of one side says that an argument has no gradient."""
+    side = 0 if aligned.rows[0][row] >= 0 else 1
+    is_null = aligned.graphs[side].columns.kind[aligned.rows[side][row]] == NULL
+    return is_null and aligned.direction(row) == "backward"
+
+
+def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
+    """The states of pairs of records where only equal bits are evidence."""
+    are_equal = np.asarray(aligned.equal) == EQUAL
+    return np.where(are_equal, State.EQUAL, State.UNKNOWN).astype(np.uint8).data
