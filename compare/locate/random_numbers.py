@@ -8,12 +8,12 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison, Judged
-from msprobe.mapping.api import load_table
 from msprobe.replay.operations import Kind, operation, plain_name
-from msprobe.replay.plan import plan_of
-from msprobe.replay.recorded import CannotReplay, Cause, call_of
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import Dump, Record
+
+_FOLLOWS_FROM_INPUTS = frozenset({Kind.BILINEAR, Kind.ELEMENTWISE, Kind.MOVES, Kind.EXACT, Kind.CREATES})
+"""Kinds of operations of which no argument makes one that draws, as `dropout_p` of an attention does."""
 
 _SIGMAS = 6.0
 """Sums of two samples of one distribution differ by more standard deviations in fewer than one of 10^8 cases."""
@@ -27,6 +27,14 @@ def drawing(dump: Dump, at: int) -> str:
     name = dump.names[at]
     if name.kind not in ("api", "cell") or name.direction != "forward":
         return ""
+    own = name.stem.rpartition(".")[2]
+    called = operation(plain_name(own))
+    if called is not None and called.kind in _FOLLOWS_FROM_INPUTS:
+        return ""
+    from msprobe.mapping.api import load_table  # here: most calls need none of this
+    from msprobe.replay.plan import plan_of
+    from msprobe.replay.recorded import CannotReplay, Cause, call_of
+
     if name.kind == "api":
         try:
             plan_of(call_of(dump, at))
@@ -35,7 +43,6 @@ def drawing(dump: Dump, at: int) -> str:
                 return err.outcome.detail
         else:
             return ""
-    own = name.stem.rpartition(".")[2]
     counterparts = (pair.pt for pair in load_table().counterparts(name.stem)) if name.kind == "api" else ()
     for each in (own, *counterparts):
         for word in (plain_name(each), _in_words(plain_name(each)), each.lower()):

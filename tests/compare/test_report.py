@@ -150,7 +150,12 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
                             "target": 3.875,
                             "golden": 3.375,
                             "excess": pytest.approx(3.47e4, rel=1e-3),
-                            "allowed": {"relative": 1.3e-06, "absolute": 1e-05, "warning": 10.0},
+                            "allowed": {
+                                "relative": 1.3e-06,
+                                "absolute": 1e-05,
+                                "warning": 10.0,
+                                "is_plain": False,
+                            },
                         }
                     ],
                 },
