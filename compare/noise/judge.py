@@ -111,6 +111,7 @@ class _Judging:
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
         self._judged = set[int]()  # but for what is equal
+        self._with_inputs_judged = set[int]()  # events
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}
         self._with_other_arguments: dict[int, bool] = {}
@@ -215,6 +216,10 @@ class _Judging:
         return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
+        """Judge what a call received, once: a cell's inputs come before what diverges inside it."""
+        if event.at in self._with_inputs_judged:
+            return
+        self._with_inputs_judged.add(event.at)
         is_input, equal = self._aligned.is_input, self._aligned.equal
         are_untraced = self._are_untraced if event.direction != "backward" else None
         for row in event.rows:
@@ -498,11 +503,16 @@ class _Judging:
         return row in self._outputs.crossed or not (self._aligned.is_across or self._aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
-        """Whether an argument diverges, of which nobody knows what it explains; as it is when it is asked first."""
+        """Whether an argument diverges, or indices or a mask differ, of which nobody knows what they explain; as it is
+        when it is asked first."""
         if event.at not in self._with_other_arguments:
             inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
-            self._with_other_arguments[event.at] = any(self._states[row] == State.DIVERGENT for row in inputs)
+            self._with_other_arguments[event.at] = any(map(self._is_other_argument, inputs))
         return self._with_other_arguments[event.at]
+
+    def _is_other_argument(self, row: int) -> bool:
+        is_whole = self._aligned.are_tensors[row] and not self._aligned.is_floating(row)
+        return self._states[row] == State.DIVERGENT or (is_whole and self._states[row] == State.PROPAGATED)
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `propagated`.
