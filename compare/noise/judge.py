@@ -37,6 +37,7 @@ from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
 
+from .deviations import ACROSS
 from .evidence import OutputEvidence
 from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, DiedOut, consequences, dying_out
@@ -407,7 +408,8 @@ class _Judging:
         if propagated := self._upstream.propagated_of(added):
             return self._propagated(row, propagated)
         error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
-        rounding = self._outputs.calls_unrecorded * self._rounding(row)
+        approximated = ACROSS if self._aligned.is_across else 0.0  # each framework has functions of its own
+        rounding = self._outputs.calls_unrecorded * max(self._rounding(row), approximated)
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
             if self._is_noisy and distance <= max(AS_NOISY * error, rounding / OPAQUE):
                 return State.NOISE
