@@ -189,12 +189,14 @@ class _Judging:
             received_rows += self._upstream.without_hidden(aligned.pairs.rows(place))
         received = self._upstream.received(received_rows)
         inside = self._inside(event)
+        arranging: tuple[int, ...] | None = None  # of all outputs
         for row in event.rows:
             if is_input[row]:
                 continue
             state = self._output_state(row, event, received, inside)
             if state == State.DIVERGENT and not (aligned.has_elements or aligned.is_across):
-                self._stretches.setdefault(row, self._arranging(event))
+                arranging = self._arranging(event) if arranging is None else arranging
+                self._stretches.setdefault(row, arranging)
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]

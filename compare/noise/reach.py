@@ -526,9 +526,12 @@ def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_made(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether a call of one side made an input."""
-    sides = zip(aligned.graphs, aligned.rows, strict=True)
-    return any(rows[row] >= 0 and graph.origin(rows[row])[0] == "call" for graph, rows in sides)
+    """Whether a call that one side alone makes made an input."""
+    for graph, rows, place_of in zip(aligned.graphs, aligned.rows, aligned.place_of, strict=True):
+        kind, made = graph.origin(rows[row]) if rows[row] >= 0 else ("unknown", -1)
+        if kind == "call" and place_of[graph.call_of[made]] < 0:
+            return True
+    return False
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:

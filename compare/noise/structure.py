@@ -3,7 +3,8 @@
 Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the
 nearest paired tensors that are computed from it are compared with what their own nearest paired ancestors explain. If
 they agree, the call is another way to write the same program. If one of them diverges, the calls that lead to it are
-the difference. If the run ends with the call, nothing shows that it is harmless.
+the difference. If no recorded call uses what it returns, that is shown to be without effect only inside a cell, whose
+outputs are compared: code outside of all cells may use it, as an optimizer does that is not recorded.
 """
 
 from collections import defaultdict
@@ -29,7 +30,7 @@ class Consequence(IntFlag):
     """What is known of a call that one side alone makes; flags, as several tensors may be computed from it."""
 
     NONE = 0
-    """No recorded call uses what it returns."""
+    """No recorded call uses what it returns, and the cell that it is in returns other tensors."""
     COMPARED = 1
     """A tensor that is computed from it was judged."""
     OPEN = 2
@@ -37,7 +38,7 @@ class Consequence(IntFlag):
     DIFFERENT = 4
     """A tensor that is computed from it is not equal to the bit."""
     LAST = 8
-    """The run ends with it: what it returns is a result of the run that is not compared."""
+    """It may be a result of the run that is not compared: the run ends with it, or it is outside of all cells."""
 
 
 class Structure:
@@ -69,9 +70,14 @@ class Structure:
                 found |= self._of_pair(one)
             for one in following(side, row):
                 found |= one
-        if not found and call in self._ends[side]:
+        if not found and (call in self._ends[side] or self._may_be_used_outside(graph, call)):
             return Consequence.LAST
         return found
+
+    def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
+        """Whether code outside of all cells may use what a call returns."""
+        is_forward = graph.names[call].direction == "forward"
+        return is_forward and next(graph.around(call), -1) < 0 and graph.has_outputs(call)
 
     def _users(self, side: int, row: int) -> Iterator[Consequence]:
         """The consequence of each use of an output of a forward call."""
