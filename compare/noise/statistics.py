@@ -96,7 +96,10 @@ class AlignedStatistics(AlignedGraphs):
         is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
         self.are_evidence = (is_judged & self._are_floating()).data
         # Distances, of whatever is apart.
-        self._apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0).data
+        apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0)
+        for row in np.flatnonzero(np.isinf(apart) & (comparison.grades == PASS)).tolist():
+            apart[row] = self._finite_distance(row)
+        self._apart = apart.data
 
     def _compare_summaries(self) -> None:
         """Work out by how much the statistics of all pairs differ that have them on both sides: of one dtype and shape;
@@ -121,6 +124,15 @@ class AlignedStatistics(AlignedGraphs):
         self._sizes, self._spread = _entered(known, size, 1).data, _entered(known, spread, math.inf)
         self.moments = _entered(known, moments, 0.0).data
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
+
+    def _finite_distance(self, row: int) -> float:
+        """Return how far two tensors with the same infinities are apart, as a mask leaves them: their greatest and their
+        least elements, as far as these are finite, by the golden's greater one; infinity if none is."""
+        columns = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
+        (high, low), (golden_high, golden_low) = ((c.max[at], c.min[at]) for c, at in columns)
+        pairs = [(t, g) for t, g in ((high, golden_high), (low, golden_low)) if math.isfinite(t) and math.isfinite(g)]
+        scale = max((abs(g) for _, g in pairs), default=0.0)
+        return max(abs(t - g) for t, g in pairs) / scale if scale else math.inf
 
     def _forms(self, side: int, rows: Ints, known: tuple[dict[object, int], dict[object, int]]) -> Ints:
         """Numbers of the dtypes and of the shapes of one side's rows, from those that are known."""

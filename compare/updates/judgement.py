@@ -154,7 +154,7 @@ def drift_of_gradients(noises: Sequence[float]) -> list[float]:
     known = [one for one in noises if one >= 0]
     usual = float(np.median(known)) if known else 0.0
     # A gradient that is all noise says nothing of the drift.
-    return [max(usual, one if one * _NOISY < 1 else 0.0) / _SENSITIVE for one in noises]
+    return [max(each for each in (0.0, usual, one) if each * _NOISY < 1) / _SENSITIVE for one in noises]
 
 
 def drift_excess(

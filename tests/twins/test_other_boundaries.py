@@ -133,7 +133,8 @@ def compare(target, golden, out, capsys):
     """Exit code, last line of standard output, and the `first_wrong` of the JSON."""
     code = main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(out), "--format", "json"])
     found = json.loads(next(out.glob("*.json")).read_text())["first_wrong"]
-    return code, capsys.readouterr().out.strip().splitlines()[-1], found
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("Try: ")]
+    return code, lines[-1], found
 
 
 def test_blocks_that_end_elsewhere_are_no_difference(original, tmp_path, capsys):

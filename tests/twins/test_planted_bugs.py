@@ -35,7 +35,8 @@ def compare(target, golden, out, capsys, step=0):
     sides = ["-tp", f"{target}/step{step}", "-gp", f"{golden}/step{step}"]
     code = main(["compare", *sides, "-o", str(out), "--format", "json"])
     found = json.loads(next(out.glob("*.json")).read_text())["first_wrong"]
-    return code, capsys.readouterr().out.strip().splitlines()[-1], found
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("Try: ")]
+    return code, lines[-1], found
 
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
