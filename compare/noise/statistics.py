@@ -126,8 +126,8 @@ class AlignedStatistics(AlignedGraphs):
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
 
     def _finite_distance(self, row: int) -> float:
-        """Return how far two tensors with the same infinities are apart, as a mask leaves them: their greatest and their
-        least elements, as far as these are finite, by the golden's greater one; infinity if none is."""
+        """Return how far two tensors with the same infinities are apart, as a mask leaves them: their greatest and
+        their least elements, where these are finite, as a share of the golden's greater one; infinity if none is."""
         columns = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
         (high, low), (golden_high, golden_low) = ((c.max[at], c.min[at]) for c, at in columns)
         pairs = [(t, g) for t, g in ((high, golden_high), (low, golden_low)) if math.isfinite(t) and math.isfinite(g)]
