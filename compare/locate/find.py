@@ -263,11 +263,11 @@ class _Walk:
         elif gap:
             self._add(event, FindingKind.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
-            if (argument := self._argument_of_one_side(event)) is not None:
-                self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
-            elif operation := self._operation_that_draws(event, evidence):
+            if operation := self._operation_that_draws(event, evidence):
                 drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
                 self._add(event, FindingKind.RANDOM, drawn, evidence)
+            elif (argument := self._argument_of_one_side(event)) is not None:
+                self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
                 has_inputs = event.has_own(self._comparison) or bool(event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"

@@ -24,7 +24,7 @@ def with_harmless_structure(comparison: Comparison) -> Comparison:
         return comparison
     aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
     explained, rows = _harmless(aligned, undecided_states(aligned), ())
-    if not explained and not rows:
+    if not rows:
         return comparison
     causes, reasons = comparison.causes.copy(), {**comparison.reasons, **rows}
     causes[list(rows)] = CAUSES.index(Cause.REWRITTEN)
@@ -35,11 +35,12 @@ def _harmless(
     aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
 ) -> tuple[dict[int, Reason], dict[int, Reasons]]:
     """What one side alone does within one framework and is no difference: calls by their places, records by rows."""
-    explained = harmless_structure(aligned, states, responsible)
+    known = aligned.comparison.explained
+    found = {p: why for p, why in harmless_structure(aligned, states, responsible).items() if p not in known}
     rows: dict[int, Reasons] = {row: (why,) for row, why in harmless_arguments(aligned, states).items()}
-    for place, why in explained.items():
+    for place, why in found.items():
         rows |= dict.fromkeys(aligned.pairs.rows(place), (why,))
-    return explained, rows
+    return {**known, **found}, rows
 
 
 def entered(
