@@ -35,7 +35,7 @@ from .finding import (
     UpdateJudgement,
 )
 
-_BLIND = "statistics name a learning rate and parameters that are not updated, no other setting"
+_BLIND = "statistics name a learning rate, a weight decay and parameters that are not updated, no other setting"
 
 
 def updates(judgement: UpdateJudgement) -> Words:

@@ -1,10 +1,11 @@
 """Updates of which only statistics are known: whether a parameter moved at all, and how far its statistics did.
 
 What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate,
-an Adam without bias correction and a parameter that is not updated can be named. That another setting differs (weight
-decay, moments, eps) is seen where the updates of most parameters are further apart than the noise of their gradients:
-with e the element error of the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean and mean
-square of n elements differ by about e U / sqrt(n), and the extremes by e U.
+an Adam without bias correction, a parameter that is not updated, and a weight decay can be named: it moves maximum,
+minimum and mean of a parameter by one share of themselves, and its mean square by twice that share. That another
+setting differs (moments, eps) is seen where the updates of most parameters are further apart than the noise of their
+gradients: with e the element error of the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean
+and mean square of n elements differ by about e U / sqrt(n), and the extremes by e U.
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,16 @@ scatter around their median, by its standard error."""
 
 _SIMPLE = 0.01
 """A factor that is so near to a number of one digit is a learning rate rather than anything else."""
+
+
+_SHARED = 0.1
+"""So near, relative, are the shares that statistics of one parameter moved by where the weights were decayed."""
+
+_DECAYED = 50.0
+"""So many roundings of the weights such a share is at least."""
+
+_SEVERAL = 3
+"""So many parameters share one decay before it is named: gains of normalizations, for instance."""
 
 
 class Four(NamedTuple):
@@ -136,7 +147,11 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     noises = [p.gradients_apart if isfinite(p.gradients_apart) else nan for p in parameters]
     explained = dict(zip((p.name for p in parameters), drift_of_gradients(noises), strict=True))
 
+    shares = _decayed(moving)
+
     def judged(p: Summary) -> tuple[Basis, float]:
+        if p.name in shares:
+            return Basis.STATISTICS, abs(shares[p.name]) / (_DECAYED * p.golden.ulp)
         if p.golden.before is None or p.target.before is None:
             return Basis.DRIFT, p.drift(explained[p.name])
         if p.target.is_moved != p.golden.is_moved:
@@ -155,13 +170,42 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     found = list(frozen(not_updated, updated_here, agreeing))
     # What differs otherwise than by being left out; of weights alone nothing is known of the update.
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
-    others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS)
+    others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS and v.parameter not in shares)
+    if shares:
+        found.append(UpdateDifference(UpdateCause.WEIGHT_DECAY, tuple(shares), agreeing))
     if excess_of_rate > 1:
         rate = UpdateDifference(UpdateCause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor)
         found.append(_or_bias_correction(rate, factor, step))
     elif others:
         found.append(UpdateDifference(UpdateCause.UNKNOWN, others, agreeing))
     return UpdateJudgement(step, verdicts, tuple(found))
+
+
+def _decayed(parameters: Sequence[Summary]) -> dict[str, float]:
+    """By parameter: the share of itself by which only one side decayed it, where several have the same share."""
+    known = {p.name: share for p in parameters if (share := _share_of_weights(p))}
+    if len(known) < _SEVERAL:
+        return {}
+    middle = float(np.median(list(known.values())))
+    alike = {name: share for name, share in known.items() if abs(share - middle) <= _SHARED * abs(middle)}
+    return alike if len(alike) >= max(_SEVERAL, len(known) / 2) else {}
+
+
+def _share_of_weights(p: Summary) -> float:
+    """The share of the weights that makes the difference between the two updates, by all statistics that show it; 0 if
+    there is none. Those that are small beside the others show nothing."""
+    if p.golden.before is None or p.target.before is None or not p.golden.scale:
+        return 0.0
+    weights, (t, g) = p.golden.before, (p.target.move, p.golden.move)
+    shares = [
+        (g_move - t_move) / weight
+        for t_move, g_move, weight in zip(t[:3], g[:3], weights[:3], strict=True)
+        if abs(weight) > p.golden.scale / 2
+    ]
+    shares.append((g.norm - t.norm) / (2 * p.golden.scale**2))
+    middle = float(np.median(shares))
+    is_one = len(shares) > 2 and all(abs(share - middle) <= _SHARED * abs(middle) for share in shares)
+    return middle if is_one and abs(middle) > _DECAYED * p.golden.ulp else 0.0
 
 
 def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> UpdateDifference:

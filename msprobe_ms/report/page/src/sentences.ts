@@ -207,8 +207,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "of arguments that differ, whose effect noise would hide": "参数不同，其影响可能被噪声掩盖",
   "whose inputs explain more than a tenth, which shows nothing": "输入可解释超过十分之一的差异，无法说明问题",
   // Updates of parameters.
-  "statistics name a learning rate and parameters that are not updated, no other setting":
-    "统计量只能看出学习率与未更新的参数，看不出其他设置",
+  "statistics name a learning rate, a weight decay and parameters that are not updated, no other setting":
+    "统计量只能看出学习率、权重衰减与未更新的参数，看不出其他设置",
   "learning rate": "学习率",
   "weight decay": "权重衰减",
   momentum: "动量",
