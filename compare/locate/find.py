@@ -208,8 +208,13 @@ class _Walk:
             self._visit_beginning(seen, self._judged(diverging))  # its inputs, which differ too, do not explain it
         elif seen.inputs:
             self._visit_receiving(seen)
-        elif seen.outputs and noise is not None and self._are_two_frameworks and not diverging:
-            # All inputs agree: the difference was received in another layout.
+        elif (
+            seen.outputs
+            and noise is not None
+            and not diverging
+            and (self._are_two_frameworks or self._has_calls_inside(event))
+        ):
+            # All inputs agree: the difference was received in another layout, or by a call inside.
             self._origin.setdefault(event.at, len(self._findings) - 1)
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
@@ -221,6 +226,11 @@ class _Walk:
             and (event.is_matched or not is_explained)
         ):
             self._unjudged[event.name] = None
+
+    def _has_calls_inside(self, event: Event) -> bool:
+        """Whether calls are recorded inside a call."""
+        graph, call = self._causes.graphs["target"], int(self._comparison.pairs.target_calls[event.place])
+        return call >= 0 and call in graph.inside
 
     def _add_constant(self, event: Event, constant: Constant) -> None:
         """Add a constant that differs at the first call that takes it; the calls that it goes through received it."""

@@ -9,6 +9,7 @@ run, parameters before the first update, the wiring itself) must be equal.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -411,7 +412,7 @@ class _Judging:
             return self._propagated(row, propagated)
         error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
         approximated = ACROSS if self._aligned.is_across else 0.0  # each framework has functions of its own
-        rounding = self._outputs.calls_unrecorded * max(self._rounding(row), approximated)
+        rounding = self._outputs.calls_unrecorded * max(self._rounding_of_unrecorded(row, event), approximated)
         if self._has_diverged["forward"] or self._has_diverged[event.direction]:
             if self._is_noisy and distance <= max(AS_NOISY * error, rounding / OPAQUE):
                 return State.NOISE
@@ -427,6 +428,19 @@ class _Judging:
     def _rounding(self, row: int) -> float:
         """The relative rounding error of one call that writes a tensor; none where the runs are equal to the bit."""
         return self._outputs.floor(row) if self._is_noisy else 0.0
+
+    def _rounding_of_unrecorded(self, row: int, event: Event) -> float:
+        """`_rounding` of an input that was not recorded where it was made: where APIs were, no product made it, and so
+        nothing that is as coarse as products may be; a constant, most likely."""
+        rounding = self._rounding(row)
+        if event.direction == "backward" or not self._records_apis:
+            return rounding
+        return min(rounding, self._outputs.rounding_of(self._aligned.look(1, row)[0]))
+
+    @cached_property
+    def _records_apis(self) -> bool:
+        """Whether both sides recorded the calls of APIs."""
+        return all(graph.dump.level in ("L1", "mix") for graph in self._aligned.graphs)
 
     # Outputs.
 
@@ -586,6 +600,11 @@ class _Judging:
             self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
             if self._aligned.is_across:
                 self._stretches[row] = self._upstream.places(self._aligned.last_calls(row, event))
+            else:
+                made = zip(self._aligned.graphs, self._aligned.makers(row), strict=True)
+                self._stretches[row] = self._upstream.unmatched_places(
+                    (side, graph.call_of[at]) for side, (graph, at) in enumerate(made)
+                )
             return State.DIVERGENT
         return State.NOISE
 

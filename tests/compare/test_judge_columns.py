@@ -99,7 +99,7 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
             assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]
     reasons = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
     of_target, of_golden = "On the target side only.", "On the golden side only."
-    unused = "No recorded call uses what it returns."
+    unused = "On the target side only."
     assert reasons == {
         f"{both}.output.0": "",
         f"{both}.output.1": of_target,
