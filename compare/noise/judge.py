@@ -206,17 +206,25 @@ class _Judging:
         self._unrecorded.note(event)
 
     def _arranging(self, event: Event) -> tuple[int, ...]:
-        """The places of calls of one side that made what a call received: by statistics an input agrees also where
-        its elements changed places."""
+        """The places of calls of one side that made what a call received, themselves or before others that only arrange
+        elements: by statistics an input agrees also where its elements changed places."""
         aligned, found = self._aligned, set[tuple[int, int]]()
-        for row in event.rows:
-            if not aligned.is_input[row] or not aligned.are_tensors[row]:
-                continue
-            for side in (0, 1):
-                for made in aligned.made_by(side, aligned.rows[side][row]):
-                    call = aligned.graphs[side].call_of[made]
-                    if aligned.pair_of[side][made] < 0 and aligned.graphs[side].only_arranges(call):
-                        found.add((side, call))
+        rows = [row for row in event.rows if aligned.is_input[row] and aligned.are_tensors[row]]
+        waiting = [(side, aligned.rows[side][row]) for row in rows for side in (0, 1)]
+        seen = set(waiting)
+        while waiting:
+            side, at = waiting.pop()
+            graph = aligned.graphs[side]
+            for made in aligned.made_by(side, at):
+                call = graph.call_of[made]
+                if not graph.only_arranges(call):
+                    continue
+                if aligned.pair_of[side][made] < 0:
+                    found.add((side, call))
+                    continue
+                before = {(side, taken) for taken in graph.inputs(call)} - seen
+                seen |= before
+                waiting += before
         return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
