@@ -45,15 +45,14 @@ class Event:
         """Whether an input is its own, and not that of the forward call."""
         return any(row in pairs.rows(place) for place in self.owners) if self.owners else row in self.rows
 
-    def has_own(self, comparison: Comparison) -> bool:
-        """Whether it has inputs of its own."""
+    def own_inputs(self, comparison: Comparison) -> list[int]:
+        """The rows of its own inputs; those of the backward calls that gradients of parameters come from."""
         places, is_input = self.owners or (self.place,), comparison.is_input
-        return any(is_input[row] for place in places for row in comparison.pairs.rows(place))
+        return [row for place in places for row in comparison.pairs.rows(place) if is_input[row]]
 
     def own(self, comparison: Comparison) -> tuple[Judged, ...]:
-        """Its own inputs; those of the backward calls that gradients of parameters come from."""
-        places, is_input = self.owners or (self.place,), comparison.is_input
-        return tuple(j for place in places for j in comparison.calls[place].judged if is_input[j.row])
+        """Its own inputs, as `own_inputs`, with what was found of them."""
+        return tuple(map(comparison.judged, self.own_inputs(comparison)))
 
 
 @remembered

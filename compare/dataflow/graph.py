@@ -372,7 +372,7 @@ class Graph:
             known = self._gradients[call] = self._gradients_of(call, back)
         return known.get(row, -1)
 
-    @property
+    @cached_property
     def has_backward(self) -> bool:
         """Whether any call has a backward call."""
         return max(self._backward_of, default=-1) >= 0

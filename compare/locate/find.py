@@ -53,7 +53,7 @@ _OTHER = {"target": "golden", "golden": "target"}
 
 _UNJUDGED = GRADES.index("unjudged")
 
-_ABSENT = (Cause.NO_COUNTERPART, Cause.UNNEEDED_GRADIENT, Cause.UNUSED)
+_ABSENT = tuple(cause for cause in Cause if cause.is_exempt and cause not in (Cause.HARMLESS, Cause.IGNORED))
 """Why a record without a verdict is none that could have been compared."""
 
 _STRETCH = 1000
@@ -279,11 +279,12 @@ class _Walk:
             elif (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
-                has_inputs = event.has_own(self._comparison) or bool(event.forwards)
+                inputs = event.own_inputs(self._comparison)
+                has_inputs = bool(inputs or event.forwards)
                 is_of_parameters = event.kind == "parameters_grad"
                 worst = _worst(evidence)
                 without = _without_gradient(worst) if event.direction == "backward" else ""
-                are_open = any(self._comparison.grades[row] == _UNJUDGED for row in self._inputs(event))
+                are_open = any(self._comparison.grades[row] == _UNJUDGED for row in inputs)
                 computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without, are_open)
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
@@ -294,12 +295,6 @@ class _Walk:
             return ""
         graphs = self._causes.graphs["target"], self._causes.graphs["golden"]
         return differ_by_draws(self._comparison, graphs, event.place, list(evidence))
-
-    def _inputs(self, event: Event) -> list[int]:
-        """Return the pairs of records that a call received; those of its owners for gradients of parameters."""
-        is_input = self._comparison.is_input
-        rows = (row for place in event.owners or (event.place,) for row in self._comparison.pairs.rows(place))
-        return [row for row in rows if is_input[row]]
 
     @cached_property
     def _agreeing_before(self) -> list[int]:
@@ -325,8 +320,9 @@ class _Walk:
             found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
         ):
             return None
-        own = (j for j in event.own(self._comparison) if j.pair.record.kind == "value")
-        return next((j for j in own if not (j.pair.target and j.pair.golden)), None)
+        sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
+        alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
+        return next((j for j in self._judged(alone) if j.pair.record.kind == "value"), None)
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
