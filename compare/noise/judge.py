@@ -151,9 +151,7 @@ class _Judging:
             died_out.unshown,
             *self._of_one_side(),
             consequences(aligned, self._states, unmatched) if self._is_noisy else {},
-            None
-            if np.isin(states, DIFFERING).any()
-            else rounding_left(aligned, self._outputs, self._states, self._evidence),
+            rounding_left(aligned, self._outputs, self._states, self._evidence),
         )
         covered = self._upstream.covered
         del self._upstream, self._unrecorded  # break the reference cycle; cyclic GC is disabled here
@@ -416,15 +414,17 @@ class _Judging:
         `sum_of`: outputs that are among what was added up.
         """
         distance, added = self._aligned.distance(row), [at for at in sum_of if at >= 0]
-        if propagated := self._upstream.propagated_of(added):
+        if added and (propagated := self._upstream.propagated_of(added)):
             return self._propagated(row, propagated)
-        error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
-        approximated = ACROSS if self._aligned.is_across else 0.0  # each framework has functions of its own
-        rounding = self._outputs.calls_unrecorded * max(self._rounding_of_unrecorded(row, event), approximated)
-        if self._has_diverged["forward"] or self._has_diverged[event.direction]:
-            if self._is_noisy and distance <= max(AS_NOISY * error, rounding / OPAQUE):
-                return State.NOISE
+        has_diverged = self._has_diverged["forward"] or self._has_diverged[event.direction]
+        if has_diverged and not self._is_noisy:
             return self._propagated(row, math.inf)
+        error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
+        approximated = ACROSS if self._aligned.is_across else 0.0  # each framework has its own functions
+        rounding = self._outputs.calls_unrecorded * max(self._rounding_of_unrecorded(row, event), approximated)
+        if has_diverged:
+            is_near = distance <= max(AS_NOISY * error, rounding / OPAQUE)
+            return State.NOISE if is_near else self._propagated(row, math.inf)
         error = max(error, self._unrecorded.error_of_jumps(row, event))
         return State.DIVERGENT if is_amplified(distance, error, rounding) else State.NOISE
 

@@ -15,7 +15,7 @@ from .reach import DIFFERING
 
 
 def is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
+    """Whether noise may explain what differs, within one framework: digests require the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
 
@@ -42,10 +42,10 @@ def rounding_left(
     aligned: AlignedGraphs, outputs: OutputEvidence, states: "memoryview[int]", evidence: Mapping[int, Evidence]
 ) -> RoundingLeft | None:
     """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
-    if np.isin(np.asarray(states), DIFFERING).any():
+    every = np.asarray(states)
+    if np.isin(every, DIFFERING).any():
         return None
-    rows = [row for row in np.flatnonzero(np.asarray(states) == State.NOISE).tolist()]
-    rows = [row for row in rows if aligned.are_tensors[row]]
+    rows = [row for row in np.flatnonzero(every == State.NOISE).tolist() if aligned.are_tensors[row]]
     if not rows:
         return None
     judged = [row for row in rows if row in evidence]

@@ -364,19 +364,20 @@ class StatisticsEvidence(OutputEvidence):
             self._spread[row] = found
         _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
         operation = call.operation
+        may_round = rounds_inside(operation)
         return OutputChange(
             kind,
             own,
             moments,
             spread,
             unit,
-            rounds_inside(operation),
+            may_round,
             is_constant,
             is_exact(operation),
             call.function,
             call.is_backward,
-            operation is not None and rounds_inside(operation) and not call.is_backward,
-            self._place_of(call.place),
+            operation is not None and may_round and not call.is_backward,
+            self._place_of(call.place) if may_round else "",
         )
 
     def _place_of(self, place: int) -> str:
