@@ -383,15 +383,6 @@ def _changed_in(form: Form, name: str, value: float) -> Form:
     return replace(form, **changed)
 
 
-def shows_limit(form: Form, history: History) -> bool:
-    """Return whether updates show the limit of the norm itself: an adaptive rule that clips every step, whose eps is
-    too small to be seen, is the same for every limit below the norms."""
-    if not form.is_adaptive or form.max_norm > min(history.norms):
-        return True
-    other = fit_form(replace(form, max_norm=0.5 * form.max_norm), history)
-    return bool((other.misfit > _no_more(fit_form(form, history))).any())
-
-
 def _is_accepted(found: Fit, history: History) -> bool:
     visible = history.is_visible
     if not visible.any():
