@@ -7,6 +7,7 @@ name of the row alone, so it is a hint where to look.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise, RoundingLeft
+from msprobe.compare.core.reason import Why
 from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
@@ -108,8 +110,16 @@ def _structure(comparison: Comparison) -> Iterator[Words]:
 
 
 def harmless_calls(comparison: Comparison) -> list[int]:
-    """The places of the forward calls that one side alone makes without consequence, in order."""
-    return [place for place in sorted(comparison.explained) if ".forward" in comparison.pairs.name(place)]
+    """Return the places of the forward calls that one side alone makes without consequence, in order.
+
+    Calls of a level that the other dump does not have, and calls that the user's limits leave out, are not among them:
+    nothing was found about their consequence.
+    """
+    return [
+        place
+        for place, reason in sorted(comparison.explained.items(), key=itemgetter(0))
+        if ".forward" in comparison.pairs.name(place) and reason.why not in (Why.OTHER_LEVEL, Why.IGNORED)
+    ]
 
 
 def counts_said(counts: Mapping[Grade, int]) -> Words:
