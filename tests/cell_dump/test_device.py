@@ -113,3 +113,38 @@ def test_tensors_are_saved_where_statistics_are_on_the_device(on_device, collect
     (entry,) = [entry for name, entry in dumped(debugger).data.items() if name.startswith("Functional.add")]
     file = dumped(debugger).folder / "dump_tensor_data" / entry["output"][0]["data_name"]
     assert np.load(file).tolist() == [3.0]
+
+
+class Compiled(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Dense(4, 4), nn.Dense(4, 2)
+
+    @ms.jit
+    def construct(self, x):
+        return ops.sum(ops.square(self.second(ops.tanh(self.first(x)))))
+
+
+class Outer(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner = Compiled()
+
+    def construct(self, x):
+        return self.inner(ops.cos(x))
+
+
+def test_cells_of_a_graph_stand_in_execution_order_where_statistics_are_on_the_device(
+    on_device, collecting, dumped, caplog
+):
+    net, debugger = Outer(), collecting(level="L0")
+    debugger.start(net)
+    ms.value_and_grad(net, 0, net.trainable_params())(X)
+    debugger.stop()
+    debugger.step()
+    assert "could not be collected" not in caplog.text
+    assert list(dumped(debugger).data) == [
+        *("Cell.inner.first.Dense.forward.0", "Cell.inner.second.Dense.forward.0", "Cell.inner.Compiled.forward.0"),
+        *("Cell.inner.second.Dense.backward.0", "Cell.inner.first.Dense.backward.0", "Cell.inner.Compiled.backward.0"),
+        *("Cell.inner.first.Dense.parameters_grad", "Cell.inner.second.Dense.parameters_grad"),
+    ]

@@ -205,7 +205,7 @@ class HeldWriter:
         self._held: list[tuple[str, str | None, int | None, str | None]] = []
         self.stack, self.missing, self.tensor = writer.stack, writer.missing, writer.tensor
         self.abandon, self.raised, self.holder, self.packs = writer.abandon, writer.raised, None, False
-        self.suffix = writer.suffix
+        self.suffix, self.order = writer.suffix, writer.order
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
         """As `Writer.call`, sooner or later."""
