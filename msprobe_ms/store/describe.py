@@ -17,7 +17,7 @@ from msprobe.base.statistic import statistic
 
 from . import layout
 from .torch_files import marked
-from .writer import Writer
+from .writer import StepWriter
 
 LONGEST = 10_000
 """Characters of a text that are recorded."""
@@ -36,10 +36,10 @@ class ArrayDescriber:
     is_borrowed = True
     """Whether the arrays are memory of the framework that is used again once the call of `array` has returned."""
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
+    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
         self._writer = writer
         self.saves, self.digests = saves, digests
-        self._holder: Any = writer.holder
+        self._holder = writer.holder
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array; what stands for it where values are held until their call is known to be written.
@@ -48,7 +48,10 @@ class ArrayDescriber:
         """
         if self._holder is not None:
             held = array.copy() if self.is_borrowed else array
-            return self._holder.hold_array(self, held, call, part, kind, dtype)  # type: ignore[no-any-return]
+            return self._holder.hold_array(
+                self,  # type: ignore[arg-type]  # which reads no tensors; of an array it is asked for the record alone
+                *(held, call, part, kind, dtype),
+            )
         return self.described_array(array, call, part, kind, dtype)
 
     def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:

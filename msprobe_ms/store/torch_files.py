@@ -71,7 +71,7 @@ def _fill(number: int, array: Array) -> None:
         if name:
             tensor = tensor.to(getattr(torch, name))
     sink = _Sink(number)
-    torch.save(tensor, sink)
+    torch.save(tensor, sink)  # type: ignore[arg-type]  # of a file it uses `write` and `flush` alone
     if sink.failure is not None:
         raise sink.failure
 

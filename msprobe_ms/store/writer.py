@@ -8,18 +8,17 @@ import errno
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, safe_name
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings
+from msprobe.base.statistic import Array
 from msprobe.base.tally import Tally
 
 from . import layout, torch_files
@@ -70,13 +69,85 @@ class Raised(NamedTuple):
     running: Sequence[str]
 
 
+class Source(Protocol):
+    """Reads tensors and arrays that are held: a describer."""
+
+    kind: str
+
+    def is_finite(self, tensor: Any) -> bool:
+        """Whether all elements are finite now; True where it has none."""
+
+    def elements(self, tensor: Any) -> Array:
+        """The elements, to be read at once."""
+
+    def described(self, tensor: Any, call: str, part: str) -> str:
+        """The record of a tensor, read now."""
+
+    def described_array(self, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        """The record of an array."""
+
+
+class Holder(Protocol):
+    """Holds the values of a call until it is known whether the call is written."""
+
+    def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
+        """Hold a tensor; returns what stands for its record."""
+
+    def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
+        """Hold an array, which nobody changes; returns what stands for its record."""
+
+
+class StepWriter(Protocol):
+    """The methods by which a collection writes one step: of a `Writer`, or of an object in front of one."""
+
+    suffix: str
+    """The suffix of a tensor's file."""
+
+    @property
+    def holder(self) -> Holder | None:
+        """Takes the values in place of their records; None where values are described at once."""
+
+    @property
+    def stack(self) -> Callable[[Sequence[str]], int]:
+        """As `Writer.stack`."""
+
+    @property
+    def tensor(self) -> Callable[[str, Array], str]:
+        """As `Writer.tensor`."""
+
+    @property
+    def missing(self) -> Callable[[str, str, str], None]:
+        """As `Writer.missing`."""
+
+    @property
+    def abandon(self) -> Callable[[str], None]:
+        """As `Writer.abandon`."""
+
+    @property
+    def raised(self) -> Callable[[Raised], None]:
+        """As `Writer.raised`."""
+
+    @property
+    def order(self) -> Callable[[Sequence[str]], None]:
+        """As `Writer.order`."""
+
+    def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
+        """As `Writer.call`, now or later, or not at all."""
+
+    def assemble(self) -> None:
+        """As `Writer.assemble`."""
+
+    def close(self) -> None:
+        """As `Writer.close`."""
+
+
 class Watching(Protocol):
     """What decides, over all steps, which calls are written."""
 
     is_over: bool
 
-    def front(self, step: "StepFolder") -> Any:
-        """What has the methods of a writer."""
+    def front(self, step: "StepFolder") -> StepWriter:
+        """What stands before the writer of a step. OSError and UsageError as of the writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +161,7 @@ class StepFolder:
     tally: Tally | None = None
     watch: "Watching | None" = None
 
-    def open(self) -> Any:
+    def open(self) -> StepWriter:
         """Begin the dump: its writer, or what stands before it and decides what is written.
 
         OSError and UsageError as of the writer.
@@ -269,7 +340,7 @@ class Writer:
             self._owed.append(line)
             self._dirty = True
 
-    def tensor(self, data_name: str, array: np.ndarray[Any, Any]) -> str:
+    def tensor(self, data_name: str, array: Array) -> str:
         """Have a copy of a tensor written; returns the name of its file for the record, or "" if it is not saved.
 
         Any dtype of numbers; bfloat16 becomes float32, in a `.pt` only where the array is not marked
@@ -335,7 +406,7 @@ class Writer:
         self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
         return False
 
-    def _size(self, array: np.ndarray[Any, Any]) -> int:
+    def _size(self, array: Array) -> int:
         """The bytes that a tensor takes at most."""
         if self._pack is not None:
             return array.nbytes + LINE_BYTES

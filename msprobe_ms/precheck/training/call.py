@@ -12,8 +12,8 @@ from msprobe.replay.recorded import Array, Leaf, RecordedCall, call_of, mapped
 from msprobe.replay.references import Given, given
 from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.record import Calls, Dump
-from msprobe.store.watching.front import Source
 from msprobe.store.watching.held import Held, filled
+from msprobe.store.writer import Source
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
+from msprobe.base.statistic import Array
 from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.precheck.check import Api, Checked, Direction, Skipped, judged_call
 from msprobe.precheck.judge import Status
@@ -28,10 +29,10 @@ from msprobe.precheck.wording import message, skipped_message
 from msprobe.replay.recorded import CannotReplay, RecordedCall
 from msprobe.replay.references import WHOLE
 from msprobe.store.stacks_and_construct import user_line
-from msprobe.store.watching.front import Array, Opened, Source, Watch
+from msprobe.store.watching.front import Opened, Watch
 from msprobe.store.watching.held import Held, HoldingFront
 from msprobe.store.watching.manner import Manner, is_exchange
-from msprobe.store.writer import StepFolder
+from msprobe.store.writer import Source, StepFolder
 
 from .call import Kept, copied, recorded, shapes_of, size_of
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from enum import Flag
 from typing import Any
 
-from msprobe.base.statistic import statistic
+from msprobe.base.statistic import Array, statistic
 
 from .findings import Kind
-from .front import Array
 
 
 class Content(Flag):

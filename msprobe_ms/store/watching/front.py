@@ -2,43 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
-
-import numpy as np
 
 from msprobe.base.interrupts import uninterrupted
-from msprobe.store.writer import Raised, StepFolder, Writer
+from msprobe.base.statistic import Array
+from msprobe.store.writer import Holder, Raised, StepFolder, Writer
 
 from .findings import Finding, write_findings
-
-Array = np.ndarray[Any, Any]
-
-
-class Source(Protocol):
-    """Who reads the values that a front holds: a describer."""
-
-    kind: str
-
-    def is_finite(self, tensor: Any) -> bool:
-        """Whether all elements are finite now; True where it has none."""
-
-    def elements(self, tensor: Any) -> Array:
-        """The elements, to be read at once."""
-
-    def described(self, tensor: Any, call: str, part: str) -> str:
-        """The record of a tensor, read now."""
-
-    def described_array(self, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array."""
 
 
 class Front(ABC):
     """The methods of `Writer` that a collection uses. Safe to use from several threads."""
 
-    holder: "Front | None" = None
-    """Itself where describers pass tensors on instead of describing them: see `hold`."""
-    packs = False
-    """Whether it has `Writer.elements`."""
+    holder: Holder | None = None
+    """Itself where describers pass tensors on instead of describing them."""
 
     def __init__(self, step: StepFolder) -> None:
         self._step = step

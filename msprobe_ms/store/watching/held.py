@@ -2,14 +2,16 @@
 
 import re
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from msprobe.base.finite import is_finite
+from msprobe.base.statistic import Array
 from msprobe.store.describe import beginning, statistics
-from msprobe.store.writer import StepFolder
+from msprobe.store.writer import Source, StepFolder
 
-from .front import Array, Front, Source
+from .front import Front
 
 _HOLE = re.compile(r'\{"held":([0-9]+)\b')
 
@@ -73,16 +75,17 @@ class Held:
 
 
 class HoldingFront(Front):
-    """A front to which describers pass the values of a call on; they are held until the call ends.
-
-    A subclass has `hold(source, tensor, call, part)`, which gives what stands for the record of a tensor.
-    """
+    """A front to which describers pass the values of a call on; they are held until the call ends."""
 
     def __init__(self, step: StepFolder) -> None:
         super().__init__(step)
         self.holder = self
         self._lock = threading.RLock()
         self._held: dict[str, list[Held]] = {}
+
+    @abstractmethod
+    def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
+        """Hold a tensor; returns what stands for its record."""
 
     def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
         """Hold an array, which nobody changes."""

@@ -11,11 +11,12 @@ from typing import Any
 
 from msprobe.base.files import safe_name
 from msprobe.base.names import counterpart
+from msprobe.base.statistic import Array
 from msprobe.store.stacks_and_construct import user_line
 from msprobe.store.writer import StepFolder
 
 from .findings import Finding
-from .front import Array, Front, Opened
+from .front import Front, Opened
 from .ring import Ring, Slot
 
 _NOTES = 64

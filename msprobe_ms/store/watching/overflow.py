@@ -20,12 +20,13 @@ from msprobe.base.finite import is_finite
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger
 from msprobe.base.names import counterpart, parse
+from msprobe.base.statistic import Array
 from msprobe.store.stacks_and_construct import user_line
-from msprobe.store.writer import StepFolder
+from msprobe.store.writer import Source, StepFolder
 
 from .content import Content, content_of, content_of_numbers, judged
 from .findings import Finding, Kind
-from .front import Array, Source, Watch
+from .front import Watch
 from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
 from .wording import sentence
