@@ -205,12 +205,12 @@ def _reference(instructions: list[dis.Instruction], last: int | None) -> Referen
 
 
 def _by_column(instructions: list[dis.Instruction], call: int) -> int | None:
-    of_call = instructions[call].positions
+    of_call = instructions[call].positions  # type: ignore[attr-defined]  # from Python 3.11 on
     if of_call is None or of_call.col_offset is None:
         return None
     found, end = None, (-1, -1)
     for i in range(call):
-        of = instructions[i].positions
+        of = instructions[i].positions  # type: ignore[attr-defined]  # from Python 3.11 on
         if of is None or (of.lineno, of.col_offset) != (of_call.lineno, of_call.col_offset):
             continue
         here = of.end_lineno or 0, of.end_col_offset or 0

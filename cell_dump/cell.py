@@ -96,10 +96,10 @@ class CellCalls:
             patches.add(owner, "__call__", partial(self._wrap, owner))
         # A backward that the user wrote himself is code that calls, like a forward.
         name = self._framework.own_backward
-        owner = next((c for c in type(cell).__mro__ if name and name in vars(c)), None)
-        if owner is not None and owner not in self._backwards:
-            self._backwards.add(owner)
-            patches.add(owner, name, partial(within, _backward_of, self._current))
+        writer = next((c for c in type(cell).__mro__ if name and name in vars(c)), None)
+        if writer is not None and writer not in self._backwards:
+            self._backwards.add(writer)
+            patches.add(writer, name, partial(within, _backward_of, self._current))
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""

@@ -17,7 +17,7 @@ from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from .describer import Bare
 from .forward import Forward
@@ -110,7 +110,7 @@ class Exchanges:
         collectives: Collectives,
         run: Callable[..., Any],
         end: Callable[[Forward | None, Any], None],
-        writer: Writer,
+        writer: StepWriter,
     ) -> None:
         self._collectives = collectives
         self._run, self._end, self._writer = run, end, writer

@@ -7,12 +7,12 @@ import json
 import linecache
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from math import prod
 from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_writte
 from msprobe.store.record import UNWRITTEN
 from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter, Writer
 
 from .call_sites import is_inserted
 from .unwritten import Unwritten
@@ -41,8 +41,14 @@ except ImportError:  # it could not be built here: Python does the same, slower
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, as the JSON text of the format's `from`."""
 
-Read: TypeAlias = Callable[[Any], Any]
-"""Asks a tensor for something; called for every tensor of every call, so of C where that can be."""
+Dtypes: TypeAlias = tuple[tuple[type, str], ...]
+"""Classes of values with the type that their records say."""
+
+
+class Read(Protocol):
+    """Asks a tensor for something; called for every tensor of every call, so of C where that can be."""
+
+    def __call__(self, tensor: Any, /) -> Any: ...
 
 
 class Bare:
@@ -88,7 +94,7 @@ class Describer(ArrayDescriber):
 
     is_borrowed = False
 
-    dtypes: ClassVar[tuple[tuple[type, str], ...]] = ()
+    dtypes: ClassVar[Dtypes] = ()
     """Classes of values that a record holds as their text, with the type that it says; the first is that of dtypes."""
 
     letters: ClassVar[Mapping[Any, str]]
@@ -106,7 +112,7 @@ class Describer(ArrayDescriber):
     has_addresses = True
     """Whether an address is one of this process's memory, where the kernel can read."""
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
+    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
         super().__init__(writer, saves=saves, digests=digests)
         self._is_direct = self.has_addresses and kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
@@ -118,8 +124,10 @@ class Describer(ArrayDescriber):
         by_kernel_alone = self._is_direct and self._holder is None and not self._digests_after
         self._is_quick = by_kernel_alone and not self.saves
         """Whether what the kernel says of a tensor is its whole record."""
-        self._packs = by_kernel_alone and self.saves and writer.packs
+        self._packs = False
         """Whether its elements go into a pack, from where they lie."""
+        if by_kernel_alone and self.saves and isinstance(writer, Writer) and writer.packs:
+            self._packs, self._add_elements = True, writer.elements
 
     def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
         """The records of a call's inputs or outputs, a JSON array. `part` is their place in the call, `input`."""
@@ -150,7 +158,7 @@ class Describer(ArrayDescriber):
             return None
         try:
             memory = kernel.memory(self.address_of(tensor), layout.bytes)
-            name = self._writer.elements(data_name, memory, layout.code, layout.width, layout.shape)
+            name = self._add_elements(data_name, memory, layout.code, layout.width, layout.shape)
         except OSError as cause:
             self.lost(call, part, not_written(cause))
             name = ""
@@ -221,7 +229,7 @@ class Describer(ArrayDescriber):
             if saved is not None:
                 return saved
         if self._holder is not None:
-            return self._holder.hold(self, tensor, call, part)  # type: ignore[no-any-return]
+            return self._holder.hold(self, tensor, call, part)
         return self.described(tensor, call, part)
 
     def described(self, tensor: Any, call: str, part: str) -> str:
@@ -314,7 +322,7 @@ class Stacks:
     one. Above the function `enclosing`, which runs a cell whose own stack is known, nothing is looked at again.
     """
 
-    def __init__(self, writer: Writer, enclosing: CodeType) -> None:
+    def __init__(self, writer: StepWriter, enclosing: CodeType) -> None:
         self._writer = writer
         self._enclosing = enclosing
         self._known: dict[bytes | tuple[int, ...], int] = {}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from msprobe.base.framework import Kind
 from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches, Removable
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from .backward import Backward
 from .collective import Collectives
@@ -117,11 +117,11 @@ class Framework:
         """A function that tells whether the memory that a tensor looks into is still held; it holds none itself."""
         raise NotImplementedError
 
-    def writer(self, writer: Writer) -> Writer:
+    def writer(self, writer: StepWriter) -> StepWriter:
         """`writer`, or one in front of it that holds back what is still on the device."""
         return writer
 
-    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
+    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> Describer:
         """Makes records of values, now, from tensors wherever they are."""
         raise NotImplementedError
 
@@ -138,7 +138,7 @@ class Framework:
         return True
 
     @staticmethod
-    def own_parameters(module: Any) -> list[tuple[str, Any]]:
+    def own_parameters(module: Any, /) -> list[tuple[str, Any]]:
         """A module's own parameters, not those of the modules inside, with their names in the module."""
         raise NotImplementedError
 

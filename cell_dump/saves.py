@@ -13,7 +13,7 @@ from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import once
 from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
 from msprobe.base.settings import Settings, collect_options
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from .backward import Skeleton, fill, skeleton
 from .describer import Describer
@@ -32,7 +32,7 @@ class Saves:
         self._step: _Step | None = None
         self._refused = False
 
-    def save(self, variable: Any, name: str, save_backward: bool, open_writer: Callable[[], Writer]) -> None:
+    def save(self, variable: Any, name: str, save_backward: bool, open_writer: Callable[[], StepWriter]) -> None:
         """Save a variable under `name`, and with `save_backward` the gradients that will flow back to its tensors.
 
         `variable` is a tensor, a number, a text, or lists, tuples and dicts of them, nested at most 50 deep. Anything
@@ -62,7 +62,7 @@ class Saves:
         if self._step is not None:
             self._step.save(tree, name, save_backward)
 
-    def _begin(self, writer: Writer) -> None:
+    def _begin(self, writer: StepWriter) -> None:
         wishes = self._wishes
         describer = self._framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
         self._step = _Step(self._framework, writer, describer)
@@ -96,7 +96,7 @@ class _Awaited:
 class _Step:
     """The saved variables of one step: their numbers, and the gradients that are to come."""
 
-    def __init__(self, framework: Framework, writer: Writer, describer: Describer) -> None:
+    def __init__(self, framework: Framework, writer: StepWriter, describer: Describer) -> None:
         self._framework, self._writer, self._describer = framework, writer, describer
         self._numbers: dict[str, int] = {}
         self._taken: set[str] = set()

@@ -19,7 +19,7 @@ from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions, Settings
 from msprobe.store.watching.front import Front
-from msprobe.store.writer import Raised, Writer
+from msprobe.store.writer import Raised, StepWriter
 
 from .backward import Backward, extension, new_backward, skeletons
 from .collective import Exchanges
@@ -81,7 +81,7 @@ class Session:
         framework: Framework,
         settings: Settings,
         wishes: CollectOptions,
-        writer: "Writer | Front",
+        writer: StepWriter,
         scope: Scope,
         names: Names,
     ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.base.nested import Leaf, is_tensor
+from msprobe.base.statistic import Array
 
 _SAMPLE = 4096
 """Bytes that are remembered of a memory, spread evenly over it."""
@@ -101,5 +102,6 @@ def all_unwritten(node: Any) -> Any:
 
 
 def _sample(memory: Memory) -> bytes:
-    every = np.frombuffer((ctypes.c_ubyte * memory.bytes).from_address(memory.address), np.uint8)
+    lying: Any = (ctypes.c_ubyte * memory.bytes).from_address(memory.address)  # not a buffer in numpy's stubs
+    every: Array = np.frombuffer(lying, np.uint8)
     return every[:: max(1, memory.bytes // _SAMPLE)].tobytes()

@@ -235,6 +235,6 @@ def _frozen(prefix: str, root: Any) -> Iterator[str]:
                 yield ".".join((*stem.split(".")[1:-1], key))
 
 
-def own_parameters(cell: Any) -> list[tuple[str, Any]]:
+def own_parameters(cell: Any, /) -> list[tuple[str, Any]]:
     """A cell's own parameters, not those of the cells inside, with their names in the cell."""
     return [(key, p) for key, p in cell._params.items() if p is not None]

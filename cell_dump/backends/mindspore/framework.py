@@ -14,7 +14,7 @@ operations; `start` and `stop` stand on the same side of such a `with`.
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import mindspore
@@ -25,15 +25,16 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import CELLS, own_parameters
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches, Removable
+from msprobe.cell_dump import describer
 from msprobe.cell_dump.backward import extension
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
-from msprobe.cell_dump.functions import Dispatch
+from msprobe.cell_dump.functions import Dispatch, FunctionCalls
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current
 from msprobe.executors import executor
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from . import api, jit
 from .gradient import GRAPH, HAS_IDENTITIES, HAS_NODES, TensorGradients
@@ -113,7 +114,7 @@ class MindSpore(Framework):
 
     kind = CELLS
     module = nn.Cell
-    calls = api.Calls
+    calls: ClassVar[type[FunctionCalls]] = api.Calls
     own_backward = "bprop"
     takes_any_hook = HAS_IDENTITIES  # older versions take plain functions only
     early_stop = getattr(_recompute, "_StopRecomputationError", ())
@@ -140,13 +141,14 @@ class MindSpore(Framework):
         held = ref(tensor)
         return lambda: held() is not None
 
-    def writer(self, writer: Writer) -> Writer:
+    def writer(self, writer: StepWriter) -> StepWriter:
         on_device = mindspore.get_context("device_target") in DEVICES
-        return HeldWriter(writer) if on_device else writer  # type: ignore[return-value]  # it does the same
+        return HeldWriter(writer) if on_device else writer
 
-    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
-        kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
-        return kind(writer, saves=saves, digests=digests)
+    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> describer.Describer:
+        if isinstance(writer, HeldWriter):
+            return DeviceDescriber(writer, saves=saves, digests=digests)
+        return Describer(writer, saves=saves, digests=digests)
 
     def is_optimizer(self, module: Any) -> bool:
         return isinstance(module, nn.Optimizer)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import isfinite
 from operator import attrgetter, methodcaller
-from typing import Any
+from typing import Any, ClassVar
 
 import mindspore as ms
 import numpy as np
@@ -26,7 +26,7 @@ from msprobe.base.framework import elements_of, own_parameters
 from msprobe.cell_dump import describer
 from msprobe.executors import api, device_target
 from msprobe.store.describe import beginning, number
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 HAS_ADDRESSES = tuple(map(int, ms.__version__.split(".")[:2])) >= (2, 8)
 """Whether a contiguous tensor's address is where its elements lie; MindSpore 2.7 leaves a view's offset out."""
@@ -93,7 +93,7 @@ class Describer(describer.Describer):
     """Makes records of any value; tensors are MindSpore's."""
 
     kind = "mindspore.Tensor"
-    dtypes = ((Type, "mindspore.dtype"),)
+    dtypes: ClassVar[describer.Dtypes] = ((Type, "mindspore.dtype"),)
 
     letters = _LETTERS
     tensors = Tensor
@@ -102,7 +102,7 @@ class Describer(describer.Describer):
     address_of = staticmethod(_address_of)
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
-    def __init__(self, writer: Writer, *, saves: bool = False, digests: str = "") -> None:
+    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
         target = device_target()
         self._on_device = target in DEVICES
         self.has_addresses = HAS_ADDRESSES and target == "CPU"
@@ -185,7 +185,7 @@ class DeviceDescriber(Describer):
     """Makes records with a hole in the place of statistics that are still on the device."""
 
     def __init__(self, writer: "HeldWriter", *, saves: bool = False, digests: str = "") -> None:
-        super().__init__(writer, saves=saves, digests=digests)  # type: ignore[arg-type]  # it does what a writer does
+        super().__init__(writer, saves=saves, digests=digests)
         self._pending = writer.pending
 
     def read(self, tensor: Tensor, call: str, part: str) -> str:
@@ -199,13 +199,13 @@ class DeviceDescriber(Describer):
 class HeldWriter:
     """A writer that holds calls back while their statistics are on the device; the order of calls stays."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: StepWriter) -> None:
         self.pending = DeviceStatistics()
         self._writer = writer
         self._held: list[tuple[str, str | None, int | None, str | None]] = []
         self.stack, self.missing, self.tensor = writer.stack, writer.missing, writer.tensor
-        self.abandon, self.raised, self.holder, self.packs = writer.abandon, writer.raised, None, False
-        self.suffix, self.order = writer.suffix, writer.order
+        self.abandon, self.raised, self.order = writer.abandon, writer.raised, writer.order
+        self.holder, self.suffix = None, writer.suffix
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
         """As `Writer.call`, sooner or later."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from mindspore import Parameter
@@ -27,7 +27,7 @@ from msprobe.cell_dump.recompute import plan_reentrant
 from msprobe.cell_dump.session import Session
 from msprobe.cell_dump.wrappers import Current, quietly
 from msprobe.executors import executor
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from . import api
 from .api import namespace
@@ -38,7 +38,10 @@ _DEVICE = getattr(torch, "device", None)
 class Values(describer.Describer):
     """What differs from MindSpore, on a CPU and on a device."""
 
-    dtypes = (*tensor.Describer.dtypes, *(((_DEVICE, "torch.device"),) if isinstance(_DEVICE, type) else ()))
+    dtypes: ClassVar[describer.Dtypes] = (
+        *tensor.Describer.dtypes,
+        *(((_DEVICE, "torch.device"),) if isinstance(_DEVICE, type) else ()),
+    )
 
     def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
         """A module's own parameters as they are when its call begins."""
@@ -72,9 +75,10 @@ class MindTorch(MindSpore):
     own_backward = ""
     own_parameters = staticmethod(own_parameters)
 
-    def describer(self, writer: Writer, *, saves: bool, digests: str) -> describer.Describer:
-        kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
-        return kind(writer, saves=saves, digests=digests)
+    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> describer.Describer:
+        if isinstance(writer, HeldWriter):
+            return DeviceDescriber(writer, saves=saves, digests=digests)
+        return Describer(writer, saves=saves, digests=digests)
 
     def is_optimizer(self, module: Any) -> bool:
         return False  # they are no modules

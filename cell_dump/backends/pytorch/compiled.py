@@ -204,8 +204,9 @@ def uncompiled(method: Callable[..., Any]) -> Callable[..., Any]:
 
     call._torchdynamo_disable = True  # type: ignore[attr-defined]  # as `torch.compiler.disable` marks a function
     skip_code = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "skip_code", None)
-    for code in (call.__code__, CompiledCode.skip_ours.__code__) if skip_code is not None else ():
-        skip_code(code)
+    if skip_code is not None:
+        skip_code(call.__code__)  # type: ignore[attr-defined]  # `wraps` returns the function that it is given
+        skip_code(CompiledCode.skip_ours.__code__)
     return call
 
 
@@ -342,7 +343,7 @@ class _Quiet:
         """Hook the node; the filters of `warnings` stay as they are, for they are the user's."""
 
         def unwarned(*gradients: Any) -> Any:
-            before, hooks.warnings = hooks.warnings, _SILENT  # type: ignore[attr-defined]  # a module that it imports
+            before, hooks.warnings = hooks.warnings, _SILENT  # type: ignore[attr-defined,assignment]  # its import
             try:
                 return hook(*gradients)
             finally:

@@ -25,7 +25,7 @@ from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
 from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from . import api, compiled, gradient
 from .tensor import Describer, own_parameters
@@ -68,7 +68,7 @@ class _Mode(TorchDispatchMode):
     is_active = False
 
     def __init__(self, current: Current) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types for it
         self._current = current
 
     @classmethod
@@ -78,7 +78,7 @@ class _Mode(TorchDispatchMode):
 
     def __exit__(self, *exc: Any) -> None:
         try:
-            super().__exit__(*exc)
+            super().__exit__(*exc)  # type: ignore[no-untyped-call]  # as above
         except IndexError:  # an interrupt ended a call of this method when it had restored its flags
             if _innermost() is self:
                 _pop_mode()
@@ -142,7 +142,7 @@ class PyTorch(Framework):
     def runs_hooks(module: Any) -> bool:
         return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
 
-    def describer(self, writer: Writer, *, saves: bool, digests: str) -> Describer:
+    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> Describer:
         return Describer(writer, saves=saves, digests=digests)
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:

@@ -22,7 +22,7 @@ next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The sequence number that the next node of this thread will have."""
 
 _view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch.Tensor` while functions are recorded
-_Leaf = torch._C._functions.AccumulateGrad
+_Leaf = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 
 def node_of(tensor: torch.Tensor) -> Any:
