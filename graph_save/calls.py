@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
 from msprobe.store.describe import ArrayDescriber, place_of_run
-from msprobe.store.writer import Writer
+from msprobe.store.writer import StepWriter
 
 from .operators import Array, numpy_type
 from .structures import Structure, arguments, results
@@ -75,6 +75,19 @@ class Owned:
     owners: Owners
     dtype: Any
     shape: tuple[int, ...]
+
+
+class Surroundings(Protocol):
+    """What else runs in a step in which graphs run: the session of Python's calls, or nothing."""
+
+    def number(self, stem: str) -> int:
+        """The number of the next call of a stem."""
+
+    def enclosing(self) -> str | None:
+        """The forward call that runs the graph; None where nothing recorded does."""
+
+    def tail(self) -> str:
+        """What the entries of calls made now say of their place in the step, as members; empty at the usual place."""
 
 
 class GraphsOnly:
@@ -138,7 +151,7 @@ class GraphCalls:
     What goes wrong in here is logged once, noted in the dump, and never reaches the training.
     """
 
-    def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: GraphsOnly) -> None:
+    def __init__(self, wishes: CollectOptions, writer: StepWriter, scope: Scope, surroundings: Surroundings) -> None:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
         self._is_all = scope.trivial
@@ -344,8 +357,9 @@ class GraphCalls:
         number = self._around.number(f"{stem}.parameters_grad.{parameter}")
         name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
         if self._is_all or self._scope.wants(name):
-            record = tensor
-            if type(tensor) is not str:
+            if type(tensor) is str:
+                record = tensor
+            else:
                 array = _array(tensor, owned.dtype, owned.shape)
                 record = self._describer_of(name).array(array, name, parameter, _KIND, str(owned.dtype))
             made.setdefault(name, []).append(f"{quote(parameter)}:[{record}]")
@@ -393,7 +407,7 @@ class GraphCalls:
         self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
 
     def _flush(self) -> None:
-        order = []
+        order: list[str] = []
         for turns in self._passes:
             order += [call.name for call, is_begin in turns if not is_begin]
             order += self._backward_of(turns)
@@ -403,7 +417,7 @@ class GraphCalls:
 
     def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:
         """Write the backward calls of a pass; returns their names in order."""
-        order = []
+        order: list[str] = []
         for call, is_begin in reversed(turns):
             if not call.arrived:
                 continue

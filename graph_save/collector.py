@@ -1,6 +1,6 @@
 """The collector of graph mode: cells are planted while graphs are compiled, and one step's calls go to one dump."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from mindspore import nn
 
@@ -8,16 +8,24 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
+from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings, collect_options, scope_of
 from msprobe.executors import device_target
-from msprobe.store.writer import StepFolder, Writer
+from msprobe.store.writer import StepFolder, StepWriter
 
-from .calls import GraphCalls, GraphsOnly
+from .calls import GraphCalls, GraphsOnly, Surroundings
 from .limits import wrong_in_graphs
 from .operators import has_tensor_dump, synchronize
 from .planting import Planting
 from .transport.reports import listen
 from .transport.tensordump import Dumping
+
+
+class Joined(Surroundings, Protocol):
+    """A session of Python's calls, in whose dump the graphs that it calls are recorded."""
+
+    writer: StepWriter
+    scope: Scope
 
 
 class GraphCollector:
@@ -32,7 +40,7 @@ class GraphCollector:
         self._planting.plan(self._compiling, self._calling)
         self._scope = scope_of(settings)
         self._calls: GraphCalls | None = None
-        self._writer: Writer | None = None
+        self._writer: StepWriter | None = None
         self._dumping = Dumping(settings.dump_path) if has_tensor_dump() else None
 
     @property
@@ -74,7 +82,7 @@ class GraphCollector:
         self.expect(model, by_python=True)
         self._open(step_folder)
 
-    def join(self, model: Any, session: Any) -> None:
+    def join(self, model: Any, session: Joined) -> None:
         """Record the graphs that Python calls in the session of Python's calls."""
         self.expect(model, by_python=True, joined=True)
         if self._calls is None:

@@ -18,7 +18,7 @@ found by trying:
 import os
 from collections.abc import Callable, Hashable
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import mindspore as ms
 import numpy as np
@@ -137,14 +137,17 @@ in_graph = AtCompile(_in_graph, eager=False)
 """Whether this is compiled code. The compiler drops what stands in the other branch, which it could not compile."""
 
 
-class Places:
+Known = TypeVar("Known", bound=tuple[Any, ...])
+
+
+class Places(Generic[Known]):
     """What is known of the places where a graph has an operator of ours: a number in the graph, the rest here.
 
     Equal places have one number, so a graph that is compiled again adds nothing.
     """
 
     def __init__(self) -> None:
-        self.known: list[tuple[Any, ...]] = []
+        self.known: list[Known] = []
         """What is known, by number."""
         self._numbers: dict[tuple[Hashable, ...], int] = {}
 
@@ -152,10 +155,10 @@ class Places:
         """The number of a place, as the constant tensor that an operator takes."""
         number = self._numbers.setdefault(what, len(self.known))
         if number == len(self.known):
-            self.known.append(what)
+            self.known.append(what)  # type: ignore[arg-type]  # the callers keep to `Known`
         return Tensor(number, ms.int32)
 
-    def __getitem__(self, number: Any) -> tuple[Any, ...]:
+    def __getitem__(self, number: Any) -> Known:
         return self.known[int(number)]
 
 

@@ -96,7 +96,7 @@ KEEPERS: dict[str, Keeper] = {"save": _Saves()}
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
-_places = Places()
+_places: Places[tuple[Any, ...]] = Places()
 
 
 def _folder(keeper: str, where: str) -> str:

@@ -15,7 +15,7 @@ from msprobe.at_compile import AtCompile
 from msprobe.base.nested import key_names
 from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Value
 from msprobe.graph_save.operators import Places
-from msprobe.graph_save.structures import structure_of
+from msprobe.graph_save.structures import Structure, structure_of
 
 try:
     from msprobe.graph_save import _operators  # type: ignore[attr-defined]  # optional, without a Python source
@@ -38,7 +38,10 @@ def listen(listener: GraphCalls | None) -> None:
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
-_calls, _ends, _values, _gradients = Places(), Places(), Places(), Places()
+_calls: Places[tuple[str, Structure, Structure]] = Places()
+_ends: Places[tuple[Structure, tuple[Value, ...]]] = Places()
+_values: Places[tuple[Value, ...]] = Places()
+_gradients: Places[tuple[Owned, ...]] = Places()
 _owners: list[tuple[Owners, ...]] = []
 NO_LISTENER = 0
 _tokens = count(NO_LISTENER + 1)
@@ -136,7 +139,7 @@ def values(place: int, token: int, *tensors: Any) -> int:
 def gradient(place: int, token: int, tensor: Any) -> int:
     """A gradient of a call."""
     if _listener is not None and token != NO_LISTENER:
-        _listener.gradient(token, *_values.known[place], tensor)
+        _listener.gradient(token, _values.known[place][0], tensor)
     return 0
 
 

@@ -26,7 +26,7 @@ from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.graph_save.calls import GraphCalls, Value
-from msprobe.graph_save.operators import has_tensor_dump, synchronize, wide
+from msprobe.graph_save.operators import Array, has_tensor_dump, synchronize, wide
 from msprobe.graph_save.structures import structure_of
 from msprobe.store.npy import load_npy
 
@@ -133,7 +133,7 @@ def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
             listener.gradient(token, *_read(dumped, plan))
 
 
-def _read(dumped: Dumped, plan: "Plan") -> tuple[Value, np.ndarray]:
+def _read(dumped: Dumped, plan: "Plan") -> tuple[Value, Array]:
     value = Value(*plan.values[dumped.stem])
     return value, np.reshape(load_npy(dumped.path), value.shape)
 

@@ -7,9 +7,10 @@ tensors go. On a device that writes the files itself (Ascend) the settings when 
 from typing import Any
 
 from msprobe.at_compile import AtCompile
+from msprobe.base.statistic import Array
 from msprobe.graph_save import save as _saves
 from msprobe.graph_save.operators import synchronize
-from msprobe.graph_save.planted_save import KEEPERS, Array, plant
+from msprobe.graph_save.planted_save import KEEPERS, plant
 
 from .key_data import KeyData, left_out
 from .probe import MsProbe
@@ -53,7 +54,7 @@ def _is_wanted(name: Any) -> bool:
     if not isinstance(name, str) or not name:
         left_out("call in a graph", "save_data in a graph takes a name and its data: save_data('loss', loss)")
         return False
-    _saves.tree.expect()
+    _saves.tree.expect()  # type: ignore[attr-defined]  # its import; the module itself must be there at the end
     return True
 
 

@@ -188,7 +188,7 @@ def _path(optimizer: int, place: int, name: str) -> str:
     return f"{known.folder}/{known.number}.{int(place)}"
 
 
-_places = Places()
+_places: Places[tuple[int, str, Any, tuple[int, ...]]] = Places()
 _is_planted = AtCompile(_plants)
 _place = AtCompile(_places.number)
 _file = AtCompile(_path)
