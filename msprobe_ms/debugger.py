@@ -37,7 +37,7 @@ from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.watching.front import Watch
 from msprobe.store.watching.watches import watch_of
-from msprobe.store.writer import Budget, StepFolder, Writer
+from msprobe.store.writer import Budget, StepFolder, StepWriter
 
 PLACES = 32
 """The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
@@ -516,7 +516,7 @@ class Debugger:
     def _collects(self, rank: int | None) -> bool:
         return self._settings.collects_step(self._step) and self._settings.collects_rank(rank or 0)
 
-    def _open_saves(self, rank: int | None) -> Writer:
+    def _open_saves(self, rank: int | None) -> StepWriter:
         writer = self._step_folder(rank).open()
         self._announce(rank)
         return writer

@@ -17,7 +17,7 @@ the command was wrong.
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -304,7 +304,7 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     return whole, unfinished
 
 
-def _several(what: str, items: Sequence[str]) -> list[str]:
+def _several(what: str, items: Collection[str]) -> list[str]:
     """One phrase for any number of items, with the first few of them; nothing for none."""
     if not items:
         return []

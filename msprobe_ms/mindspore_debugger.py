@@ -9,7 +9,7 @@ functions of `torch`. The model decides which of the two it is; without one, whe
 """
 
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 import mindspore
 from mindspore.communication import GlobalComm, get_rank
@@ -33,6 +33,8 @@ from msprobe.graph_save.kernel.collector import KernelDump
 from msprobe.perturb.backends import mindspore as perturb
 from msprobe.perturb.perturber import Perturber
 from msprobe.stage_control import on_either
+
+AnyCollector: TypeAlias = Collector | GraphCollector | KernelDump
 
 
 class PrecisionDebugger(Debugger):
@@ -130,7 +132,7 @@ class Collectors:
     def _choose(self, framework: Framework) -> None:
         settings, self._framework = self._settings, framework
         self.python, self.graphs = Collector(settings, framework), GraphCollector(settings)
-        self._all = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
+        self._all: list[AnyCollector] = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
         self._joins = settings.level in ("L0", "mix") and settings.jit_cells != "off" and framework is FRAMEWORK
 
     @property
@@ -218,7 +220,7 @@ class Collectors:
         for each in self._all:
             each.end_step()
 
-    def _first(self) -> Any:
+    def _first(self) -> AnyCollector:
         if self._kernels is not None:
             return self._kernels
         return self.graphs if is_graph_mode() else self.python

@@ -85,8 +85,8 @@ def context() -> dict[str, Any]:
         "num_interop_threads": torch.get_num_interop_threads,
         "anomaly_mode": torch.is_anomaly_enabled,
         "autocast": torch.is_autocast_enabled,
-        "npu.matmul.allow_hf32": lambda: torch.npu.matmul.allow_hf32,
-        "npu.conv.allow_hf32": lambda: torch.npu.conv.allow_hf32,
+        "npu.matmul.allow_hf32": lambda: torch.npu.matmul.allow_hf32,  # type: ignore[attr-defined]  # torch_npu adds it
+        "npu.conv.allow_hf32": lambda: torch.npu.conv.allow_hf32,  # type: ignore[attr-defined]  # as above
     }
     found: dict[str, Any] = {"framework": "pytorch"}
     for name, ask in asked.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
 from msprobe.base.framework import array_of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import mindspore  # type: ignore[import-untyped]  # ships without types
+import mindspore
 from mindspore import Tensor, context, ops
 
 from msprobe.cell_dump.backends.mindspore.api import functions

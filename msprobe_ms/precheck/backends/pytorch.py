@@ -22,7 +22,8 @@ class Executor(executor.Executor):
 
     def __init__(self, device: int = 0) -> None:
         has_accelerator = hasattr(torch, "accelerator") and torch.accelerator.is_available()
-        kind = torch.accelerator.current_accelerator().type if has_accelerator else "cpu"
+        accelerator = torch.accelerator.current_accelerator() if has_accelerator else None
+        kind = "cpu" if accelerator is None else accelerator.type
         self._device = torch.device("cpu") if kind == "cpu" else torch.device(kind, device)
 
     def function(self, call: RecordedCall) -> Callable[..., Any]:
