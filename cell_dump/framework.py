@@ -6,7 +6,7 @@ a framework. A session binds the functions that it needs once, at its beginning.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from msprobe.base.framework import Kind
 from msprobe.base.nested import Leaf
@@ -20,6 +20,8 @@ from .functions import Dispatch, FunctionCalls
 from .gradient import ModuleHooks
 from .unwritten import Memory
 from .wrappers import Current
+
+Result = TypeVar("Result")
 
 Hook = Callable[..., Callable[..., None]]
 """Makes of a piece of collecting, and its first arguments, a function that a framework may call."""
@@ -87,7 +89,7 @@ class Framework:
     """Whether modes of the user see every function, and every operation; `bool` says False. Asked at each call."""
 
     @staticmethod
-    def apart(work: Callable[..., Any], *args: Any) -> Any:
+    def apart(work: Callable[..., Result], *args: Any) -> Result:
         """Do a piece of collecting that such modes do not see."""
         return work(*args)
 

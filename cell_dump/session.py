@@ -211,7 +211,7 @@ class Session:
         if self.closed:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it returns nothing
+            return self._apart(self.guard, work, *args)
         before = self.busy, self._api
         self.busy, self._api = True, None
         try:
@@ -361,7 +361,7 @@ class Session:
         self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
     ) -> Forward | None:
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self._begin, stem, naming, args, kwargs, cell)  # type: ignore[no-any-return]
+            return self._apart(self._begin, stem, naming, args, kwargs, cell)
         try:
             tree = tree_of([*args, *kwargs.values()] if kwargs else args)
             tensors = tree.tensors
@@ -434,7 +434,7 @@ class Session:
         if call is None or not self.on:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it returns nothing
+            return self._apart(self._end, call, result)
         try:
             is_one = not issubclass(type(result), tuple)
             results, tensors, lost, _ = tree_of((result,) if is_one else results_of(result))

@@ -61,7 +61,7 @@ class PrecisionDebugger(Debugger):
         return str(torch.__version__)
 
     def _frozen(self) -> Sequence[str]:
-        return apart(super()._frozen)  # type: ignore[no-any-return]  # what the work returns
+        return apart(super()._frozen)
 
 
 class PythonCalls(Collector):

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mod
 from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.backends.torch_api import ARBITRARY
-from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
+from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names, Result
 from msprobe.cell_dump.functions import Dispatch
 from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
@@ -39,7 +39,7 @@ def plan_recompute(current: Current, guards: Patches) -> None:
         plan_hooks(current, guards, frame, hook, Session.second_run)
 
 
-def apart(work: Callable[..., Any], *args: Any) -> Any:
+def apart(work: Callable[..., Result], *args: Any) -> Result:
     """Do some work unseen by the modes that are entered now: users count, trace or place on devices with them."""
     with torch._C.DisableTorchFunction():
         depth = torch._C._len_torch_dispatch_stack()
