@@ -51,8 +51,8 @@ class Observer:
         if self._inert:
             debugger.__new__ = _inert  # type: ignore[assignment,method-assign]  # made to do nothing
             debugger.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]  # also if it gets one some day
-            debugger.has_model = property(lambda _: bool(self._models))  # type: ignore[attr-defined]
-            debugger.service = property(_service)  # type: ignore[attr-defined]
+            debugger.has_model = property(lambda _: bool(self._models))  # type: ignore[attr-defined]  # a subclass's
+            debugger.service = property(_service)  # type: ignore[attr-defined]  # as above
 
     def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """A method that reports its calls, and looks like the one that it wraps."""

@@ -36,7 +36,8 @@ def backend_of(model: Any) -> Backend:
             f"set_monitor(): the model is a {type(models[0]).__name__}; pass a mindspore.nn.Cell or a torch.nn.Module, "
             "or a list of them"
         )
-    return import_module(f"msprobe.monitor.backends.{name}").BACKEND()  # type: ignore[no-any-return]
+    backend: Backend = import_module(f"msprobe.monitor.backends.{name}").BACKEND()
+    return backend
 
 
 def _is_torch_module(model: Any) -> bool:

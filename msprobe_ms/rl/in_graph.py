@@ -17,7 +17,7 @@ def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
 
     def marked(function: Function) -> Function:
         function.__signature__ = signature(function)  # type: ignore[attr-defined]  # which follows `__wrapped__` too
-        function.__wrapped__ = compiled  # type: ignore[attr-defined]
+        function.__wrapped__ = compiled  # type: ignore[attr-defined]  # as `functools.wraps` sets it
         compiled.__module__ = f"{__package__}.planted_data"
         return function
 
@@ -26,11 +26,11 @@ def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
 
 def save_data(name, data=None):  # type: ignore[no-untyped-def]  # compiled code
     """`MsProbe.save_data` in a graph."""
-    if is_wanted(name):  # type: ignore[name-defined]  # noqa: F821
-        plant("MsProbe", name, name, data)  # type: ignore[name-defined]  # noqa: F821
+    if is_wanted(name):  # type: ignore[name-defined]  # noqa: F821  # a name of `planted_data`
+        plant("MsProbe", name, name, data)  # type: ignore[name-defined]  # noqa: F821  # as above
 
 
 def save_string_list(name, strings=None):  # type: ignore[no-untyped-def]  # compiled code
     """`MsProbe.save_string_list` in a graph: nothing."""
-    leave_texts_out(name)  # type: ignore[name-defined]  # noqa: F821
+    leave_texts_out(name)  # type: ignore[name-defined]  # noqa: F821  # as above
     return None  # the compiler remarks on a function that only calls, and fails to name one that a class has

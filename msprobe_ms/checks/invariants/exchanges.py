@@ -130,5 +130,8 @@ def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, floa
 
 def _four(record: Record) -> tuple[float, float, float, float]:
     s = record.statistics
-    found = (s.max, s.min, s.mean, s.norm) if s else (None,) * 4
-    return tuple(float("nan") if number is None else float(number) for number in found)  # type: ignore[return-value]
+    top, low, mean, norm = (
+        float("nan") if number is None else float(number)
+        for number in ((s.max, s.min, s.mean, s.norm) if s else (None,) * 4)
+    )
+    return top, low, mean, norm

@@ -94,14 +94,26 @@ class Run:
                 yield before, after
 
 
-def of_call(status: Status, dump: Dump, at: int, step: int | None, rank: int, **fields: object) -> Judgement:
+def of_call(
+    status: Status,
+    dump: Dump,
+    at: int,
+    step: int | None,
+    rank: int,
+    *,
+    place: str = "",
+    what: str = "",
+    value: float | None = None,
+    limit: float | None = None,
+    why: Why | None = None,
+) -> Judgement:
     """A judgement of a call, with its cell and line."""
     parent = dump.parent(at)
     stack = dump.calls.stack(at) or dump.calls.stack(dump.forward(at))
     file, line = user_line(stack) or ("", None)
     cell = (names.parse(parent).path or parent) if parent else "the root"
     name = dump.columns.names[at]
-    return Judgement(status, name, cell, step=step, ranks=(rank,), file=file, line=line, **fields)  # type: ignore[arg-type]
+    return Judgement(status, name, cell, place, step, (rank,), what, value, limit, why, file, line)
 
 
 def unjudged(why: Why, subject: str = "") -> Judgement:

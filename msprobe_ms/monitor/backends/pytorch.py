@@ -230,7 +230,7 @@ class PyTorch:
         """Everything on a processor is computed when a call returns."""
 
     def array(self, tensor: Any) -> Numbers:
-        return apart(_array, tensor)  # type: ignore[no-any-return]  # an array
+        return apart(_array, tensor)
 
     def statistics(self, tensor: Any, eps: float) -> Any:
         return apart(_statistics, tensor.detach(), eps)
