@@ -113,13 +113,11 @@ mutations: tooled $(TORCH)
 
 tooled: $(TOOLS) install
 
-#   make lint     format, lint and types
-lint: $(TOOLS) install
+#   make lint     format, lint and types (mypy --strict; what it checks is in pyproject.toml)
+lint: $(TOOLS) $(TORCH) install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare -p msprobe.diagnose \
-	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping -p msprobe.checks -p msprobe.readiness \
-	    -p msprobe.monitor_convert -p msprobe.precheck -p msprobe.report -p msprobe.report_verb
+	$(BIN)/mypy
 
 #   make page     the page of reports: checked, tested and built again from its sources (needs Node and npm)
 page:
