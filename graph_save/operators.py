@@ -83,7 +83,7 @@ _is_whole = AtCompile(_has_its_backward)
 """Whether forward and backward are one graph."""
 
 
-class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
+class Tap(nn.Cell):
     """Returns its input, and reports the gradient that flows back to it by `report(gradient, token, place)`.
 
     `report` is compiled, and returns the result of its operator: in a backward an operator whose result is not used may
@@ -111,7 +111,7 @@ class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
         return self._copy(reported)
 
 
-class _Reporting(nn.Cell):  # type: ignore[misc]  # the framework has no types
+class _Reporting(nn.Cell):
     """Returns its input; its backward reports."""
 
     def __init__(self, report: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from mindspore.ops.primitive import PrimitiveWithInfer
 
 
-class AtCompile(PrimitiveWithInfer):  # type: ignore[misc]  # the framework has no types
+class AtCompile(PrimitiveWithInfer):
     """A function of constants that runs when a graph is compiled; where Python runs, a function that gives `eager`.
 
     An exception of the function ends the compilation. A graph that is captured from bytecode takes the way of Python.

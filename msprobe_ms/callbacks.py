@@ -20,7 +20,7 @@ from msprobe.model_training import cell_of, next_step
 from msprobe.monitor_callback import MsprobeMonitor
 
 
-class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
+class MsprobeStep(Callback):
     """Starts, stops and steps a debugger with every training step of a `Model`.
 
     In place of a debugger it takes what one is constructed with, in plain values as a YAML file has them:
@@ -108,7 +108,7 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
                 )
 
 
-class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no types
+class MsprobeInitStep(Callback):
     """Gives the steps of a resumed training their own numbers: the first one is the step that comes next.
 
     That is `cur_step_num` where the training sets it, else the number of steps of the epochs before `initial_epoch`.

@@ -51,7 +51,7 @@ def _entry_of(arguments: Mapping[str, object]) -> _Entry:
     return _Entry(**checked(_Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeMonitor", known))
 
 
-class MsprobeMonitor(Callback):  # type: ignore[misc]  # the framework has no types
+class MsprobeMonitor(Callback):
     """Monitors each training of a `Model` with a TrainerMon, and notes the loss of every step.
 
     All arguments are plain values, as an entry of a `callbacks:` list in a YAML file has them. `config_path` is the

@@ -113,7 +113,7 @@ class MindSpore(Framework):
     """MindSpore, whose modules are cells."""
 
     kind = CELLS
-    module = nn.Cell
+    module: ClassVar[type] = nn.Cell
     calls: ClassVar[type[FunctionCalls]] = api.Calls
     own_backward = "bprop"
     takes_any_hook = HAS_IDENTITIES  # older versions take plain functions only

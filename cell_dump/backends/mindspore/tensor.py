@@ -46,7 +46,7 @@ _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.i
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
     if to_dlpack is None or tensor.dtype not in _SHARED or tensor.device != "CPU":
-        return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
+        return tensor.asnumpy()
     return elements_of(to_dlpack(tensor))
 
 

@@ -31,7 +31,7 @@ class _ModuleHooks:
         self._patches = Patches()
         self._patches.add(torch.nn.Module, "compile", self._compiling)
 
-    def add(self, module: Any, before: _Before, after: _After) -> Handle:
+    def add(self, module: torch.nn.Module, before: _Before, after: _After) -> Handle:
         """Hook a module; the handle takes the hook off."""
         if not self._hooked:
             self._patches.install()
@@ -77,7 +77,7 @@ class _ModuleHooks:
 
     def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
-        def compile(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def compile(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             hooked = self._hooked.get(id(module))
             if hooked is None or not self.installed:
                 return original(module, *args, **kwargs)
@@ -90,7 +90,7 @@ class _ModuleHooks:
         return compile
 
 
-def _is_compiled(module: Any) -> bool:
+def _is_compiled(module: torch.nn.Module) -> bool:
     return bool(FRAMEWORK.compiled_class(module))
 
 
@@ -101,7 +101,7 @@ class _Hooked:
     are made around that code. Which of the two it is, is looked at whenever the hook is put in place.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
         self.calls: list[tuple[_Before, _After]] = []
         self._handles: Sequence[Handle] = ()
@@ -171,21 +171,21 @@ class PyTorch:
     def modules(self, model: Any) -> Iterator[tuple[str, Any]]:
         return ((name, module) for name, module in model.named_modules() if name)
 
-    def is_training(self, module: Any) -> bool:
+    def is_training(self, module: torch.nn.Module) -> bool:
         return bool(module.training)
 
     def gradient_hooks(
-        self, parameter: Any, computed: Callable[[Any], None], accumulated: Callable[[], None]
+        self, parameter: torch.nn.Parameter, computed: Callable[[Any], None], accumulated: Callable[[], None]
     ) -> Sequence[Handle]:
         def after(_: Any) -> None:
             accumulated()
 
         return [parameter.register_hook(computed), parameter.register_post_accumulate_grad_hook(after)]
 
-    def is_accumulating(self, parameter: Any) -> bool:
+    def is_accumulating(self, parameter: torch.nn.Parameter) -> bool:
         return parameter.grad is not None and bool(apart(_is_nonzero, parameter.grad.detach()))
 
-    def accumulated(self, parameter: Any, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
+    def accumulated(self, parameter: torch.nn.Parameter, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
         main = getattr(parameter, "main_grad", None) if main_grad else None
         gradient = parameter.grad
         # Megatron's fused kernels add to main_grad themselves; what is in .grad is then a placeholder.
@@ -196,7 +196,7 @@ class PyTorch:
         return (gradient, False) if main is None else (apart(_total, main.detach(), gradient.detach()), True)
 
     def module_hook(
-        self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+        self, module: torch.nn.Module, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
     ) -> Sequence[Handle]:
         return [self._hooks.add(module, before, after)]
 
@@ -229,28 +229,28 @@ class PyTorch:
     def settle(self) -> None:
         """Everything on a processor is computed when a call returns."""
 
-    def array(self, tensor: Any) -> Numbers:
+    def array(self, tensor: torch.Tensor) -> Numbers:
         return apart(_array, tensor)
 
-    def statistics(self, tensor: Any, eps: float) -> Any:
+    def statistics(self, tensor: torch.Tensor, eps: float) -> torch.Tensor:
         return apart(_statistics, tensor.detach(), eps)
 
-    def copied(self, tensor: Any) -> Any:
+    def copied(self, tensor: torch.Tensor) -> torch.Tensor:
         return apart(torch.clone, tensor.detach())
 
-    def total(self, copy: Any, tensor: Any) -> Any:
+    def total(self, copy: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
         return apart(_total, copy, tensor.detach())
 
-    def difference(self, tensor: Any, copy: Any) -> Any:
+    def difference(self, tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
         return apart(_difference, tensor.detach(), copy)
 
-    def same_sign(self, a: Any, b: Any) -> Any:
+    def same_sign(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return apart(_same_sign, a.detach(), b.detach())
 
     def fetch(self, pending: list[Any]) -> Numbers:
         return np.asarray(apart(torch.stack, pending).cpu().numpy(), np.float64)
 
-    def text(self, tensor: Any) -> tuple[str, str]:
+    def text(self, tensor: torch.Tensor) -> tuple[str, str]:
         return str(list(tensor.shape)), str(tensor.dtype)  # as msprobe writes them of each framework
 
     def debugger(self) -> Callable[..., Any]:
@@ -259,7 +259,7 @@ class PyTorch:
         return PrecisionDebugger
 
 
-def _array(tensor: Any) -> Numbers:
+def _array(tensor: torch.Tensor) -> Numbers:
     return array_of(tensor if tensor.layout is torch.strided else tensor.detach().to_dense())
 
 

@@ -69,40 +69,40 @@ class MindSpore(Backend):
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
-    def refuse(self, tensors: Sequence[Any]) -> None:
+    def refuse(self, tensors: Sequence[object]) -> None:
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 raise Skipped(Cause.FOREIGN)
             if tensor.has_init:
                 raise Skipped(Cause.NO_DATA)
 
-    def values(self, tensor: Any) -> Array:
+    def values(self, tensor: Tensor) -> Array:
         return widen(tensor.asnumpy())
 
-    def with_values(self, values: Array, like: Any) -> Any:
+    def with_values(self, values: Array, like: Tensor) -> Tensor:
         return _parameter_of(Tensor(np.ascontiguousarray(values).reshape(like.shape), like.dtype), like)
 
-    def copy(self, tensor: Any) -> Any:
+    def copy(self, tensor: Tensor) -> Tensor:
         if ms.get_context("device_target") != "CPU":
             return _parameter_of(tensor.copy(), tensor)
         return _parameter_of(Tensor(tensor.asnumpy()), tensor)
 
-    def raised(self, tensor: Any, *, recorded: bool = False) -> Any:
+    def raised(self, tensor: Tensor, *, recorded: bool = False) -> Tensor:
         if recorded:
             return tensor.astype(ms.float32)
         return _parameter_of(Tensor(self.values(tensor).astype(np.float32)), tensor)
 
-    def cast(self, tensor: Any, like: Any) -> Any:
+    def cast(self, tensor: Tensor, like: Tensor) -> Tensor:
         return tensor if tensor.dtype == like.dtype else tensor.astype(like.dtype)
 
-    def memory(self, tensor: Any) -> tuple[int, int]:
+    def memory(self, tensor: Tensor) -> tuple[int, int]:
         if tensor.size == 0:
             return 0, 0
         last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         start = int(tensor.data_ptr())
         return start, start + (last + 1) * int(tensor.itemsize)
 
-    def needs_gradient(self, tensor: Any) -> bool:
+    def needs_gradient(self, tensor: Tensor) -> bool:
         if isinstance(tensor, Parameter):
             return bool(tensor.requires_grad)
         return tensor._grad_node is not None if HAS_NODES else bool(executor.requires_grad())
@@ -116,11 +116,11 @@ class MindSpore(Backend):
         executor.set_grad_flag(mode[0])
         executor.set_enable_grad(mode[1])
 
-    def in_full_precision(self, tensors: Sequence[Any]) -> AbstractContextManager[Any]:
+    def in_full_precision(self, tensors: Sequence[Tensor]) -> AbstractContextManager[Any]:
         return nullcontext()
 
     @contextmanager
-    def unnoticed(self, tensors: Sequence[Any]) -> Iterator[None]:
+    def unnoticed(self, tensors: Sequence[Tensor]) -> Iterator[None]:
         state = ms.get_rng_state()
         try:
             with api._no_grad():
@@ -128,12 +128,12 @@ class MindSpore(Backend):
         finally:
             ms.set_rng_state(state)
 
-    def generators(self, tensors: Sequence[Any]) -> bytes:
+    def generators(self, tensors: Sequence[Tensor]) -> bytes:
         return bytes(ms.get_rng_state().asnumpy().tobytes())
 
     def gradients(
-        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
-    ) -> list[Any]:
+        self, run: Callable[[Sequence[Tensor]], list[Tensor]], tensors: Sequence[Tensor], wanted: Sequence[int]
+    ) -> list[Tensor | None]:
         """By the engine itself, not by `vjp`: what raises inside of that ends the recording of the training too."""
         with _recording():
             leaves = [self._leaf(tensors[place]) for place in wanted]
@@ -148,13 +148,13 @@ class MindSpore(Backend):
         return list(found)
 
     @staticmethod
-    def _leaf(tensor: Any) -> Any:
+    def _leaf(tensor: Tensor) -> Tensor:
         leaf = Tensor(tensor) if isinstance(tensor, Parameter) else tensor
         leaf.requires_grad_(True)
         return leaf
 
 
-def _parameter_of(tensor: Any, like: Any) -> Any:
+def _parameter_of(tensor: Tensor, like: Tensor) -> Tensor:
     """Functions that update a parameter take nothing else."""
     if not isinstance(like, Parameter):
         return tensor
@@ -176,5 +176,5 @@ def _recording() -> Iterator[None]:
         executor.set_grad_flag(flag)
 
 
-def _same(tensor: Any) -> Any:
+def _same(tensor: Tensor) -> Tensor:
     return tensor

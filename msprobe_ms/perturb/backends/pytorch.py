@@ -55,7 +55,7 @@ class PyTorch(Backend):
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
-    def refuse(self, tensors: Sequence[Any]) -> None:
+    def refuse(self, tensors: Sequence[torch.Tensor]) -> None:
         with torch._C.DisableTorchFunction():  # a mode of the user would see each attribute that is read
             for tensor in tensors:
                 if not isinstance(tensor, torch.Tensor):
@@ -67,18 +67,18 @@ class PyTorch(Backend):
                 if type(tensor) not in _PLAIN or tensor.is_nested:
                     raise Skipped(Cause.FOREIGN)
 
-    def format(self, tensor: Any) -> Format | None:
+    def format(self, tensor: torch.Tensor) -> Format | None:
         return format_of(tensor.dtype) if tensor.layout is torch.strided else None
 
-    def values(self, tensor: Any) -> Array:
+    def values(self, tensor: torch.Tensor) -> Array:
         return array_of(tensor)
 
-    def with_values(self, values: Array, like: Any) -> Any:
+    def with_values(self, values: Array, like: torch.Tensor) -> torch.Tensor:
         made = self.copy(like)
         made.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(like.shape))  # rounds nothing: it fits
         return made
 
-    def copy(self, tensor: Any) -> Any:
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.detach()
         if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:
             return tensor.clone()
@@ -91,39 +91,39 @@ class PyTorch(Backend):
         buffer[start : start + span].copy_(tensor.as_strided((span,), (1,)))
         return buffer.as_strided(tensor.shape, tensor.stride(), start)
 
-    def raised(self, tensor: Any, *, recorded: bool = False) -> Any:
+    def raised(self, tensor: torch.Tensor, *, recorded: bool = False) -> torch.Tensor:
         return (tensor if recorded else tensor.detach()).to(torch.float32)
 
-    def on_cpu(self, tensor: Any, *, recorded: bool = False) -> Any:
+    def on_cpu(self, tensor: torch.Tensor, *, recorded: bool = False) -> torch.Tensor:
         if recorded:
             return tensor.to("cpu", copy=True)
         return self.copy(tensor) if self.is_on_cpu(tensor) else tensor.detach().to("cpu")
 
-    def is_on_cpu(self, tensor: Any) -> bool:
+    def is_on_cpu(self, tensor: torch.Tensor) -> bool:
         return bool(tensor.device.type == "cpu")
 
-    def cast(self, tensor: Any, like: Any) -> Any:
+    def cast(self, tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return tensor.to(device=like.device, dtype=like.dtype)
 
-    def memory(self, tensor: Any) -> tuple[int, int]:
+    def memory(self, tensor: torch.Tensor) -> tuple[int, int]:
         if tensor.layout is not torch.strided:
             return 0, 0
         storage = tensor.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
-    def needs_gradient(self, tensor: Any) -> bool:
+    def needs_gradient(self, tensor: torch.Tensor) -> bool:
         return bool(tensor.requires_grad)
 
     # ---- runs ------------------------------------------------------------------------------------------------------
 
-    def lower_format(self, tensors: Sequence[Any]) -> Format | None:
+    def lower_format(self, tensors: Sequence[torch.Tensor]) -> Format | None:
         for kind in _devices(tensors):
             if _autocasts(kind):
                 return format_of(_autocast_dtype(kind))
         return None
 
     @contextmanager
-    def in_full_precision(self, tensors: Sequence[Any]) -> Iterator[None]:
+    def in_full_precision(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
         with ExitStack() as stack:
             for kind in _devices(tensors):
                 if _autocasts(kind):
@@ -131,7 +131,7 @@ class PyTorch(Backend):
             yield
 
     @contextmanager
-    def unnoticed(self, tensors: Sequence[Any]) -> Iterator[None]:
+    def unnoticed(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
         """Modes of the user, who counts or traces with them, see nothing either; nor do his hooks of saved tensors."""
         with torch._C.DisableTorchFunction(), torch.no_grad():
             generators = _states(tensors)
@@ -147,12 +147,15 @@ class PyTorch(Backend):
                 for restore, state in generators:
                     restore(state)
 
-    def generators(self, tensors: Sequence[Any]) -> bytes:
+    def generators(self, tensors: Sequence[torch.Tensor]) -> bytes:
         with torch._C.DisableTorchFunction():
             return b"".join(state.numpy().tobytes() for _, state in _states(tensors))
 
     def gradients(
-        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
+        self,
+        run: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]],
+        tensors: Sequence[torch.Tensor],
+        wanted: Sequence[int],
     ) -> list[Any]:
         with torch.enable_grad():
             leaves = [tensors[place].requires_grad_() for place in wanted]
@@ -176,11 +179,11 @@ def _has_data(tensor: torch.Tensor) -> bool:
     return tensor.untyped_storage().nbytes() > 0 and not tensor._is_zerotensor()
 
 
-def _devices(tensors: Sequence[Any]) -> list[str]:
+def _devices(tensors: Sequence[torch.Tensor]) -> list[str]:
     return list(dict.fromkeys(tensor.device.type for tensor in tensors))
 
 
-def _states(tensors: Sequence[Any]) -> list[tuple[Callable[[Any], None], Any]]:
+def _states(tensors: Sequence[torch.Tensor]) -> list[tuple[Callable[[Any], None], Any]]:
     """The states of the default generators that a call with such tensors may use, and how each is restored."""
     states: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
     for kind in _devices(tensors):

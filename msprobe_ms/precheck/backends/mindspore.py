@@ -40,22 +40,21 @@ class Executor(executor.Executor):
             raise CannotRun(f"MindSpore {mindspore.__version__} has no {call.stem}")
         return found
 
-    def tensor(self, array: Array, dtype: str) -> Any:
+    def tensor(self, array: Array, dtype: str) -> Tensor:
         """A tensor of its own memory."""
         kind = getattr(mindspore, "bool_" if dtype == "bool" else dtype)
         return Tensor(contiguous(array), kind)
 
-    def array(self, tensor: Any) -> Array:
+    def array(self, tensor: Tensor) -> Array:
         """The elements; here errors of the kernel come to light."""
         found = tensor.float() if tensor.dtype == mindspore.bfloat16 else tensor
-        copied: Array = found.asnumpy().copy()
-        return copied
+        return found.asnumpy().copy()
 
-    def dtype(self, tensor: Any) -> str:
+    def dtype(self, tensor: Tensor) -> str:
         """`float32`, `bool`."""
         return str(tensor.dtype).lower().rstrip("_")
 
-    def is_tensor(self, value: Any) -> bool:
+    def is_tensor(self, value: object) -> bool:
         """Whether it is one of MindSpore's."""
         return isinstance(value, Tensor)
 
@@ -64,13 +63,13 @@ class Executor(executor.Executor):
         name = value.text.rpartition(".")[2].lower()
         return getattr(mindspore, "bool_" if name == "bool" else name, None) if "dtype" in value.kind else None
 
-    def copied(self, tensor: Any) -> Any:
+    def copied(self, tensor: Tensor) -> Tensor:
         """A copy within the graph of gradients."""
         return tensor.copy()
 
     def vector_jacobian(
-        self, function: Callable[..., Any], inputs: Sequence[Any], incoming: Sequence[Any]
-    ) -> Sequence[Any]:
+        self, function: Callable[..., Any], inputs: Sequence[Tensor], incoming: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
         """By `GradOperation`."""
         if len(incoming) == 1:
             return tuple(self._gradient(lambda *values: function(*values)[0])(*inputs, incoming[0]))

@@ -33,17 +33,17 @@ class Executor(executor.Executor):
             raise CannotRun(f"PyTorch {torch.__version__} has no {call.stem}")
         return found
 
-    def tensor(self, array: Array, dtype: str) -> Any:
+    def tensor(self, array: Array, dtype: str) -> torch.Tensor:
         """A tensor of its own memory."""
         return torch.from_numpy(contiguous(array)).to(self._device, getattr(torch, dtype))
 
-    def array(self, tensor: Any) -> Array:
+    def array(self, tensor: torch.Tensor) -> Array:
         """The elements."""
         plain = tensor.detach().to("cpu")
         found: Array = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy().copy()
         return found
 
-    def dtype(self, tensor: Any) -> str:
+    def dtype(self, tensor: torch.Tensor) -> str:
         """`float32`."""
         return str(tensor.dtype).rpartition(".")[2]
 
@@ -56,7 +56,7 @@ class Executor(executor.Executor):
         found = getattr(torch, value.text.rpartition(".")[2].lower(), None)
         return found if isinstance(found, torch.dtype) else None
 
-    def copied(self, tensor: Any) -> Any:
+    def copied(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy within the graph of gradients."""
         return tensor.clone()
 

@@ -1,0 +1,5 @@
+from typing import Any
+
+from . import dtype as dtype
+
+def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,9 @@
+from typing import Any
+
+class Type: ...
+
+float_type: tuple[Type, ...]
+complex_type: tuple[Type, ...]
+
+def dtype_to_nptype(type_: Type) -> Any: ...
+def __getattr__(name: str) -> Any: ...
