@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any
+from typing import Any, Protocol
 
 from msprobe.base.nested import Leaf, tree_of
+from msprobe.base.patches import Handle
 
 from .backward import Backward, Memo, extension
 from .describer import Sources
@@ -35,10 +36,22 @@ Key = tuple[Identity, int]
 """Which result of which node a tensor is: (identity of the node, index of the output)."""
 
 
+class Node(Protocol):
+    """What the nodes of the autograd graphs have in common."""
+
+    @property
+    def next_functions(self) -> Iterable[tuple["Node | None", int]]: ...
+
+    def _sequence_nr(self) -> int: ...
+
+    def register_prehook(self, hook: Callable[..., Any], /) -> object: ...
+
+    def register_hook(self, hook: Callable[..., Any], /) -> object: ...
+
+
 @dataclass(frozen=True)
 class Graph:
-    """How a framework's autograd graph is read. Nodes have in common `next_functions`, `_sequence_nr()`,
-    `register_prehook`, `register_hook`.
+    """How a framework's autograd graph is read.
 
     The functions are asked for every tensor of every call, so they are to be fast: of C, where that can be.
     """
@@ -47,7 +60,7 @@ class Graph:
     """The framework's plain tensors; what is of another type may have a name."""
     name_of: Callable[[Any], str]
     """The name of a parameter; empty for another tensor."""
-    node_of: Callable[[Any], Any]
+    node_of: Callable[[Any], Node | None]
     """The node that made a tensor, or that its gradient ends in; None for a tensor without a gradient."""
     index_of: Callable[[Any], int]
     """Which of its node's results a tensor is."""
@@ -69,10 +82,10 @@ class Watch:
 
     __slots__ = ("after", "before", "is_hooked", "is_leaf", "key", "node", "producers", "sequence")
 
-    def __init__(self, key: Identity, node: Any, is_leaf: bool) -> None:
+    def __init__(self, key: Identity, node: Node, is_leaf: bool) -> None:
         # Both are let go as soon as they are not needed: the node's hooks hold this watch.
         self.key: Identity = key
-        self.node: Any = node
+        self.node: Node | None = node
         self.sequence: int = node._sequence_nr()
         self.is_leaf = is_leaf
         self.is_hooked = False
@@ -182,14 +195,14 @@ class NodeGradients:
         for _, key, node in self._results(self._ours(outputs)):
             self._listen(self._watch(key[0], node), node)
 
-    def _listen(self, watch: Watch, node: Any) -> None:
+    def _listen(self, watch: Watch, node: Node) -> None:
         if not watch.is_hooked:
             watch.is_hooked = True
             node.register_prehook(self._hook(self._incoming, watch))
 
-    def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Any]]:
+    def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Node]]:
         graph = self._graph
-        results: list[tuple[str, Key, Any]] = []
+        results: list[tuple[str, Key, Node]] = []
         for place, tensor in outputs:
             node = graph.node_of(tensor)
             if node is not None:
@@ -213,7 +226,7 @@ class NodeGradients:
         """No backward runs any more, also none that an exception ended."""
         self.running = False
 
-    def _watch(self, key: Identity, node: Any) -> Watch:
+    def _watch(self, key: Identity, node: Node) -> Watch:
         watch = self._watches.get(key)
         if watch is None:
             watch = self._watches[key] = Watch(key, node, self._graph.is_leaf(node))
@@ -270,12 +283,12 @@ class NodeGradients:
 node_gradients: type[NodeGradients] = NodeGradients if extension is None else extension.Nodes
 """What places the hooks of a step."""
 
-Edge = tuple[Identity, Any, int, list[str], bool, bool]
+Edge = tuple[Identity, Node, int, list[str], bool, bool]
 """Where the gradient of an argument leaves a call: node, slot of its `grad_inputs`, places, shared, to a leaf."""
 
 
 def _walk(
-    graph: Graph, results: list[tuple[str, Key, Any]], wanted: dict[Key, list[str]], floor: int
+    graph: Graph, results: list[tuple[str, Key, Node]], wanted: dict[Key, list[str]], floor: int
 ) -> tuple[list[Edge], set[Key], int]:
     """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
@@ -284,7 +297,7 @@ def _walk(
     """
     identity_of, is_leaf = graph.identity, graph.is_leaf
     edges: list[Edge] = []
-    several: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
+    several: dict[Key, list[tuple[Identity, Node, int, bool]]] = {}
     inside: set[Key] = set()
     lowest = 2**64
     seen: set[Identity] = set()
@@ -334,7 +347,7 @@ class ModuleHooks:
         self._make = hook
         self._places = {before: self._before, after: self._after}
         self._has_backward = has_backward
-        self._handles: list[Any] = []
+        self._handles: list[Handle] = []
         self._attached: set[int] = set()
         self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
         self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}

@@ -12,16 +12,18 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from mindspore.common.dtype import Type
 
 from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
+from msprobe.base.statistic import Array
 from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.writer import StepWriter
 
-from .operators import Array, numpy_type
+from .operators import numpy_type
 from .structures import Structure, arguments, results
 
 Records = dict[str, str]
@@ -47,21 +49,21 @@ class Value:
     path: str
     place: str
     single: bool
-    dtype: Any
+    dtype: Type
     shape: tuple[int, ...]
 
-    def array(self, sent: Any) -> Array:
+    def array(self, sent: Sent) -> Array:
         """The tensor that was sent here, which was no record."""
         return _array(sent, self.dtype, self.shape)
 
 
-def _array(sent: Any, dtype: Any, shape: tuple[int, ...]) -> Array:
+def _array(sent: Sent, dtype: Type, shape: tuple[int, ...]) -> Array:
     """What was sent of a tensor as an array."""
     if 0 in shape:
         return np.zeros(shape, numpy_type(dtype))
     if isinstance(sent, memoryview):
         sent = np.frombuffer(sent, numpy_type(dtype))
-    return np.reshape(sent, shape)
+    return np.reshape(sent, shape)  # type: ignore[arg-type]  # an array: others are sent of no elements alone
 
 
 Owners: TypeAlias = tuple[tuple[str, str], ...]
@@ -73,7 +75,7 @@ class Owned:
     """A parameter whose gradient an optimizer receives."""
 
     owners: Owners
-    dtype: Any
+    dtype: Type
     shape: tuple[int, ...]
 
 

@@ -24,19 +24,19 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore import dtype as mstype
+from mindspore.common.dtype import Type
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.at_compile import AtCompile
+from msprobe.base.statistic import Array
 from msprobe.executors import device_target, executor, tracer
-
-Array = np.ndarray[Any, Any]
 
 _NOTHING = np.zeros(1, np.int32)
 
 
-def operator(function: Callable[..., Array]) -> Any:
+def operator(function: Callable[..., Array]) -> ops.Primitive:
     """An operator that runs a Python function with arrays; the function returns one int32 element."""
-    made = ops.Custom(function, out_shape=[1], out_dtype=ms.int32, func_type="pyfunc")
+    made: ops.Primitive = ops.Custom(function, out_shape=[1], out_dtype=ms.int32, func_type="pyfunc")
     made.add_prim_attr("side_effect_io", True)
     return made
 
@@ -46,18 +46,18 @@ def nothing() -> Array:
     return _NOTHING
 
 
-def number(value: Any) -> int:
+def number(value: Array | int) -> int:
     """A constant of the graph, or a token, as a number."""
-    return int(value if np.ndim(value) == 0 else value[0])
+    return int(value if np.ndim(value) == 0 else value[0])  # type: ignore[index]  # an array then
 
 
-def zeros(dtype: Any, shape: tuple[int, ...]) -> Array:
+def zeros(dtype: Type, shape: tuple[int, ...]) -> Array:
     """What stands for a tensor that does not arrive."""
     return np.zeros(shape, numpy_type(dtype))
 
 
 # The public name logs, in each call, that it is deprecated; either takes tens of microseconds.
-numpy_type: Callable[[Any], Any] = cache(getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype))
+numpy_type: Callable[[Type], type] = cache(getattr(mstype, "_dtype_to_nptype", mstype.dtype_to_nptype))
 """numpy's type for one of the framework."""
 
 
@@ -158,7 +158,7 @@ class Places(Generic[Known]):
             self.known.append(what)  # type: ignore[arg-type]  # the callers keep to `Known`
         return Tensor(number, ms.int32)
 
-    def __getitem__(self, number: Any) -> Known:
+    def __getitem__(self, number: Array | int) -> Known:
         return self.known[int(number)]
 
 

@@ -7,14 +7,15 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from mindspore import Tensor, ops
+from mindspore.common.dtype import Type
 from mindspore.ops import functional as F
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
+from msprobe.base.statistic import Array
 
 from .operators import (
-    Array,
     Places,
     Tap,
     has_tensor_dump,
@@ -30,7 +31,7 @@ from .transport.tensordump import GradientDump, dump
 from .tree import task, tree
 
 
-def check(function: str, save_dir: Any, name: Any) -> None:
+def check(function: str, save_dir: object, name: object) -> None:
     """Refuse a folder or a name that is no text with a TypeError, and a wrong setting with a SettingsError."""
     task()
     for what, value in (("save_dir", save_dir), ("name", name)):
@@ -103,7 +104,7 @@ def _folder(keeper: str, where: str) -> str:
     return KEEPERS[keeper].folder(where).rstrip("/") + "/{step}/{rank}/"
 
 
-def _admitted(function: str, save_dir: Any, name: Any) -> None:
+def _admitted(function: str, save_dir: object, name: object) -> None:
     check(function, save_dir, name)
     tree.expect()
 
@@ -141,17 +142,17 @@ _no_shape = AtCompile(_unknown_shape)
 # ---- what an operator does when the graph runs ---------------------------------------------------------------------
 
 
-def _array(array: Array | None, dtype: Any, shape: tuple[int, ...]) -> Array:
+def _array(array: Array | None, dtype: Type, shape: tuple[int, ...]) -> Array:
     return zeros(dtype, shape) if array is None else np.reshape(array, shape)
 
 
-def _save(place: Any, array: Any) -> Array:
+def _save(place: Array, array: Array | None) -> Array:
     keeper, where, name, dtype, shape = _places[place]
     KEEPERS[keeper].keep(where, name, _array(array, dtype, shape), str(dtype))
     return nothing()
 
 
-def _save_empty(place: Any) -> Array:
+def _save_empty(place: Array) -> Array:
     return _save(place, None)
 
 
@@ -165,17 +166,17 @@ def _save_late(keeper: str, where: str, name: str, tensor: Tensor) -> int:
 _save_late.__module__ = "builtins"
 
 
-def _count(place: Any) -> Array:
+def _count(place: Array) -> Array:
     return np.array([tree.next_count(*_places[place][:2])], np.int32)
 
 
-def _save_gradient(place: Any, token: Any, array: Any) -> Array:
+def _save_gradient(place: Array, token: Array, array: Array | None) -> Array:
     save_dir, name, dtype, shape = _places[place]
     tree.save(save_dir, name, _array(array, dtype, shape), str(dtype), number(token), rank())
     return nothing()
 
 
-def _save_empty_gradient(place: Any, token: Any) -> Array:
+def _save_empty_gradient(place: Array, token: Array) -> Array:
     return _save_gradient(place, token, None)
 
 

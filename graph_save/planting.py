@@ -33,8 +33,8 @@ class Planting:
 
     def __init__(self, values: bool, gradients: bool) -> None:
         self._values, self._gradients = values, gradients
-        self._found: list[tuple[Any, Any]] = []
-        self._roots: list[tuple[str, ref[Any]]] = []
+        self._found: list[tuple[nn.Cell, Callable[..., Any] | None]] = []
+        self._roots: list[tuple[str, ref[nn.Cell]]] = []
         self.is_called_by_python = False
         """Whether Python calls the graphs, and runs their backward: it then hooks the parameters itself."""
         self.leaves_root = False
@@ -44,7 +44,7 @@ class Planting:
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
-    def take(self, prefix: str, root: Any) -> None:
+    def take(self, prefix: str, root: nn.Cell) -> None:
         """Take a model in, whose cells are named below `prefix`; one that is known already keeps its prefix."""
         if not any(known() is root for _, known in self._roots):
             self._roots.append((prefix, ref(root)))  # a model that the training lets go is let go
@@ -54,7 +54,7 @@ class Planting:
         """Whether a model was taken in."""
         return bool(self._roots)
 
-    def _cells(self) -> Iterator[tuple[str, Any]]:
+    def _cells(self) -> Iterator[tuple[str, nn.Cell]]:
         """The cells that the models have now, by their stems, each under the first name found."""
         seen: set[int] = set()
         for prefix, known in self._roots:
@@ -81,8 +81,8 @@ class Planting:
         if self.is_called_by_python:
             return
         for model, (_, known) in enumerate(self._roots):
-            if (cell := known()) is not None:
-                self._put(cell, planted_root(cell.construct, model))
+            if (root := known()) is not None:
+                self._put(root, planted_root(root.construct, model))
         if self._gradients:
             owners = self._owners()
             for optimizer in _optimizers():
@@ -90,7 +90,7 @@ class Planting:
                 if any(owned):
                     self._put(optimizer, planted_optimizer(optimizer.construct, owned))
 
-    def _put(self, cell: Any, construct: Callable[..., Any]) -> None:
+    def _put(self, cell: nn.Cell, construct: Callable[..., Any]) -> None:
         self._found.append((cell, vars(cell).get("construct")))
         vars(cell)["construct"] = construct.__get__(cell, type(cell))
 
@@ -165,13 +165,13 @@ def _complete(original: Callable[..., Any]) -> Callable[..., Any]:
     return __call__
 
 
-def _optimizers() -> Iterator[Any]:
+def _optimizers() -> Iterator[nn.Optimizer]:
     """Every optimizer that lives: a graph may find its own in a global name or a closure."""
     for each in gc.get_objects():
         if issubclass(type(each), nn.Optimizer) and hasattr(each, "parameters"):  # one is being made without
             yield each
 
 
-def _is_called(cell: Any) -> bool:
+def _is_called(cell: nn.Cell) -> bool:
     """Whether a cell has a construct of its own; lists of cells have none."""
     return type(cell).construct is not nn.Cell.construct and not isinstance(cell, nn.Optimizer)

@@ -5,13 +5,20 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any
+from typing import Any, TypeAlias
 
 from mindspore.common.dtype import Type
 
 from msprobe.base.nested import PLAIN
 
 _CONTAINERS = ("tuple", "list", "dict")
+
+
+Nested: TypeAlias = tuple[Any, ...]
+"""What a value is made of: its kind, and what is inside: members, a constant, a dtype."""
+
+Flat: TypeAlias = Iterable[Nested]
+"""The same as `planted_calls._structure` gives it: what stands between a container and its end is inside it."""
 
 
 class Structure:
@@ -22,7 +29,7 @@ class Structure:
 
     __slots__ = ("_format", "_places", "constants", "dtypes", "flows", "is_whole", "nested")
 
-    def __init__(self, nested: tuple[Any, ...]) -> None:
+    def __init__(self, nested: Nested) -> None:
         self.nested = nested
         self.flows = 0
         """How many gradients can flow back to what stands in it."""
@@ -39,7 +46,7 @@ class Structure:
         """The JSON text with the records by their places; "null" where there is none."""
         return self._format % tuple(map(records.get, self._places, repeat("null")))
 
-    def _read(self, structure: Any, place: str) -> str:
+    def _read(self, structure: Nested, place: str) -> str:
         """The text as a format, with a gap for each record."""
         kind = structure[0]
         if kind in _CONTAINERS:
@@ -68,14 +75,14 @@ def _escaped(text: str) -> str:
 
 
 @cache
-def _of(nested: tuple[Any, ...]) -> Structure:
+def _of(nested: Nested) -> Structure:
     """The structure; constants that are equal, as 1 and True, are distinguished, and foreign ones are left out."""
     return Structure(nested)
 
 
-def structure_of(flat: Iterable[tuple[Any, ...]]) -> Structure:
+def structure_of(flat: Flat) -> Structure:
     """The structure of a value, of what `planted_calls._structure` makes of it."""
-    todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
+    todo: list[tuple[Nested, list[Nested]]] = [((), [])]
     for entry in flat:
         if entry[0] in _CONTAINERS:
             todo.append((entry, []))
@@ -89,7 +96,7 @@ def structure_of(flat: Iterable[tuple[Any, ...]]) -> Structure:
     return _of(todo[0][1][0])
 
 
-def _constant(value: Any) -> tuple[Any, ...]:
+def _constant(value: object) -> Nested:
     kind = type(value)
     if kind in PLAIN:
         return "constant", value, kind, repr(value)

@@ -8,9 +8,6 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from msprobe.base.checks import shown
 from msprobe.base.digest import KINDS, digest
@@ -18,13 +15,12 @@ from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
+from msprobe.base.statistic import Array
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
 from msprobe.store.describe import beginning, statistics
 from msprobe.store.lock import HeldFile, claim
 from msprobe.store.run_folder import run_folder
-
-Array = np.ndarray[Any, Any]
 
 MINDSPORE = "mindspore.Tensor"
 """What almost all is that is saved; other kinds come from code that knows no framework."""

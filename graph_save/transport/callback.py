@@ -1,10 +1,9 @@
 """Reports of running graphs by operators of Python, one for each value, where those in C were not built."""
 
-from typing import Any
-
 import numpy as np
 
-from msprobe.graph_save.operators import Array, number, operator
+from msprobe.base.statistic import Array
+from msprobe.graph_save.operators import number, operator
 
 from . import reports
 
@@ -16,43 +15,43 @@ def _one(result: int) -> Array:
 # An operator's inputs are the parameters of its function, each by its name.
 
 
-def _begin(place: Any) -> Array:
+def _begin(place: Array) -> Array:
     return _one(reports.enter(number(place)))
 
 
-def _end(place: Any, token: Any) -> Array:
+def _end(place: Array, token: Array) -> Array:
     return _one(reports.leave(number(place), number(token)))
 
 
-def _begin_run(model: Any) -> Array:
+def _begin_run(model: Array) -> Array:
     return _one(reports.begin_run(number(model)))
 
 
-def _end_run(token: Any) -> Array:
+def _end_run(token: Array) -> Array:
     return _one(reports.end_run(number(token)))
 
 
-def _take(place: Any, token: Any, array: Any) -> Array:
+def _take(place: Array, token: Array, array: Array) -> Array:
     return _one(reports.values(number(place), number(token), array))
 
 
-def _take_empty(place: Any, token: Any) -> Array:
+def _take_empty(place: Array, token: Array) -> Array:
     return _one(reports.values(number(place), number(token), None))
 
 
-def _take_gradient(place: Any, token: Any, array: Any) -> Array:
+def _take_gradient(place: Array, token: Array, array: Array) -> Array:
     return _one(reports.gradient(number(place), number(token), array))
 
 
-def _take_empty_gradient(place: Any, token: Any) -> Array:
+def _take_empty_gradient(place: Array, token: Array) -> Array:
     return _one(reports.gradient(number(place), number(token), None))
 
 
-def _listen(place: Any) -> Array:
+def _listen(place: Array) -> Array:
     return _one(reports.is_listening())
 
 
-def _take_parameter_gradient(place: Any, token: Any, array: Any) -> Array:
+def _take_parameter_gradient(place: Array, token: Array, array: Array) -> Array:
     return _one(reports.parameter_gradients(number(place), array))
 
 

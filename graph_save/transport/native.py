@@ -1,7 +1,5 @@
 """Reports of running graphs by operators in C, where they were built: `graph_save/_operators.c`."""
 
-from typing import Any
-
 import mindspore as ms
 from mindspore import ops
 
@@ -10,9 +8,11 @@ from msprobe.graph_save.operators import has_tensor_dump
 from . import reports
 
 
-def _operator(name: str) -> Any:
+def _operator(name: str) -> ops.Primitive:
     """An operator of the extension; the framework finds it in the library that Python has loaded."""
-    made = ops.Custom(f"{reports.library.__file__}:msprobe_{name}", out_shape=[1], out_dtype=ms.int32, func_type="aot")
+    made: ops.Primitive = ops.Custom(
+        f"{reports.library.__file__}:msprobe_{name}", out_shape=[1], out_dtype=ms.int32, func_type="aot"
+    )
     made.add_prim_attr("side_effect_io", True)
     return made
 
@@ -23,7 +23,7 @@ def _can_run() -> bool:
     return reports.library is not None and version >= (2, 10) and not has_tensor_dump()
 
 
-def _operators() -> tuple[Any, ...]:
+def _operators() -> tuple[ops.Primitive | None, ...]:
     names = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
     try:
         if _can_run():

@@ -10,12 +10,13 @@ from typing import Any
 
 from mindspore import Tensor
 from mindspore import dtype as mstype
+from mindspore.common.dtype import Type
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.nested import key_names
-from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Value
+from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Sent, Value
 from msprobe.graph_save.operators import Places
-from msprobe.graph_save.structures import Structure, structure_of
+from msprobe.graph_save.structures import Flat, Structure, structure_of
 
 try:
     from msprobe.graph_save import _operators  # type: ignore[attr-defined]  # optional, without a Python source
@@ -50,7 +51,7 @@ Wheres = Sequence[str]
 """Places of tensors in a call, each `part:path`."""
 
 
-def _values_at(wheres: Wheres, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Value, ...]:
+def _values_at(wheres: Wheres, dtypes: Sequence[Type], shapes: Sequence[Any]) -> tuple[Value, ...]:
     made = []
     for where, dtype, shape in zip(wheres, dtypes, shapes, strict=True):
         part, _, path = where.partition(":")
@@ -58,11 +59,11 @@ def _values_at(wheres: Wheres, dtypes: Sequence[Any], shapes: Sequence[Any]) -> 
     return tuple(made)
 
 
-def _call(stem: str, inputs: Any, keywords: Any) -> Tensor:
+def _call(stem: str, inputs: Flat, keywords: Flat) -> Tensor:
     return _calls.number(stem, structure_of(inputs), structure_of(keywords))
 
 
-def _end(outputs: Any, *values: Any) -> Tensor:
+def _end(outputs: Flat, *values: Any) -> Tensor:
     return _ends.number(structure_of(outputs), _values_at(*values))
 
 
@@ -74,18 +75,18 @@ def _gradient(*value: Any) -> Tensor:
     return _values.number(Value(*value))
 
 
-def _received(optimizer: int, places: Sequence[int], dtypes: Sequence[Any], shapes: Sequence[Any]) -> Tensor:
+def _received(optimizer: int, places: Sequence[int], dtypes: Sequence[Type], shapes: Sequence[Any]) -> Tensor:
     owners = _owners[optimizer]
     return _gradients.number(
         *(Owned(owners[place], dtype, tuple(shape)) for place, dtype, shape in zip(places, dtypes, shapes, strict=True))
     )
 
 
-def _is_differentiable(dtype: Any) -> bool:
+def _is_differentiable(dtype: Type) -> bool:
     return dtype in mstype.float_type or dtype in mstype.complex_type
 
 
-def _names(keys: Sequence[Any], contain: Sequence[bool]) -> tuple[str, ...]:
+def _names(keys: Sequence[object], contain: Sequence[bool]) -> tuple[str, ...]:
     """The names of a dict's members, of which some contain others."""
     return tuple(key_names(keys, [[] if each else None for each in contain]))
 
@@ -122,21 +123,21 @@ def enter(place: int) -> int:
     return token
 
 
-def leave(place: int, token: int, *tensors: Any) -> int:
+def leave(place: int, token: int, *tensors: Sent) -> int:
     """A call ends."""
     if _listener is not None and token != NO_LISTENER:
         _listener.end(token, *_ends.known[place], tensors)
     return 0
 
 
-def values(place: int, token: int, *tensors: Any) -> int:
+def values(place: int, token: int, *tensors: Sent) -> int:
     """Values of a call."""
     if _listener is not None and token != NO_LISTENER:
         _listener.values(token, _values.known[place], tensors)
     return 0
 
 
-def gradient(place: int, token: int, tensor: Any) -> int:
+def gradient(place: int, token: int, tensor: Sent) -> int:
     """A gradient of a call."""
     if _listener is not None and token != NO_LISTENER:
         _listener.gradient(token, _values.known[place][0], tensor)
@@ -159,7 +160,7 @@ def end_run(token: int) -> int:
     return 0
 
 
-def parameter_gradients(place: int, *tensors: Any) -> int:
+def parameter_gradients(place: int, *tensors: Sent) -> int:
     """Gradients that an optimizer receives."""
     if _listener is not None:
         _listener.parameter_gradients(_gradients.known[place], tensors)

@@ -20,14 +20,16 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore import dtype as mstype
+from mindspore.common.dtype import Type
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
+from msprobe.base.statistic import Array
 from msprobe.graph_save.calls import GraphCalls, Value
-from msprobe.graph_save.operators import Array, has_tensor_dump, synchronize, wide
-from msprobe.graph_save.structures import structure_of
+from msprobe.graph_save.operators import has_tensor_dump, synchronize, wide
+from msprobe.graph_save.structures import Flat, Structure, structure_of
 from msprobe.store.npy import load_npy
 
 dump = ops.TensorDump()
@@ -146,8 +148,8 @@ class Plan:
     """
 
     folder: str = ""
-    arguments: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    results: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, tuple[Structure, Structure]] = field(default_factory=dict)
+    results: dict[str, Structure] = field(default_factory=dict)
     values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def path(self, stem: str) -> str:
@@ -159,17 +161,17 @@ plan = Plan()
 """Of this process: a graph is compiled for it once."""
 
 
-def _begin(stem: str, inputs: Any, keywords: Any) -> str:
+def _begin(stem: str, inputs: Flat, keywords: Flat) -> str:
     plan.arguments[stem] = (structure_of(inputs), structure_of(keywords))
     return plan.path(f"{stem}.begin")
 
 
-def _end(stem: str, outputs: Any) -> str:
+def _end(stem: str, outputs: Flat) -> str:
     plan.results[stem] = structure_of(outputs)
     return plan.path(f"{stem}.end")
 
 
-def _value(stem: str, where: str, dtype: Any, shape: Any) -> str:
+def _value(stem: str, where: str, dtype: Type, shape: tuple[int, ...]) -> str:
     part, _, path = where.partition(":")
     plan.values[f"{stem}.forward.{part}.{path}"] = (part, path, path, True, dtype, shape)
     return plan.path(f"{stem}.forward.{part}.{path}")

@@ -33,6 +33,12 @@ class Removable(Installable, Protocol):
     def installed(self) -> bool: ...
 
 
+class Handle(Protocol):
+    """A hook of a framework that can be taken off again."""
+
+    def remove(self) -> Any: ...
+
+
 class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 

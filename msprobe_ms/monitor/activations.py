@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from msprobe.base.nested import tree_of
+from msprobe.base.patches import Handle
 from msprobe.base.statistic import widen
 from msprobe.cell_dump.framework import Gradients
 
-from .backend import Backend, Handle, Numbers
+from .backend import Backend, Numbers
 from .guard import Guard
 from .names import Choice
 from .readings import Key, Readings

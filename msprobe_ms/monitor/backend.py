@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Handle, Patches
 from msprobe.cell_dump.framework import Framework
 from msprobe.store.monitor.layout import STATISTICS
 
@@ -18,12 +18,6 @@ Numbers = np.ndarray[Any, Any]
 
 OF_NOTHING = tuple(0.0 if name == "nans" else math.nan for name in STATISTICS)
 """The statistics of a tensor without elements."""
-
-
-class Handle(Protocol):
-    """A hook that can be taken off again."""
-
-    def remove(self) -> Any: ...
 
 
 class Removal:

@@ -14,10 +14,10 @@ from typing import Any
 from msprobe.base.in_place import InPlace, Place, is_trampoline
 from msprobe.base.log import logger
 from msprobe.base.nested import tree_of
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Handle, Patches
 from msprobe.cell_dump.collective import Collectives as Functions
 
-from .backend import Backend, Handle
+from .backend import Backend
 from .guard import Guard
 from .readings import Key, Readings
 from .settings import Collectives as Wanted

@@ -17,11 +17,12 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import maker
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import logger
+from msprobe.base.patches import Handle
 from msprobe.base.statistic import widen
 from msprobe.store.monitor.writer import Row
 
 from .activations import Activations
-from .backend import Backend, Handle
+from .backend import Backend
 from .collectives import CollectiveCalls
 from .features import ORDERS, Features
 from .gradients import UNREDUCED

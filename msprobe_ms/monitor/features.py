@@ -17,9 +17,10 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.nested import tree_of
+from msprobe.base.patches import Handle
 from msprobe.base.statistic import widen
 
-from .backend import Backend, Handle, Numbers
+from .backend import Backend, Numbers
 from .guard import Guard
 from .names import Targets
 from .readings import Key, Readings

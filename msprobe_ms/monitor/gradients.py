@@ -22,9 +22,10 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
+from msprobe.base.patches import Handle
 from msprobe.store.monitor.layout import STATISTICS
 
-from .backend import Backend, Handle
+from .backend import Backend
 from .guard import Guard
 from .readings import Key, Readings
 

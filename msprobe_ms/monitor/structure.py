@@ -11,9 +11,10 @@ from typing import Any
 
 from msprobe.base import redaction
 from msprobe.base.files import make_folder, replacing
+from msprobe.base.patches import Handle
 from msprobe.store.monitor.writer import Row
 
-from .backend import Backend, Handle
+from .backend import Backend
 from .names import Choice
 
 STRUCTURE = ("module_struct", "module_struct.json")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from weakref import ref
 
 import mindspore
-from mindspore import Parameter, nn, utils
+from mindspore import Parameter, Tensor, nn, utils
 from mindspore.ops import Primitive
 
 from msprobe.base.errors import UsageError
@@ -129,7 +129,7 @@ class MindSpore(Framework):
     own_parameters = staticmethod(own_parameters)
 
     @staticmethod
-    def memory_of(tensor: Any) -> Memory | None:
+    def memory_of(tensor: Tensor) -> Memory | None:
         if not _HAS_MEMORY or mindspore.get_context("device_target") in DEVICES or tensor.has_init:
             return None
         storage = tensor.untyped_storage()
@@ -137,7 +137,7 @@ class MindSpore(Framework):
         return Memory(address, size, tensor._version) if address and size else None
 
     @staticmethod
-    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+    def memory_is_held(tensor: Tensor) -> Callable[[], bool]:
         held = ref(tensor)
         return lambda: held() is not None
 
@@ -150,7 +150,7 @@ class MindSpore(Framework):
             return DeviceDescriber(writer, saves=saves, digests=digests)
         return Describer(writer, saves=saves, digests=digests)
 
-    def is_optimizer(self, module: Any) -> bool:
+    def is_optimizer(self, module: object) -> bool:
         return isinstance(module, nn.Optimizer)
 
     def names_of(self, model: Any) -> Iterable[tuple[str, Any]]:
@@ -163,7 +163,7 @@ class MindSpore(Framework):
         return ModuleHooks(hook, "register_backward_pre_hook", "register_backward_hook", executor.requires_grad)
 
     @staticmethod
-    def hook_of(tensor: Any, hook: Callable[[Any], None]) -> tuple[bool, Any]:
+    def hook_of(tensor: Tensor, hook: Callable[[Any], None]) -> tuple[bool, Any]:
         if HAS_NODES:
             node = tensor._grad_node
             if node is None:

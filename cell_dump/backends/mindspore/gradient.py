@@ -7,26 +7,35 @@ the tensor can be had; it is marked `accumulated`.
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quote
 from operator import attrgetter, methodcaller
-from typing import Any
+from typing import Protocol
 
 from mindspore import Parameter, Tensor, _c_expression
 
 from msprobe.base.nested import Leaf
+from msprobe.base.patches import Handle
 from msprobe.cell_dump.backward import Backward
 from msprobe.cell_dump.describer import Sources
-from msprobe.cell_dump.gradient import Graph, Identity
+from msprobe.cell_dump.gradient import Graph, Identity, Node
 from msprobe.executors import executor
 
 HAS_NODES = hasattr(Tensor, "_grad_node")
 """MindSpore 2.7.1 and later; before that `TensorGradients` serves."""
 
 
-def _identity(node: Any) -> Identity:
+class MindSporeNode(Node, Protocol):
+    """A node of MindSpore's graph."""
+
+    def name(self) -> str: ...
+
+    def is_leaf(self) -> bool: ...
+
+
+def _identity(node: MindSporeNode) -> Identity:
     """Nodes are wrapped anew at each look. MindSpore 2.9 and later have an identity; before that an operation is known
     by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be
     distinguished).
     """
-    return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
+    return node.name() if node.is_leaf() else node._sequence_nr()
 
 
 def _probe(tensors: list[Leaf]) -> int:
@@ -62,7 +71,7 @@ class TensorGradients:
 
     def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
         self._make = hook
-        self._handles: list[Any] = []
+        self._handles: list[Handle] = []
 
     def inputs(self, tensors: list[Leaf]) -> tuple[list[Leaf], int, Sources]:
         """The tensors among a call's arguments; none outside a differentiated function. A parameter knows its name; who
@@ -103,7 +112,7 @@ class TensorGradients:
         """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
         waiting = [True]
 
-        def first(gradient: Any) -> None:
+        def first(gradient: Tensor) -> None:
             if waiting and not backward.done:
                 waiting.clear()
                 arrived(backward, place, gradient)
@@ -115,11 +124,11 @@ class TensorGradients:
         backward.expect(expected)
 
     @staticmethod
-    def _incoming(backward: Backward, place: str, gradient: Any) -> None:
+    def _incoming(backward: Backward, place: str, gradient: Tensor) -> None:
         backward.incoming(place, gradient, 0, {}, shared=False)
         backward.arrived()
 
     @staticmethod
-    def _accumulated(backward: Backward, place: str, gradient: Any) -> None:
+    def _accumulated(backward: Backward, place: str, gradient: Tensor) -> None:
         backward.contribute(place, gradient, 0, {}, shared=True)
         backward.arrived()

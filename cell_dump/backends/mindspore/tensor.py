@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from functools import cache
 from math import isfinite
 from operator import attrgetter, methodcaller
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
+from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 from msprobe.executors import api, device_target
 from msprobe.store.describe import beginning, number
@@ -43,7 +44,7 @@ _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.i
 """What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
 
 
-def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
+def array_of(tensor: Tensor) -> Array:
     """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
     if to_dlpack is None or tensor.dtype not in _SHARED or tensor.device != "CPU":
         return tensor.asnumpy()
@@ -67,7 +68,7 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
             tensor.wait_pipeline()
 
 
-def drain(_: Any = None) -> None:
+def drain(_: object = None) -> None:
     """Wait for everything that is queued, and let the training's own errors out."""
     _address_of(_bystander())
 
@@ -112,7 +113,7 @@ class Describer(describer.Describer):
         """`asnumpy` would draw the numbers of an initializer, perhaps before the training does."""
         return "the tensor has no data yet, only an initializer" if tensor.has_init else ""
 
-    def elements(self, tensor: Tensor) -> np.ndarray[Any, Any]:
+    def elements(self, tensor: Tensor) -> Array:
         """The elements, in memory that may be the tensor's own."""
         return array_of(tensor)
 
@@ -123,7 +124,7 @@ class Describer(describer.Describer):
                 return bool(ops.isfinite(tensor).all())
         return super().is_finite(tensor)
 
-    def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
+    def parameters_of(self, module: nn.Cell) -> list[tuple[str, Parameter]] | None:
         """A cell's own parameters; they may be initialised at the first call, as the framework does next."""
         if not module._params:
             return None
@@ -172,7 +173,7 @@ class DeviceStatistics:
         return texts
 
 
-def _members(kind: str, row: Any) -> str:
+def _members(kind: str, row: Array) -> str:
     top, bottom, mean, norm = (float(each) for each in row)
     if kind == "bool":
         return f'"Max":{"true" if top else "false"},"Min":{"true" if bottom else "false"},"Mean":null,"Norm":null'

@@ -15,6 +15,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
+from mindspore.common.dtype import Type
 from mindspore.ops import functional as F
 
 from msprobe.at_compile import AtCompile
@@ -22,10 +23,10 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import array_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
+from msprobe.base.statistic import Array
 from msprobe.executors import GRAPHS, api, executor
 from msprobe.grad_probe.probe import GradProbe, NotAnOptimizerError, Watch
 from msprobe.graph_save.operators import (
-    Array,
     Places,
     has_tensor_dump,
     in_graph,
@@ -42,7 +43,7 @@ from msprobe.graph_save.transport.tensordump import Dumped, dump, dumps, files
 from msprobe.store.npy import load_npy
 
 
-def attach(optimizer: Any, probe: GradProbe) -> None:
+def attach(optimizer: object, probe: GradProbe) -> None:
     """Have the gradients of an optimizer's calls reported. NotAnOptimizerError where it is none."""
     parameters = getattr(optimizer, "_parameters", None) or getattr(optimizer, "parameters", None)
     if not isinstance(optimizer, nn.Cell) or not isinstance(parameters, tuple | list) or not parameters:
@@ -65,7 +66,7 @@ class _Optimizer:
     _all: "dict[int, _Optimizer]" = {}  # noqa: RUF012  # of this process
     _numbers = count()
 
-    def __init__(self, optimizer: Any, watch: Watch, names: list[str]) -> None:
+    def __init__(self, optimizer: nn.Cell, watch: Watch, names: list[str]) -> None:
         self.number = next(self._numbers)
         self._all[self.number] = self
         self._cell, self.watch, self._names = optimizer, watch, names
@@ -102,7 +103,7 @@ class _Optimizer:
         finally:
             self._restore(with_ours)
 
-    def _restore(self, construct: Any) -> None:
+    def _restore(self, construct: Callable[..., Any] | None) -> None:
         if construct is None:
             vars(self._cell).pop("construct", None)
         else:
@@ -188,7 +189,7 @@ def _path(optimizer: int, place: int, name: str) -> str:
     return f"{known.folder}/{known.number}.{int(place)}"
 
 
-_places: Places[tuple[int, str, Any, tuple[int, ...]]] = Places()
+_places: Places[tuple[int, str, Type, tuple[int, ...]]] = Places()
 _is_planted = AtCompile(_plants)
 _place = AtCompile(_places.number)
 _file = AtCompile(_path)
@@ -198,12 +199,12 @@ _no_tensor = AtCompile(_left_out)
 # ---- what an operator does when the graph runs ---------------------------------------------------------------------
 
 
-def _begin(optimizer: Any) -> Array:
+def _begin(optimizer: Array) -> Array:
     is_collected = _Optimizer._all[number(optimizer)].watch.begin()
     return np.array([is_collected], np.int32)
 
 
-def _take(place: Any, token: Any, array: Any) -> Array:
+def _take(place: Array, token: Array, array: Array | None) -> Array:
     if number(token):
         optimizer, name, dtype, shape = _places[place]
         elements = zeros(dtype, shape) if array is None else np.reshape(array, shape)
@@ -211,11 +212,11 @@ def _take(place: Any, token: Any, array: Any) -> Array:
     return nothing()
 
 
-def _take_empty(place: Any, token: Any) -> Array:
+def _take_empty(place: Array, token: Array) -> Array:
     return _take(place, token, None)
 
 
-def _end(optimizer: Any, token: Any) -> Array:
+def _end(optimizer: Array, token: Array) -> Array:
     if number(token):
         _Optimizer._all[number(optimizer)].watch.end()
     return nothing()

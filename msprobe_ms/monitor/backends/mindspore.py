@@ -10,11 +10,11 @@ from mindspore.communication import GlobalComm, get_group_rank_from_world_rank, 
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Handle, Patches
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.tensor import DEVICES, array_of, drain, settle
 from msprobe.executors import api
-from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Removal, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Numbers, Removal, Update, hook_module
 
 _OF_CELLS = (("exp_avg", "exp_avg_sq"), ("moment1", "moment2"), ("moments1", "moments2"))
 """Where optimizers keep the two moments of their parameters, in the parameters' order."""

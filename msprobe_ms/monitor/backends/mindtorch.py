@@ -11,8 +11,9 @@ import torch
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model
+from msprobe.base.patches import Handle
 from msprobe.cell_dump.backends.mindtorch.framework import FRAMEWORK
-from msprobe.monitor.backend import Handle, Update, hook_module
+from msprobe.monitor.backend import Update, hook_module
 
 from .mindspore import MindSpore
 from .torch_api import check_optimizer, updated, wrap_update

@@ -10,11 +10,11 @@ import torch
 from msprobe.base.framework import array_of, check_model
 from msprobe.base.framework import rank as known_rank
 from msprobe.base.log import once
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Handle, Patches
 from msprobe.cell_dump.backends.pytorch.compiled import COMPILED_CODE, UpdateHooks
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK, apart
 from msprobe.cell_dump.framework import Framework
-from msprobe.monitor.backend import OF_NOTHING, Handle, Numbers, Removal, Update, hook_module
+from msprobe.monitor.backend import OF_NOTHING, Numbers, Removal, Update, hook_module
 
 from .torch_api import check_optimizer, hook_update, updated, wrap_update
 

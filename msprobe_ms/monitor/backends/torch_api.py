@@ -5,7 +5,8 @@ from functools import wraps
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.monitor.backend import Handle, Removal, Update
+from msprobe.base.patches import Handle
+from msprobe.monitor.backend import Removal, Update
 
 
 def hook_update(optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
