@@ -20,7 +20,8 @@ from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 from .core.layouts import add_options, layouts_of
-from .core.user_limits import limits_of_options
+from .core.user_limits import add_options as add_user_limits
+from .core.user_limits import limits_of_arguments
 from .request import FORMATS, Request, check_workers, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
@@ -72,22 +73,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="CLEAN",
         help="another trusted run of the golden's training: what it differs by is noise; writes noise.json",
     )
-    own: dict[str, Any] = {"action": "append"}
-    how.add_argument(
-        "--ignore",
-        metavar="NAME",
-        **own,
-        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. What "
-        "differs because of it is still judged",
-    )
-    how.add_argument(
-        "--atol",
-        metavar="[NAME=]VALUE",
-        **own,
-        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
-        "matches; may be repeated, the last that matches counts",
-    )
-    how.add_argument("--rtol", metavar="[NAME=]VALUE", **own, help="the relative part of --atol; 0 where not given")
+    add_user_limits(how)
     names = parser.add_argument_group("which name is which, where that is not found by itself")
     file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
     names.add_argument(
@@ -181,7 +167,7 @@ def request_of(args: argparse.Namespace) -> Request:
         if there is not None and here != there:
             raise UsageError(f"--{name} and {key} of {args.input_path} contradict each other; give one")
     limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
-    own = sides.user_limits + limits_of_options(args.ignore, args.atol, args.rtol)
+    own = sides.user_limits + limits_of_arguments(args)
     if own and args.first_only:
         raise UsageError(
             f"--first-only decides by digests, which cannot tell what {own} excuses; leave one of them out"

@@ -5,6 +5,7 @@ parts: `Functional.dropout` stands for all calls of it, `Functional.dropout.0.fo
 matches dots. The name of a cell stands for the calls inside it too.
 """
 
+import argparse
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from shlex import quote
+from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError
@@ -132,10 +134,37 @@ def matching(names: Sequence[str], called: str) -> set[str]:
     return {name for name in names if name == called or pattern_of(name).fullmatch(called)}
 
 
+def add_options(parser: Any) -> None:
+    """Declare the options, for a parser or a group of one."""
+    repeated: dict[str, Any] = {"action": "append"}
+    parser.add_argument(
+        "--ignore",
+        metavar="NAME",
+        **repeated,
+        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. What "
+        "differs because of it is still judged",
+    )
+    parser.add_argument(
+        "--atol",
+        metavar="[NAME=]VALUE",
+        **repeated,
+        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
+        "matches; may be repeated, the last that matches counts",
+    )
+    parser.add_argument(
+        "--rtol", metavar="[NAME=]VALUE", **repeated, help="the relative part of --atol; 0 where not given"
+    )
+
+
+def limits_of_arguments(args: argparse.Namespace) -> UserLimits:
+    """Return the limits of a parsed command line; UsageError for a name or a number that is invalid."""
+    return limits_of_options(args.ignore, args.atol, args.rtol)
+
+
 def limits_of_options(
     ignore: Iterable[str] | None, atol: Iterable[str] | None, rtol: Iterable[str] | None
 ) -> UserLimits:
-    """Return the limits of a command line; UsageError for a name or a number that is invalid."""
+    """Return the limits that the values of the options set; UsageError for a name or a number that is invalid."""
     return UserLimits(
         tuple(_name(name, "--ignore") for name in ignore or ()),
         tuple(_tolerance(text, "--atol") for text in atol or ()),

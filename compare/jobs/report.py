@@ -147,7 +147,9 @@ def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -
     target, golden = quote(str(request.target)), quote(str(request.golden))
     yield Advice(
         phrase("what to collect next, as a configuration for both runs"),
-        f"msprobe diagnose {target} {golden} --write-config next.json",
+        " ".join(
+            filter(None, (f"msprobe diagnose {target} {golden}", str(request.user_limits), "--write-config next.json"))
+        ),
     )
     is_call = finding.kind is FindingKind.COMPUTES and parse(finding.name).kind == "api"
     if is_call and outcome is not None and outcome.unit is not None and outcome.mode == "tensor":

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count as count_from
@@ -130,8 +130,7 @@ class RequestResult:
     @property
     def excused(self) -> ExcusedCounts | None:
         """What the limits of the user excuse in all jobs; None where there are no such limits."""
-        found = [outcome.excused for outcome in self.outcomes if outcome.excused is not None]
-        return sum(found, ExcusedCounts()) if found else None
+        return excused_of(self.outcomes)
 
     @property
     def limits(self) -> tuple[Words, ...]:
@@ -160,6 +159,12 @@ class RequestResult:
         if first.label:
             yield f"the first is in {first.label}:"
         yield first.lines[-1]
+
+
+def excused_of(outcomes: Iterable[Outcome]) -> ExcusedCounts | None:
+    """Return what the limits of the user excuse in these jobs together; None where there are no such limits."""
+    found = [outcome.excused for outcome in outcomes if outcome.excused is not None]
+    return sum(found, ExcusedCounts()) if found else None
 
 
 def _state(outcome: Outcome) -> str:

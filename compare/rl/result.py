@@ -10,7 +10,9 @@ from pathlib import Path
 from msprobe.base.files import make_folder
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
+from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.summary import excused_of
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
@@ -18,8 +20,8 @@ from msprobe.compare.locate.finding import Finding
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import left_open, no_difference
-from msprobe.compare.tables.json_file import as_object
+from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.compare.tables.json_file import as_object, counts_of_excused
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
 from msprobe.store.saves.single_saves import stem_of
@@ -43,7 +45,8 @@ _NONE_JUDGED = "no difference in what could be judged"
 
 @dataclass(frozen=True)
 class FlowResult:
-    """Everything that was found; `first` is None where nothing differs."""
+    """Everything that was found; `first` is None where nothing differs. `user_limits` are those of the request; they
+    apply to dumps, not to key data."""
 
     configurations: ConfigurationDifferences
     keys: KeyData
@@ -52,6 +55,7 @@ class FlowResult:
     first: First | None
     missing: tuple[Words, ...]
     top: int = 10
+    user_limits: UserLimits = NO_LIMITS
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -81,6 +85,11 @@ class FlowResult:
         for outcome in self.outcomes:
             found.update(outcome.unjudged)
         return found
+
+    @property
+    def excused(self) -> ExcusedCounts | None:
+        """Return what the limits of the user excuse in all dumps; None where there are no such limits."""
+        return excused_of(self.outcomes)
 
     @property
     def is_clean(self) -> bool:
@@ -113,6 +122,8 @@ class FlowResult:
             for outcome in stage.outcomes:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         yield from left_open(self.judged, self.differing, self.unjudged, (outcome.mode for outcome in self.outcomes))
+        if self.excused is not None:
+            yield excused_said(self.excused, self.user_limits)
         yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
         if len(self.missing) > _LISTED:
             yield f"missing: {len(self.missing) - _LISTED} more, in the json"
@@ -132,7 +143,10 @@ class FlowResult:
             yield from wording.sentences(self.first)
             return
         title = _NONE_IN_COMMON if self.missing else _NONE_JUDGED
-        yield no_difference(self.is_clean, self.judged, self.unjudged, title).said
+        left = [one for outcome in self.outcomes for one in outcome.roundings_left]
+        yield no_difference(
+            self.is_clean, self.judged, self.unjudged, title, excused=self.excused, roundings_left=left
+        ).said
 
 
 @dataclass(frozen=True)
@@ -156,6 +170,16 @@ class Stepwise:
     def judged(self) -> int:
         """How many tensors and records have a verdict."""
         return sum(result.judged for result in self.results.values())
+
+    @property
+    def user_limits(self) -> UserLimits:
+        """Return those of the request."""
+        return next((result.user_limits for result in self.results.values()), NO_LIMITS)
+
+    @property
+    def excused(self) -> ExcusedCounts | None:
+        """Return what the limits of the user excuse in all dumps; None where there are no such limits."""
+        return excused_of(self.outcomes)
 
     @property
     def is_clean(self) -> bool:
@@ -253,6 +277,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
                 for each in result.configurations.differences
             ],
         },
+        **({} if result.excused is None else {"user_limits": counts_of_excused(result.excused)}),
         "key_counts": {grade: result.keys.counts[grade] for grade in GRADES},
         "stages": [
             {

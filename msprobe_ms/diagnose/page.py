@@ -17,9 +17,9 @@ from msprobe.compare.monitor.output import as_object as monitor_as_object
 from msprobe.compare.monitor.wording import about, meaning, stages
 from msprobe.compare.monitor.wording import answer as answer_of_monitors
 from msprobe.compare.rl.wording import setting
-from msprobe.compare.tables.console import BLIND, one_line
+from msprobe.compare.tables.console import BLIND, excused_said, one_line
 from msprobe.compare.tables.json_file import as_object as finding_as_object
-from msprobe.compare.tables.json_file import causes
+from msprobe.compare.tables.json_file import causes, counts_of_excused
 
 from .collected import Collection
 from .diagnosis import (
@@ -218,6 +218,8 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
         return
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
     yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if compared.is_overruled else ''}"
+    if compared.result is not None and compared.result.excused is not None:
+        yield f"  {excused_said(compared.result.excused, compared.result.user_limits)}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
     is_located = located is not None and located.compared is compared
     if wrong and not (is_located and len(outcomes) == 1):
@@ -509,6 +511,7 @@ def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
 
 def _compared_as_object(compared: ComparedPair) -> dict[str, object]:
     head = compared.pair.target.head
+    excused = compared.result.excused if compared.result is not None else None
     return {
         "collection": compared.pair.target.name,
         "task": head.task,
@@ -517,6 +520,7 @@ def _compared_as_object(compared: ComparedPair) -> dict[str, object]:
         "skipped": compared.skipped.value if compared.skipped is not None else None,
         "failed": compared.failed or None,
         "is_clean": compared.result.is_clean if compared.result is not None else None,
+        **({} if excused is None else {"user_limits": counts_of_excused(excused)}),
         "jobs": [
             {
                 "step": outcome.step,

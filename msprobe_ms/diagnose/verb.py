@@ -23,6 +23,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers_of
+from msprobe.compare.core.user_limits import add_options as add_user_limits
+from msprobe.compare.core.user_limits import limits_of_arguments
 from msprobe.compare.request import Request, check_workers
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
@@ -43,6 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     how.add_argument("-cm", "--cell_mapping", **file, help="cells, as of msprobe compare")
     how.add_argument("-lm", "--layer_mapping", **file, help="layers, as of msprobe compare")
     how.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows, as of msprobe compare")
+    add_user_limits(how)
     how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
     report = parser.add_argument_group("where the answer goes")
     report.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
@@ -96,6 +99,7 @@ def _request(args: argparse.Namespace, output: Path) -> Request:
         mapping=user_mapping({option: getattr(args, option) for option in OPTIONS}, "--"),
         workers=args.workers,
         resume=bool(args.output_path),
+        user_limits=limits_of_arguments(args),
     )
 
 

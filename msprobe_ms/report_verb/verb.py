@@ -23,6 +23,8 @@ from msprobe.base.log import logger, visible
 from msprobe.base.phrase import Words
 from msprobe.base.scope import numbers_of
 from msprobe.compare.core.layouts import add_options, layouts_of
+from msprobe.compare.core.user_limits import add_options as add_user_limits
+from msprobe.compare.core.user_limits import limits_of_arguments
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 from msprobe.report.file import Report, check_page
 
@@ -57,6 +59,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     of_dumps.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows")
     of_dumps.add_argument("-f", "--fuzzy_match", action="store_true", help="also pair what is left over, in order")
     of_dumps.add_argument("--noise", metavar="MODE", help="auto (default), exact, or the path of a noise.json")
+    add_user_limits(of_dumps)
     add_options(parser.add_argument_group("ranks that share one model out, which are merged first; of two dumps"))
     parser.add_argument("--calibrate", metavar="CLEAN", help="another correct run of B's training: dumps, or a monitor")
 
@@ -75,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
             "--rank_size: ranks are merged where two dumps are compared; give the golden dump too, or merge those of "
             "one with msprobe graph_visualize --file_type json, and report on the merged dump"
         )
+    if what is not What.COMPARE and (own := limits_of_arguments(args)):
+        raise UsageError(f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out")
     made = {What.COMPARE: _compared, What.MONITOR: _monitored, What.CONFIG_CHECK: _packed}.get(what)
     report, lines, exit_code = made(args) if made is not None else _alone(args, what)
     report.write(page)
@@ -131,6 +136,7 @@ def _compared(args: argparse.Namespace) -> _Made:
             ranks=_numbers(args, "rank"),
             steps=_numbers(args, "step"),
             layouts=layouts_of(args, has_golden=True),
+            user_limits=limits_of_arguments(args),
         )
         result = compare_paths(request, logging.DEBUG)  # what a flow writes goes with the folder
         return report_of(result, request), list(result.lines()), verdicts_of(result).exit_code_of(args.exit_zero)

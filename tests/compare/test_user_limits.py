@@ -289,3 +289,55 @@ def test_a_report_shows_what_was_excused(chain, tmp_path, capsys):
     assert "--ignore Mint.tan" in head.command
     assert any("your limits: 1 pairs ignored" in str(note) for note in head.answer.notes)
     assert Why.IGNORED.value == "ignored"
+
+
+LIMITS = [["--ignore", "Mint.tan"], ["--atol", "0.011"], ["--rtol", "Mint.tan=0.0026"], ["--atol", "0.009"]]
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+@pytest.mark.parametrize("options", LIMITS, ids=" ".join)
+@pytest.mark.parametrize("verb", ["report", "diagnose"])
+def test_other_commands_take_the_same_limits_and_give_the_same_answer(
+    chain, answer, tmp_path, capsys, verb, options, mode
+):
+    target, golden = chain("t", tan=0.01, mode=mode), chain("g", mode=mode)
+    compared = answer(target, golden, *options)
+    assert compared.code == (options == LIMITS[-1])
+    where = ["-o", str(tmp_path / "page.html")] if verb == "report" else []
+    assert main([verb, str(target), str(golden), *where, *options]) == compared.code
+    lines = [line.strip() for line in printed(capsys)]
+    assert compared.lines[-1] in lines
+    excused = next(line for line in compared.lines if line.startswith("your limits: "))
+    assert excused in lines
+
+
+def test_a_diagnosis_has_the_numbers_that_the_limits_excuse(chain, capsys):
+    target, golden = chain("t", tan=0.01), chain("g")
+    assert main(["diagnose", str(target), str(golden), "--ignore", "Mint.tan", "--format", "json"]) == 0
+    (looked,) = json.loads(capsys.readouterr().out)["looked"]
+    assert looked["user_limits"] == {"ignored": 1, "tolerated": 0, "ignored_calls": 0}
+
+
+def test_a_report_advises_a_diagnosis_with_the_same_limits(chain, tmp_path):
+    from msprobe.compare.dispatch import compare_paths, report_of
+    from msprobe.compare.request import Request
+
+    own = UserLimits(("Mint.t*n",))
+    request = Request(
+        Path(chain("t", sin=0.5, tan=0.5)), Path(chain("g")), tmp_path / "out", html=True, user_limits=own
+    )
+    advice = report_of(compare_paths(request), request).head.answer.advice
+    (command,) = [one.command for one in advice if one.command.startswith("msprobe diagnose")]
+    assert "--ignore 'Mint.t*n'" in command
+
+
+@pytest.mark.parametrize("options", [["--ignore", "x"], ["--atol", "1"], ["--rtol", "1"]])
+def test_limits_without_a_golden_are_refused(chain, tmp_path, options, capsys):
+    assert main(["report", str(chain("t")), "-o", str(tmp_path / "page.html"), *options]) == 2
+    assert options[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["report", "diagnose"])
+def test_other_commands_refuse_limits_that_are_invalid(chain, tmp_path, verb, capsys):
+    assert main([verb, str(chain("t")), str(chain("g")), "--atol", "much"]) == 2
+    assert "--atol" in capsys.readouterr().err

@@ -383,3 +383,22 @@ def test_tables_of_every_form(roots, changed, compare, tmp_path):
         ("lr", "0.1", "0.2", "the update"),
         ("run_name", '"a"', '"b"', "place or time"),
     ]
+
+
+def test_limits_of_the_user_apply_to_the_dumps_of_a_flow_and_are_counted(roots, compare):
+    for root, off in zip(roots, (0.5, 0.0), strict=True):
+        root.save().dump("actor_update", made=(2.0, 3.0, 4.0 + off))
+    code, lines, whole = compare("--ignore", "Cell.head")
+    assert code == 0
+    assert "your limits: 1 pairs ignored, 0 passed by your tolerance (--ignore Cell.head)" in lines
+    assert lines[-1].startswith("no difference but what your limits excuse: ")
+    assert lines[-1].endswith("; 1 pairs ignored, 0 passed by your tolerance")
+    assert whole["user_limits"] == {"ignored": 1, "tolerated": 0, "ignored_calls": 0}
+
+
+def test_where_stages_differ_by_rounding_the_answer_says_so(roots, compare):
+    for root, off in zip(roots, (2**-22, 0.0), strict=True):  # one unit in the last place of 2
+        root.save().dump("actor_update", made=(2.0 + off, 3.0, 4.0))
+    code, lines, _ = compare()
+    assert code == 0
+    assert lines[-1].startswith("no difference beyond rounding: 15 pairs judged, 0 unjudged, largest ")
