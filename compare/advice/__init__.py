@@ -1,1 +1,1 @@
-"""What to try first: `known_causes` has the causes that a finding's data fit, `defaults` the defaults of frameworks."""
+"""Suggestions for a first wrong call: `known_causes` has the rules, `defaults` the defaults of the frameworks."""

@@ -84,7 +84,7 @@ class Case:
 
     @cached_property
     def operation(self) -> str:
-        """What the call computes, by its name in `msprobe.replay.operations`; empty where it is not known."""
+        """Return the operation that the call computes, by its name in `msprobe.replay.operations`; empty if unknown."""
         known = operation_of(self.name)
         return known.name if known else ""
 
@@ -394,9 +394,11 @@ _MISSING_VALUES = {Missing.UNJUDGED_INPUTS, Missing.PRODUCER}
 
 
 def _more_data(case: Case) -> _Found | None:
-    """What statistics, or a later step alone, leave open."""
+    """Statistics, or a later step alone, do not show the cause."""
     evidence = case.finding.evidence
-    is_later = bool(case.step) and isinstance(evidence, Parameters)
+    is_later = (bool(case.step) and isinstance(evidence, Parameters)) or (
+        isinstance(evidence, Updated) and evidence.judgement.lacks_step_before
+    )
     is_unknown = any(one.cause is UpdateCause.UNKNOWN for one in case.differences)
     is_open = isinstance(evidence, Unclear) and evidence.missing in _MISSING_VALUES
     if not (is_later or ((is_open or is_unknown) and case.mode != "tensor")):

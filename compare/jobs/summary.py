@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
-from msprobe.compare.judge.verdict import GRADES, Cause, count
+from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.locate.wording import short
 from msprobe.compare.tables.console import excused_said, left_open, no_difference, one_line
 
@@ -59,7 +59,7 @@ class RequestResult:
     @property
     def differing(self) -> int:
         """How many of these pairs do not pass."""
-        return sum(o.counts.get("warning", 0) + o.counts.get("error", 0) for o in self.outcomes)
+        return sum(number_differing(outcome.counts) for outcome in self.outcomes)
 
     @property
     def unjudged(self) -> Counter[Cause]:

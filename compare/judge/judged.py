@@ -19,7 +19,7 @@ from msprobe.compare.measure.statistics import NAMES
 from msprobe.report.fragment import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
-from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, statistic
+from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, number_differing, statistic
 from .wording import say_statistic, sentences
 
 Mode = Literal["tensor", "statistics", "digest"]
@@ -163,7 +163,7 @@ class Comparison:
     def is_clean(self) -> bool:
         """Whether at least one pair was judged, every pair passes or is exempt, and no call is unmatched that should
         not be."""
-        if not self.counts["pass"] or self.counts["warning"] or self.counts["error"]:
+        if not self.counts["pass"] or number_differing(self.counts):
             return False
         if not all(cause.is_exempt for cause in self.unjudged):
             return False
@@ -252,7 +252,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """The counts, and the records that differ, for a notebook."""
         counts = self.counts
-        differing = counts["warning"] + counts["error"]
+        differing = number_differing(counts)
         state = "differs" if differing else "clean" if self.is_clean else "unjudged"
         line = f"{self.mode} compared: {count(counts)}"
         facts = [("target", self.target.where), ("golden", self.golden.where)]

@@ -245,6 +245,11 @@ def count(verdicts: Mapping[Grade, int]) -> str:
     return ", ".join(f"{verdicts.get(grade, 0)} {grade}" for grade in GRADES)
 
 
+def number_differing(verdicts: Mapping[Grade, int]) -> int:
+    """Return how many of the pairs that were judged do not pass."""
+    return verdicts.get("warning", 0) + verdicts.get("error", 0)
+
+
 def path_of(record: Record) -> str:
     """A record's place within its call: `input.1.0`, `parameters.weight`."""
     return ".".join((record.part, *record.path))

@@ -132,6 +132,11 @@ class UpdateJudgement:
         """The parameters whose difference is drift of two noisy runs."""
         return tuple(v.parameter for v in self.verdicts if v.status is Status.AGREES)
 
+    @property
+    def lacks_step_before(self) -> bool:
+        """Return whether something differs by its values alone, as the step before was not collected."""
+        return bool(self.differing) and all(v.basis is Basis.DRIFT for v in self.verdicts)
+
 
 class FindingKind(str, Enum):
     """What is wrong at the call that a finding names; compare.md, "The first wrong call", has a row for each."""

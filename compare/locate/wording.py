@@ -46,15 +46,14 @@ def updates(judgement: UpdateJudgement) -> Words:
     parts: list[Words] = [_update_difference(one) for one in judgement.differences]
     named = {name for one in judgement.differences for name in one.parameters}
     if left := [name for name in differing if name not in named]:
-        has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
         parts.append(
-            phrase("{who} further apart than their gradients explain", who=_count(left, 0))
-            if has_before
-            else phrase(
+            phrase(
                 "{who} further apart than two runs drift (look at the optimizer, the learning rate and earlier "
                 "gradients); the step before, collected too, would show why",
                 who=_count(left, 0),
             )
+            if judgement.lacks_step_before
+            else phrase("{who} further apart than their gradients explain", who=_count(left, 0))
         )
     if any(v.basis is Basis.STATISTICS for v in judgement.verdicts):
         parts.append(phrase(_BLIND))

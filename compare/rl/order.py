@@ -7,11 +7,14 @@ frameworks on top of MindSpore and PyTorch run them; the names of stages and swi
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.key_data.pairs import Row
 from msprobe.compare.locate.finding import Finding
+
+if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,9 @@ class Item:
     Of a key: `worst` is the tensor with that verdict, `first` the first that differs, `saved` the number of its first
     save in its process, -1 where that is not known, `token` the first token of sequences that differs.
 
-    Of a stage: `finding` is the first wrong call, `failed` says why its dumps could not be compared, `mode` what they
-    hold; `weights_differ` where parameters do, `is_placed` where its place in the step is known.
+    Of a stage: `finding` is the first wrong call, `hint` the known cause that it fits, `failed` says why its dumps
+    could not be compared, `mode` what they hold; `weights_differ` where parameters do, `is_placed` where its place in
+    the step is known.
     """
 
     kind: Literal["key", "stage"]
@@ -152,6 +156,7 @@ class Item:
     first: Row | None = None
     failed: str = ""
     finding: Finding | None = None
+    hint: "Hint | None" = None
     mode: str = ""
     weights_differ: bool = False
     is_placed: bool = True

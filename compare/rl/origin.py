@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.store.rl_roots import STAGES, FlowRoot
@@ -11,6 +11,9 @@ from msprobe.store.rl_roots import STAGES, FlowRoot
 from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, part_of_stage
 from .stages import Stage
 from .walk import UPDATES, Seen, call_of, first_of, is_origin
+
+if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
 
 Value = bool | int | str | list[int]
 
@@ -156,6 +159,23 @@ class First:
     def finding(self) -> Finding | None:
         """The first wrong call, if one is named."""
         return self.item.finding
+
+    @property
+    def hint(self) -> "Hint | None":
+        """Return the known cause that the first wrong call fits; None where other stages show a cause outside it."""
+        return None if self.origin in _BEFORE_THE_STAGE else self.item.hint
+
+
+_BEFORE_THE_STAGE = {
+    Origin.HOST_CODE_BEFORE,
+    Origin.HOST_CODE_BETWEEN,
+    Origin.UPDATE,
+    Origin.STAGES_AGREE,
+    Origin.UPDATE_AGREES,
+    Origin.NOT_HANDED_OVER,
+    Origin.STEP_AGREES,
+}
+"""Origins that are shown to be neither in the stage nor in what the run was given."""
 
 
 def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], style: CollectionStyle) -> First | None:

@@ -147,6 +147,8 @@ def _first(first: First, others: list[Beginning]) -> Beginning:
 def _advice(first: First, finding: Finding | None, request: Request) -> Iterator[Advice]:
     if text := wording.then(first):
         yield Advice(text)
+    if first.hint is not None:
+        yield Advice(first.hint.line)
     if finding is not None:
         yield from advice(finding, request)
 

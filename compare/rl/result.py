@@ -13,7 +13,7 @@ from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import excused_of
-from msprobe.compare.judge.verdict import GRADES, Cause, count
+from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
 from msprobe.compare.locate.finding import Finding
@@ -75,8 +75,7 @@ class FlowResult:
     @property
     def differing(self) -> int:
         """How many of these do not pass."""
-        counts = (*(o.counts for o in self.outcomes), self.keys.counts)
-        return sum(each.get("warning", 0) + each.get("error", 0) for each in counts)
+        return sum(map(number_differing, (*(outcome.counts for outcome in self.outcomes), self.keys.counts)))
 
     @property
     def unjudged(self) -> Counter[Cause]:
@@ -131,6 +130,8 @@ class FlowResult:
         yield from self.sentences()
         if self.first is not None:
             yield from wording.others(self.first, self.walked, self.top)
+            if self.first.hint is not None:
+                yield self.first.hint.line
 
     @property
     def answer(self) -> Words:
@@ -264,6 +265,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             "collect": (first.collect.fields if first.collect else None) or None,
         },
         "first_wrong": _first_wrong(first.finding, first.seen) if first else [],
+        "try": first.hint.as_object() if first and first.hint else None,
         "configurations": {
             "count": result.configurations.count,
             "problem": result.configurations.problem or None,

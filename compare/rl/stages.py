@@ -272,7 +272,7 @@ def items(stage: Stage) -> Iterator[Item]:
     for outcome in stage.outcomes:
         by_place.setdefault((outcome.step or 0, outcome.rank or 0), []).append(outcome)
     for (step, rank), outcomes in by_place.items():
-        first = next((outcome.first for outcome in outcomes if outcome.first), None)
+        first, hint = next(((outcome.first, outcome.hint) for outcome in outcomes if outcome.first), (None, None))
         failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
         grade = max((_grade(outcome) for outcome in outcomes), key=SEVERITY.index)
         yield Item(
@@ -286,6 +286,7 @@ def items(stage: Stage) -> Iterator[Item]:
             grade,
             failed=failed,
             finding=first,
+            hint=hint,
             weights_differ=any(f.kind is FindingKind.PARAMETERS for outcome in outcomes for f in outcome.findings),
             is_placed=stage.is_placed,
             mode=next((outcome.mode for outcome in outcomes if outcome.mode), ""),

@@ -20,7 +20,7 @@ from msprobe.compare.core.noise import Noise, RoundingLeft
 from msprobe.compare.core.reason import Why
 from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
+from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, number_differing
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding, FindingKind
@@ -62,7 +62,7 @@ def notes(comparison: Comparison) -> Iterator[Words]:
     """The counts of every verdict, what is left open, and up to where differences are noise."""
     yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    differing = comparison.counts["warning"] + comparison.counts["error"]
+    differing = number_differing(comparison.counts)
     yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         yield phrase(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msprobe.base.verdicts import Gap as Unjudged
 from msprobe.base.verdicts import Verdicts
@@ -18,6 +19,9 @@ from msprobe.compare.rl.configurations import ConfigurationDifferences
 from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import Collection, CollectionPair, Kind, Unused
+
+if TYPE_CHECKING:
+    from msprobe.compare.advice.known_causes import Hint
 
 Result = RequestResult | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
@@ -151,6 +155,14 @@ class Located:
     stage: str = ""
     border: Finding | None = None
     is_unconfirmed: bool = False
+
+    @property
+    def hint(self) -> "Hint | None":
+        """Return the known cause that `msprobe compare` prints of this finding; None where none fits."""
+        result = self.compared.result
+        flow = None if result is None else flow_of(result)
+        first = flow.first if flow is not None else result.first if isinstance(result, RequestResult) else None
+        return None if first is None or self.border is not None else first.hint
 
 
 def is_from_border(finding: Finding) -> bool:

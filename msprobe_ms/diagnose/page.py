@@ -126,6 +126,8 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"in {where}"
         if (flow := flow_of(located.compared.result)) is not None and flow.first is not None:
             yield from islice(flow.sentences(), 1, None)
+        if (hint := located.hint) is not None:
+            yield str(hint.line)
         return
     if (diverged := diagnosis.diverged) is not None and diverged.result is not None:
         yield str(answer_of_monitors(diverged.result))
@@ -485,6 +487,7 @@ def _without(held: Mapping[str, object], name: str) -> dict[str, object]:
 def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
     """The first wrong call, or where monitors diverge first: step, rank and what shows it."""
     place: dict[str, object] = {
+        "try": None,
         "step": None,
         "rank": None,
         "is_unconfirmed": False,
@@ -501,6 +504,7 @@ def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
     return {
         "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
         **place,
+        "try": located.hint and located.hint.as_object(),
         "step": step,
         "rank": rank,
         "is_unconfirmed": located.is_unconfirmed,

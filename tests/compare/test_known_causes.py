@@ -17,6 +17,7 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import (
     Argument,
     ArgumentKind,
+    Basis,
     Between,
     Computed,
     Dataflow,
@@ -27,11 +28,13 @@ from msprobe.compare.locate.finding import (
     OtherCall,
     Parameters,
     RunInput,
+    Status,
     Unclear,
     UpdateCause,
     Updated,
     UpdateDifference,
     UpdateJudgement,
+    UpdateVerdict,
 )
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
@@ -66,6 +69,10 @@ def argument(name, place, target, golden):
 
 def updated(*differences):
     return Finding("x", "", FindingKind.PARAMETERS, Updated(UpdateJudgement(1, (), differences)), "error")
+
+
+def verdict(basis):
+    return UpdateVerdict("w", "w", Status.DIFFERS, basis, 12.0)
 
 
 def setting(cause, agreeing=0, **more):
@@ -176,6 +183,8 @@ def test_seeds_are_named_where_most_initial_weights_differ_before_any_update(tot
         (Parameters(("a.bias",), 1, 0), 0, "statistics", False),  # it differs from the beginning on: that is all
         (Updated(UpdateJudgement(3, (), (setting(UpdateCause.UNKNOWN),))), 3, "statistics", True),
         (Updated(UpdateJudgement(3, (), (setting(UpdateCause.UNKNOWN),))), 3, "tensor", False),
+        (Updated(UpdateJudgement(3, (verdict(Basis.DRIFT),))), 3, "tensor", True),
+        (Updated(UpdateJudgement(3, (verdict(Basis.GRADIENTS),))), 3, "tensor", False),
     ],
 )
 def test_more_data_are_asked_for_where_they_would_decide(evidence, step, mode, fits):

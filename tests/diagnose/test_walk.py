@@ -428,3 +428,18 @@ def test_two_checkpoints_alone_are_compared(tmp_path, capsys):
     assert main(["diagnose", str(CHECKPOINT), str(CHECKPOINT)]) == 0
     result = capsys.readouterr().out.splitlines()[1]
     assert "6 parameters on both sides: 6 pass" in result  # weight, bias, gamma, beta, half, epoch_num
+
+
+def test_a_diagnosis_says_what_to_try_as_compare_does(sides, tmp_path, capsys):
+    target, golden = sides(lambda run, is_target: run.step(1, weight=6.0 if is_target else 5.0))
+    assert main(["compare", str(target), str(golden), "-o", str(tmp_path / "tables")]) == 1
+    compared = capsys.readouterr().out.splitlines()
+    assert compared[-1].startswith("Try: collect task tensor from step 0 on")
+    assert main(["diagnose", str(target), str(golden)]) == 1
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[1:4]] == [
+        compared[-2],
+        "in step 1, rank 0",
+        compared[-1],
+    ]
+    assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["try"]["cause"] == "more_data"

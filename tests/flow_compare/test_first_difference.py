@@ -402,3 +402,16 @@ def test_where_stages_differ_by_rounding_the_answer_says_so(roots, compare):
     code, lines, _ = compare()
     assert code == 0
     assert lines[-1].startswith("no difference beyond rounding: 15 pairs judged, 0 unjudged, largest ")
+
+
+@pytest.mark.parametrize(("step", "cause"), [(1, "more_data"), (0, None)])
+def test_a_known_cause_is_left_out_where_the_stages_show_a_cause_before_it(step, cause, roots, compare):
+    """Weights that differ in the only step may be explained by its data; after a stage that agrees, they are not."""
+    for root, off in zip(roots, (0.5, 0.0), strict=True):
+        if not step:
+            root.dump("actor_update", 0)
+        root.dump("actor_update", 1, weight=11.0 + off)
+    _, lines, whole = compare()
+    assert whole["first_wrong"][0]["kind"] == "parameters differ"
+    assert (whole["try"] and whole["try"]["cause"]) == cause
+    assert lines[-1].startswith("Try: ") == (cause is not None)
