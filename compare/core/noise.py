@@ -296,6 +296,17 @@ class State(IntEnum):
     ELSEWHERE = 6
 
 
+class NoConsequence(Enum):
+    """The ground on which a difference is harmless."""
+
+    AGREES = "agrees"
+    """What recorded calls compute from the tensor was compared, and agrees."""
+    UNUSED = "unused"
+    """No recorded call uses the tensor."""
+    UNCOMPARED = "uncompared"
+    """Recorded calls use the tensor, and nothing that is computed from it is compared."""
+
+
 class Evidence(NamedTuple):
     """What decided about an output, by its pair of records.
 
@@ -394,19 +405,19 @@ class Noise:
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
-    out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
-    `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves that differ whose
-    effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on one side only,
-    `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls, how doubtful
-    it is that a difference among its inputs has consequences (`noise.reach.Consequence`). `rounding_left` is there if
-    something differs, and nothing beyond rounding.
+    out, with the ground of each. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by
+    which it was judged. `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves
+    that differ whose effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on
+    one side only, `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls,
+    how doubtful it is that a difference among its inputs has consequences (`noise.reach.Consequence`). `rounding_left`
+    is there if something differs, and nothing beyond rounding.
     """
 
     states: NDArray[np.uint8]
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
     classes: tuple[PrecisionClass, ...] = ()
     is_exact: bool = False
-    harmless: tuple[int, ...] = ()
+    harmless: Mapping[int, NoConsequence] = field(default_factory=dict)
     stretches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     replayed: int = 0
     not_replayed: Mapping[str, int] = field(default_factory=dict)

@@ -93,9 +93,11 @@ def _harmless(comparison: Comparison) -> Iterator[Finding]:
     for event, row in sorted(placed, key=lambda one: (one[0].at, one[1])):
         judged = comparison.judged(row)
         difference = Difference(path_of(judged.pair.record), judged.grade, judged.verdict.reasons[1:])
-        is_known = row not in noise.unshown
-        evidence: Evidence = Harmless(difference) if is_known else Unclear(Missing.EFFECT, difference=difference)
-        kind = FindingKind.HARMLESS if is_known else FindingKind.UNKNOWN
+        ground = noise.harmless.get(row)
+        evidence: Evidence = Unclear(Missing.EFFECT, difference=difference)
+        if ground is not None:
+            evidence = Harmless(difference, ground)
+        kind = FindingKind.UNKNOWN if ground is None else FindingKind.HARMLESS
         file, line = user_line(_stack_of(comparison, event)) or ("", None)
         yield Finding(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
 

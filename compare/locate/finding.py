@@ -6,6 +6,7 @@ from math import nan
 from typing import Literal, TypeAlias
 
 from msprobe.base.log import few
+from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.judge.wording import sentences
@@ -301,9 +302,10 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Harmless:
-    """A difference that dies out: no recorded call uses it, or what recorded calls compute from it agrees."""
+    """A difference that dies out, and the ground on which it is harmless."""
 
     difference: Difference
+    ground: NoConsequence = NoConsequence.AGREES
 
 
 class Missing(Enum):

@@ -5,6 +5,7 @@ from functools import singledispatch
 from math import isnan
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import all_said
 
@@ -452,7 +453,14 @@ def _(found: Precision) -> Phrase:
 
 @describe.register
 def _(found: Harmless) -> Phrase:
-    return phrase("{difference}; what recorded calls compute from it agrees", difference=_difference(found.difference))
+    return phrase(_HARMLESS[found.ground], difference=_difference(found.difference))
+
+
+_HARMLESS = {
+    NoConsequence.AGREES: "{difference}; what recorded calls compute from it agrees",
+    NoConsequence.UNUSED: "{difference}; no recorded call uses it",
+    NoConsequence.UNCOMPARED: "{difference}; nothing that recorded calls compute from it is compared",
+}
 
 
 @describe.register

@@ -151,7 +151,7 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
             if len(noise.harmless) == 1
             else "harmless: {number} differences that die out, the first at {name}",
             number=len(noise.harmless),
-            name=comparison.pairs.pair(noise.harmless[0]).record.name,
+            name=comparison.pairs.pair(next(iter(noise.harmless))).record.name,
         )
 
 

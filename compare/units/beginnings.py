@@ -55,7 +55,7 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
     """Where differences originate that die out, by pair of records."""
     rows = () if comparison.noise is None else comparison.noise.harmless
     found = []
-    for row in rows[:MOST]:
+    for row in islice(rows, MOST):
         place = int(comparison.pairs.call_of[row])
         name = comparison.pairs.pair(row).record.name
         text = phrase("{reasons}.", reasons=all_said(comparison.reasons_at(row)))

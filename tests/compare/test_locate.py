@@ -1,15 +1,21 @@
 """Each kind of first wrong call, on a small network whose values the tests set."""
 
+import json
+
 import numpy as np
 import pytest
 
+from msprobe.compare.core.reason import Why
+from msprobe.compare.core.user_limits import UserLimits
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Parameters
+from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.locate.wording import describe, kind
 from msprobe.compare.run import compare
-from msprobe.compare.tables.console import harmless_calls
+from msprobe.compare.tables.console import harmless_calls, lines
+from msprobe.compare.tables.json_file import write_json
 
 USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"
 FRAMEWORK = (
@@ -220,6 +226,54 @@ def test_a_call_on_one_side_only_is_no_finding_where_what_is_computed_from_it_ag
     assert comparison.is_clean
     assert comparison.unjudged == {Cause.REWRITTEN: 2}
     assert list(harmless_calls(comparison)) == list(comparison.explained)
+
+
+def listed_structure(comparison, folder):
+    """The line about calls of one side without consequence, if it is printed, and the names in the JSON file."""
+    located = locate(comparison)
+    printed = [line for line in lines(comparison, located, 3) if line.startswith("structure differs without")]
+    write_json(folder / "found.json", comparison, located, (), ())
+    return printed, [one["name"] for one in json.loads((folder / "found.json").read_text())["harmless_structure"]]
+
+
+@pytest.mark.parametrize("golden", ["mindspore", "pytorch"])
+@pytest.mark.parametrize("whole", ["target", "golden"])
+def test_calls_that_the_other_level_leaves_out_are_not_listed_as_structure(builder, tensor, tmp_path, whole, golden):
+    """Nothing was found about them; a cell of one side without consequence is."""
+
+    def side(name, framework, level, *, rewritten):
+        build = builder(f"{name}{level}{rewritten}", level=level, framework=framework)
+        prefix = "Cell" if framework == "mindspore" else "Module"
+        source = "leaf"
+        for n, cell in enumerate(("first.Dense", "second.Dense")):
+            around = f"{prefix}.{cell}.forward.0"
+            if level == "mix":
+                build.call(f"Mint.exp.{n}.forward", [tensor(n + 1.0, source)], [tensor(n + 2.0)], parent=around)
+            build.call(around, [tensor(n + 1.0, source)], [tensor(n + 2.0)])
+            source = f"call {around}.output.0"
+        if rewritten:
+            build.call(f"{prefix}.same.Identity.forward.0", [tensor(3.0, source)], [tensor(3.0)])
+            source = f"call {prefix}.same.Identity.forward.0.output.0"
+        build.call(f"{prefix}.last.Dense.forward.0", [tensor(3.0, source)], [tensor(4.0)])
+        return build.dump()
+
+    for rewritten in (False, True):
+        target = side("t", "mindspore", "mix" if whole == "target" else "L0", rewritten=rewritten)
+        other = side("g", golden, "mix" if whole == "golden" else "L0", rewritten=False)
+        comparison = compare(target, other)
+        assert comparison.is_clean
+        assert comparison.unjudged[Cause.OTHER_LEVEL] == 4  # two calls of one input and one output
+        printed, named = listed_structure(comparison, tmp_path)
+        assert named == ["Cell.same.Identity.forward.0"] * rewritten
+        assert len(printed) == rewritten
+
+
+def test_an_ignored_call_on_one_side_only_is_not_listed_as_structure(net, tmp_path):
+    target = with_extra(net, "t", "Functional.dropout.0.forward", result=4.5, **scaled())
+    comparison = compare(target.dump(), with_extra(net, "g", "", r=4.0).dump())
+    ignored = with_user_limits(comparison, UserLimits(("Functional.dropout",)))
+    assert [reason.why for reason in ignored.explained.values()] == [Why.IGNORED]
+    assert listed_structure(ignored, tmp_path) == ([], [])
 
 
 def test_another_call_in_its_place_is_said_where_it_gives_something_else(net):

@@ -8,10 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from msprobe.compare.core.noise import KernelPrecision, Sign, State
+from msprobe.compare.core.noise import KernelPrecision, NoConsequence, Sign, State
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.wording import reason
 from msprobe.compare.run import compare
 
 LAYERS = 4
@@ -43,9 +44,21 @@ class Network:
     `change(call, result)` may replace what a call gives; what follows is computed from that. `mask` is added to a
     quarter of the columns before the softmax, None adds none. The sub of layer `swapped` has its operands in the other
     order. `saved` is a second output, which nobody uses, of a function that no reference knows; None leaves it out.
+    `looks_at_saved`: one more call takes it, whose result nothing takes.
     """
 
-    def __init__(self, build, tensor, value, product=plain, change=None, mask=None, swapped=None, saved=None):
+    def __init__(
+        self,
+        build,
+        tensor,
+        value,
+        product=plain,
+        change=None,
+        mask=None,
+        swapped=None,
+        saved=None,
+        looks_at_saved=False,
+    ):
         self.build, self.tensor, self.value = build, tensor, value
         self.change = change or (lambda _, result: result)
         self.prefix = {"mindspore": "Mint", "pytorch": "Torch"}[build.framework]
@@ -67,6 +80,11 @@ class Network:
             h = self.call(
                 "fused_norm.0", h[0] / np.linalg.norm(h[0]), h, parent="Cell.norm.Norm.forward.0", saved=saved
             )
+        if looks_at_saved:
+            cell, taken = "Cell.norm.Norm.forward.0", self.tensor(saved, "call Mint.fused_norm.0.forward.output.1")
+            around = self.build.data.pop(cell)
+            self.build.call("Mint.abs.0.forward", [taken], [np.abs(saved)], parent=cell)
+            self.build.data[cell] = around
         e = np.exp(h[0] - h[0].max(-1, keepdims=True))
         h = self.call("softmax.0", e / e.sum(-1, keepdims=True), h, dim=-1)
         head = weights[-1], "parameter head.weight"
@@ -218,6 +236,8 @@ def test_a_mask_of_another_value_is_harmless(judged):
     (origin,) = comparison.noise.harmless
     assert comparison.pairs.pair(origin).record.name == "Mint.add.4.forward.input.1"
     assert comparison.reasons_at(origin)[0].why is Why.DIES_OUT
+    assert located.harmless[0].evidence.ground is NoConsequence.AGREES
+    assert reason(located.harmless[0]).endswith("; what recorded calls compute from it agrees")
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -235,6 +255,21 @@ def test_a_second_output_that_nobody_uses_is_harmless(judged):
     assert comparison.is_clean
     assert not located.findings
     assert comparison.unjudged == {Cause.HARMLESS: 1}
+    (listed,) = located.harmless
+    assert listed.evidence.ground is NoConsequence.UNUSED
+    assert reason(listed).endswith("; no recorded call uses it")
+
+
+@pytest.mark.usefixtures("_replaying")
+def test_a_difference_that_nothing_compared_is_computed_from_is_harmless_and_the_answer_says_so(judged):
+    """R5: one side alone uses the second output, for a result that nothing takes."""
+    saved = np.arange(16, dtype=np.float32)
+    golden = {"saved": saved}
+    _, located = judged(product=other_order, saved=saved[::-1].copy(), looks_at_saved=True, golden=golden)
+    assert not located.findings
+    (listed,) = located.harmless
+    assert listed.evidence.ground is NoConsequence.UNCOMPARED
+    assert reason(listed).endswith("; nothing that recorded calls compute from it is compared")
 
 
 @pytest.mark.usefixtures("_replaying")

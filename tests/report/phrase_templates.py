@@ -89,6 +89,7 @@ TABLES = {
     "_MISSING[found.missing]": locate._MISSING.values(),
     "finding.kind.value": [kind.value for kind in FindingKind],
     "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
+    "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
     "_LOOK[found.kind]": locate._LOOK.values(),
     "_LOOK_AT_EXCHANGE": [jobs._LOOK_AT_EXCHANGE],

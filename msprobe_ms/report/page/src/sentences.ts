@@ -332,6 +332,9 @@ export const OF_COMPARISONS: Record<string, string> = {
   "only the {side} rounds to {dtype} here, the {there} keeps {other}":
     "仅{side}侧在此处舍入到 {dtype}，{there}侧保持 {other}",
   "{difference}; what recorded calls compute from it agrees": "{difference}；由它计算出的已记录结果都一致",
+  "{difference}; no recorded call uses it": "{difference}；没有已记录的调用使用它",
+  "{difference}; nothing that recorded calls compute from it is compared":
+    "{difference}；由它计算出的结果都没有参与比对",
   "precision differs": "精度不同",
   "harmless difference": "无害的差异",
   "harmless: {finding}": "无害：{finding}",
