@@ -3,10 +3,10 @@
 Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json or debug.json, the folder of a rank, of
 a step or of a whole run, a kernel dump, or a folder of npy files. Of folders every step and rank that both sides hold
 is compared, by its number. Of two roots that MsProbe wrote, configurations, key data and the dumps of all stages are
-compared in the order of the flow. Two paths without an option are -tp and -gp. Tables go to the output folder, the
-answer to standard output: it names the first wrong call, and a last line `Try:` follows where a known cause fits. Exit
-code: 0 all judged pairs pass, 1 something differs or could not be judged, 2 the command was wrong or nothing could be
-judged.
+compared in the order of the flow. Two paths without an option are -tp and -gp; a file that `msprobe bundle` wrote has
+both sides, and the options. Tables go to the output folder, the answer to standard output: it names the first wrong
+call, and a last line `Try:` follows where a known cause fits. Exit code: 0 all judged pairs pass, 1 something differs
+or could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
 from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.store.detect import bundle_of
 
 from .core.layouts import add_options, layouts_of
 from .core.user_limits import add_options as add_user_limits
@@ -119,11 +120,25 @@ def add(parser: argparse.ArgumentParser) -> None:
     report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
     for flags, text in NOT_BUILT.items():
         parser.add_argument(*flags.split(), action=_Refused, help_text=text, nargs="?", help=argparse.SUPPRESS)
-    sides.add_argument("sides", nargs="*", metavar="PATH", help="two paths: the same as -tp PATH -gp PATH")
+    sides.add_argument("sides", nargs="*", metavar="PATH", help="two paths: the same as -tp PATH -gp PATH; or a bundle")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
+    if (file := bundle_of(args.sides or [args.target_path, args.golden_path])) is None:
+        return _compare(args)
+    if args.input_path or args.scheduler:
+        option = "-i" if args.input_path else "--scheduler"
+        raise UsageError(f"{file}: a bundle is unpacked on this machine and has both sides; leave {option} out")
+    from msprobe.store.bundle import unpacked
+
+    with unpacked(file) as bundle:
+        args.sides, args.target_path, args.golden_path = [], str(bundle.target), str(bundle.golden)
+        bundle.fill(args)
+        return _compare(args)
+
+
+def _compare(args: argparse.Namespace) -> int:
     request = request_of(args)
     from .dispatch import (  # here: the help of the command is there before numpy is
         compare_paths,

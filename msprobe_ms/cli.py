@@ -38,6 +38,7 @@ class Verb:
 VERBS = {
     "acc_check": Verb("msprobe.precheck.verb", "check recorded API calls against float64"),
     "api_precision_compare": Verb("msprobe.precheck.devices_verb", "compare the errors of two devices, by acc_check"),
+    "bundle": Verb("msprobe.bundle.verb", "pack two dumps and their comparison into one file, for a bug report"),
     "check": Verb("msprobe.checks.invariants.verb", "check a run without a golden one: what always holds"),
     "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),

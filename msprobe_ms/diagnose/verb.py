@@ -4,7 +4,8 @@
 
 A is under suspicion, B is trusted. Each is what `msprobe compare` takes (a dump, the folder of a rank, of a step or of
 a run), what a monitor or grad_probe wrote, a checkpoint, a pack of a configuration, or a folder with any of these in
-it. What belongs together on both sides is compared, the coarsest first: monitors tell the step, dumps the call.
+it. A file that `msprobe bundle` wrote has both sides. What belongs together on both sides is compared, the coarsest
+first: monitors tell the step, dumps the call.
 
 One page goes to standard output: the answer, its evidence, what was ruled out and how surely, what was not recorded,
 and, where the records do not suffice, a configuration for the next collection. For the same dumps the answer is that
@@ -27,6 +28,7 @@ from msprobe.compare.core.user_limits import add_options as add_user_limits
 from msprobe.compare.core.user_limits import limits_of_arguments
 from msprobe.compare.request import Request, check_workers
 from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.store.detect import bundle_of
 
 if TYPE_CHECKING:
     from .diagnosis import NextCollection
@@ -36,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     sides = parser.add_argument_group("what is compared")
     sides.add_argument("target", metavar="A", help="the run under suspicion: a dump, a monitor, or a folder of these")
-    sides.add_argument("golden", metavar="B", help="the run that is trusted, in the same form")
+    sides.add_argument("golden", metavar="B", nargs="?", help="the run that is trusted, in the same form")
     sides.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
     sides.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
     how = parser.add_argument_group("how it is compared")
@@ -63,6 +65,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, print the page, and say with the exit code how it went."""
+    if (file := bundle_of([args.target, args.golden])) is None:
+        if args.golden is None:
+            raise UsageError(f"{args.target}: the trusted run is missing; give both: msprobe diagnose A B")
+        return _diagnose(args)
+    from msprobe.store.bundle import unpacked
+
+    with unpacked(file) as bundle:
+        args.target, args.golden = str(bundle.target), str(bundle.golden)
+        bundle.fill(args)
+        return _diagnose(args)
+
+
+def _diagnose(args: argparse.Namespace) -> int:
     check_workers(args.workers, None)
     config = Path(args.write_config) if args.write_config else None
     for path in (config, _golden(config)) if config is not None else ():

@@ -4,11 +4,11 @@
   msprobe report DIR [-o page.html]     one dump alone
 
 A and B are what `msprobe compare` takes (dumps, kernel dumps, saves, roots of an RL flow), two outputs of a monitor, or
-two packs of `msprobe config_check` (-c B A there). Of one dump alone all calls are shown, the first call that made
-NaN or infinities, and what does not hold of every training. The page opens in a browser from the disk or a mail; it
-needs no server and no network. The last line on standard output is that of the command whose answer is shown, and so
-is the exit code: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could
-be read.
+two packs of `msprobe config_check` (-c B A there); a file of `msprobe bundle` has both sides. Of one dump alone all
+calls are shown, the first call that made NaN or infinities, and what does not hold of every training. The page opens
+in a browser from the disk or a mail; it needs no server and no network. The last line on standard output is that of
+the command whose answer is shown, and so is the exit code: 0 nothing is wrong, 1 something is or could not be compared,
+2 the command was wrong or nothing could be read.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from msprobe.compare.core.user_limits import add_options as add_user_limits
 from msprobe.compare.core.user_limits import limits_of_arguments
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 from msprobe.report.file import Report, check_page
+from msprobe.store.detect import bundle_of
 
 PAGE = "msprobe_report.html"
 
@@ -66,6 +67,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Find out what the sides hold, report it, print the answer."""
+    # Two zip files are packs of a configuration.
+    if args.golden is not None or (file := bundle_of([args.target])) is None:
+        return _report(args)
+    from msprobe.store.bundle import unpacked
+
+    with unpacked(file) as bundle:
+        args.target, args.golden = str(bundle.target), str(bundle.golden)
+        bundle.fill(args)
+        return _report(args)
+
+
+def _report(args: argparse.Namespace) -> int:
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
     page = _page_of(Path(args.output_path))

@@ -16,7 +16,6 @@ Nothing is ever unpacked to the disk, and no name of an entry becomes a path.
 
 import json
 import re
-import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -28,6 +27,8 @@ from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
+
+from .zip_check import ZipLimits, suspicious
 
 ENV = "env"
 PIP = "pip"
@@ -46,10 +47,8 @@ _SETTINGS = re.compile(rf"{HYPERPARAMETERS}/([^/\\]{{1,200}}\.json)")
 
 _LARGEST_FILE = 10 << 30
 _LARGEST_ENTRY = 256 << 20  # of statistics: a line of 200 bytes for each of a million parameters
-_LARGEST_TOTAL = 16 << 30
-_MOST_ENTRIES = 1_000_000
-_RATIO = 400  # JSON of statistics shrinks to a tenth, a file of one repeated byte to a thousandth
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# JSON of statistics shrinks to a tenth, a file of one repeated byte to a thousandth.
+_LIMITS = ZipLimits(entry=_LARGEST_ENTRY, total=16 << 30, entries=1_000_000, ratio=400)
 _REMEDY = "pack the configuration again, or copy it again"
 
 
@@ -164,7 +163,7 @@ def opened(path: Path) -> Iterator[ConfigPack]:
             text = " ".join(f"{err or type(err).__name__}".split())
             raise DumpError(f"{path}: is no zip file that can be read ({text}); {_REMEDY}") from err
         with archive:
-            if problem := _suspicious(archive):
+            if problem := suspicious(archive, _LIMITS):
                 raise DumpError(f"{path}: {problem}; such a file is not read")
             pack = ConfigPack(str(path), archive)
             if not any(_is_known(name) for name in pack.names):
@@ -175,42 +174,3 @@ def opened(path: Path) -> Iterator[ConfigPack]:
 def _is_known(name: str) -> bool:
     patterns = (_TENSORS, _RANDOM, _SETTINGS)
     return name in (ENV, PIP, CONTEXT) or any(pattern.fullmatch(name) for pattern in patterns)
-
-
-def _suspicious(archive: zipfile.ZipFile) -> str:
-    """What speaks against reading an archive; empty for nothing."""
-    entries = archive.infolist()
-    if len(entries) > _MOST_ENTRIES:
-        return f"has {len(entries)} entries"
-    seen: set[str] = set()
-    total = 0
-    for entry in entries:
-        name = entry.filename
-        if name in seen:
-            return f"has two entries {name!r}"
-        seen.add(name)
-        if problem := _odd_name(name) or _odd_entry(entry):
-            return f"entry {name!r} {problem}"
-        total += entry.file_size
-    return f"unpacks to {total >> 20} MiB" if total > _LARGEST_TOTAL else ""
-
-
-def _odd_name(name: str) -> str:
-    if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\\" in name or "\0" in name:
-        return "has an absolute path"
-    return "leads out of the archive" if ".." in name.split("/") else ""
-
-
-def _odd_entry(entry: zipfile.ZipInfo) -> str:
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "is a link or a device"
-    if entry.flag_bits & 1:
-        return "is encrypted"
-    if entry.compress_type not in _METHODS:
-        return "is compressed in a way that nobody who packs uses"
-    if entry.file_size > _LARGEST_ENTRY:
-        return f"unpacks to {entry.file_size >> 20} MiB"
-    if entry.file_size > 1 << 20 and entry.file_size > _RATIO * max(entry.compress_size, 1):
-        return f"unpacks to {entry.file_size // max(entry.compress_size, 1)} times its size"
-    return ""

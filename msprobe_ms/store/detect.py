@@ -1,12 +1,13 @@
 """What a path holds: a dump, a run of many, or files that something else wrote. Only names are looked at."""
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from msprobe.base.errors import DumpError
+from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import few, once
 
 from . import layout
@@ -79,6 +80,22 @@ def kind_of(path: str | Path) -> Kind:
     if not DUMP_FILES.isdisjoint(top.files):
         return Kind("dump", root, "a dump of one step and rank")
     return _in_layout(top) or _flow_or_single_saves(top) or _somewhere_below(top)
+
+
+def bundle_of(paths: Sequence[str | None]) -> Path | None:
+    """Return the bundle among the paths of a command line; None if there is none.
+
+    UsageError if there is another path: a bundle has both sides.
+    """
+    given = [path for path in paths if path]
+    found = [path for path in given if path.lower().endswith(".zip")]
+    if found:
+        from .bundle import has_manifest
+
+        found = [path for path in found if has_manifest(Path(path))]
+    if found and len(given) > 1:
+        raise UsageError(f"{found[0]}: is a bundle, which has both sides; give it alone: msprobe compare {found[0]}")
+    return Path(found[0]) if found else None
 
 
 _CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.index.json", ".bin.index.json")
