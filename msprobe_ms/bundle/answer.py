@@ -19,7 +19,7 @@ _TIME = re.compile(r"_\d{14}(?:_\d+)?(?=\.json\b)")
 _TABLES = ("compare_result", "debug_compare_result", "result", "compare_summary", "diff_analyze")
 _ROW = re.compile(r"  (?P<row>\{.*\}),?\n?")
 _NAMES = ("NPU Name", "Bench Name")
-_JUDGED = (*_NAMES, "Verdict", "Begins")
+_JUDGED = ("Verdict", "Begins")
 MERGED = "merged"
 """The folder of the output that has merged ranks, which are dumps."""
 
@@ -95,8 +95,8 @@ def _tables(output: Path) -> dict[str, Path]:
     return found
 
 
-def write_table(path: Path, into: Path, change: Change) -> None:
-    """Copy a table of JSON with its texts changed, but for the names of records; row by row, as it was written."""
+def write_table(path: Path, into: Path, change: Change, name: Change) -> None:
+    """Copy a table of JSON with its texts changed, and the names of records by `name`; row by row."""
     into.parent.mkdir(parents=True, exist_ok=True)
     with open_text(path) as table, open(into, "x", encoding="utf-8") as file:
         head: list[str] = []
@@ -111,7 +111,7 @@ def write_table(path: Path, into: Path, change: Change) -> None:
         above = _changed(json.loads("".join(head).rstrip().rstrip(",") + "}"), change)
         file.write(json.dumps(above, ensure_ascii=False, indent=1)[:-2] + ',\n "rows": [')
         for at, row in enumerate(_rows(table)):
-            made = {k: v if k in _NAMES or not _is_prose(v) else change(v) for k, v in row.items()}
+            made = {k: name(v) if k in _NAMES else change(v) if _is_prose(v) else v for k, v in row.items()}
             file.write((",\n  " if at else "\n  ") + json.dumps(made, ensure_ascii=False))
         file.write("\n ]\n}\n")
 
@@ -135,27 +135,27 @@ def _changed(value: Any, change: Change) -> Any:
     return change(text) if _is_prose(text) else text
 
 
-def differing(ours: Answer, theirs: Answer) -> tuple[int, int]:
+def differing(ours: Answer, theirs: Answer, name: Change) -> tuple[int, int]:
     """Return in how many places two answers differ, and how many pairs of records the first one has.
 
-    A place is a pair (its verdict, and whether a difference begins there), a table (its first wrong calls and counts,
-    and whether both have it), or the exit code.
+    `name` changes names of ours to those of theirs. A place is a pair (its verdict, and whether a difference begins
+    there), a table (its first wrong calls and counts, and whether both have it), or the exit code.
     """
     places = int(ours.exit_code != theirs.exit_code) + int(bool(ours.failure) != bool(theirs.failure))
     pairs = 0
     places += len(ours.tables.keys() ^ theirs.tables.keys())
-    for name, path in ours.tables.items():
-        count, own = 0, _verdicts(path)
-        other = _verdicts(theirs.tables[name]) if name in theirs.tables else None
+    for table, path in ours.tables.items():
+        count, own = 0, _verdicts(path, name)
+        other = _verdicts(theirs.tables[table], str) if table in theirs.tables else None
         for row in own:
-            count += row is not None and len(row) == len(_JUDGED)
+            count += len(row) > len(_NAMES)
             places += other is not None and row != next(other, None)
         places += sum(1 for _ in other) if other is not None else 0
         pairs += count
     return places, pairs
 
 
-def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
+def _verdicts(path: Path, name: Change) -> Iterator[tuple[object, ...]]:
     """Yield what a table says of verdicts: first of the whole, then of each row."""
     with open_text(path) as table:
         head = []
@@ -166,6 +166,8 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
         else:
             return
         above = json.loads("".join(head).rstrip().rstrip(",") + "}")
-        found = [(one["name"], one["kind"]) for key in ("first_wrong", "next_beginnings") for one in above[key]]
+        found = [(name(one["name"]), one["kind"]) for key in ("first_wrong", "next_beginnings") for one in above[key]]
         yield (str(above["counts"]), str(found))
-        yield from (tuple(row.get(title) for title in _JUDGED) for row in _rows(table))
+        for row in _rows(table):
+            names = (name(str(row.get(title))) for title in _NAMES)
+            yield (*names, *(row.get(title) for title in _JUDGED))

@@ -210,7 +210,7 @@ def _write_dump(
             copied[data_name] = _copy_tensor(file.parent, data_name, into, where, privacy, tensors)
         return copied[data_name]
 
-    cleaned = _Walk(privacy.argument, privacy.text, tensor)
+    cleaned = _Walk(privacy.argument, privacy.key, tensor)
     above = {key: _above_data(key, value, privacy) for key, value in members.items()}
     _write_json(into / name, {**above, "data": {call: cleaned.entry(entry) for call, entry in entries.items()}})
     try:
@@ -273,15 +273,15 @@ def _above_data(key: str, value: object, privacy: Privacy) -> object:
 
 
 class _Walk:
-    """Walks over entries of a dump and returns them with each argument and other text changed.
+    """Walks over entries of a dump and returns them with each argument, and each key of a dict among these, changed.
 
     `tensor` returns the new `data_name` of a tensor, None to leave it out.
     """
 
     def __init__(
-        self, argument: Callable[[str], str], text: Callable[[str], str], tensor: Callable[[str], str | None]
+        self, argument: Callable[[str], str], key: Callable[[str], str], tensor: Callable[[str], str | None]
     ) -> None:
-        self._argument, self._text, self._tensor = argument, text, tensor
+        self._argument, self._key, self._tensor = argument, key, tensor
 
     def entry(self, entry: Any) -> Any:
         """Return an entry, whose `missing` are names of its parts."""
@@ -301,7 +301,7 @@ class _Walk:
         if kind is dict:
             if type(node.get("type")) is str or "data_name" in node or "class_type" in node:
                 return self._record(node)
-            made = {self._text(key): self._node(value) for key, value in node.items()}
+            made = {self._key(key): self._node(value) for key, value in node.items()}
             # Two keys that became one would lose a value.
             return made if len(made) == len(node) else {key: self._node(value) for key, value in node.items()}
         if kind is list:

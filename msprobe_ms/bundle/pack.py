@@ -97,7 +97,7 @@ def make_bundle(wanted: Wanted, output: Path | None) -> Made:
             left_out |= {name: privacy.output(why) for name, why in tensors.left_out.items()}
             stored = _stored(wanted.options, files, stage, privacy)
             again = _answer_of_bundle(wanted, stored, packed, stage, work / "again")
-            differ, pairs = differing(answer, again)
+            differ, pairs = differing(answer, again, privacy.name)
             _write_answer(answer, stage / bundle.ANSWER, privacy, _roots(request, work))
             about = {
                 "format": bundle.FORMAT,
@@ -249,7 +249,7 @@ def _about_answer(answer: Answer, privacy: Privacy, roots: Mapping[str, str]) ->
 
 def _write_answer(answer: Answer, folder: Path, privacy: Privacy, roots: Mapping[str, str]) -> None:
     for name, path in answer.tables.items():
-        write_table(path, folder / name, lambda text: privacy.output(text, roots))
+        write_table(path, folder / name, lambda text: privacy.output(text, roots), privacy.name)
     if answer.lines or answer.failure:
         folder.mkdir(parents=True, exist_ok=True)
         lines = [privacy.output(line, roots) for line in (*answer.lines, answer.failure) if line]

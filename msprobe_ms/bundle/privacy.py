@@ -80,6 +80,7 @@ class Privacy:
         self._name: re.Pattern[str] | None = None
         self._places: dict[str, str] = {}  # a file of a stack -> its replacement
         self._texts: dict[str, str] = {}
+        self._keys: dict[str, str] = {}  # a key of a dict among arguments -> its replacement, where that differs
 
     def see(self, text: str) -> str:
         """Take note of a text; return it as it is."""
@@ -153,12 +154,31 @@ class Privacy:
             return number
         return self.text(text)
 
+    def key(self, key: str) -> str:
+        """Return a key of a dict among the arguments of a call, which is a part of names of records."""
+        made = self.text(key)
+        if made != key:
+            self._keys[key] = made
+        return made
+
+    def name(self, name: str) -> str:
+        """Return the name of a record with the keys as they are packed."""
+        for key, made in self._keys.items():
+            name = name.replace(f".{key}", f".{made}")
+        return name
+
     def setting(self, name: str, value: object) -> object:
         """Return a setting without secrets, folders, users and hosts."""
         redacted = self._redactor.setting(name, value)
         if is_redacted(redacted) and redacted != value:
             self.counts["secrets"] += 1
-        return _strings(redacted, self.text)
+        return _strings(redacted, self._setting_text)
+
+    def _setting_text(self, text: str) -> str:
+        """Return a text of a setting. A path there is mostly a folder, whose own name goes, too."""
+        if _WHOLE_PATH.fullmatch(f"{text}/"):
+            return self._number_of(f"{text.rstrip('/')}/")
+        return self.text(text)
 
     def run(self, text: str) -> str:
         """Return the number of a run instead of its id."""
@@ -182,8 +202,9 @@ class Privacy:
 
     def output(self, text: str, roots: Mapping[str, str] | None = None) -> str:
         """Return a text of the comparison's output; `roots` are paths that have a name of their own."""
-        for path, name in sorted((roots or {}).items(), key=lambda item: -len(item[0])):
-            text = text.replace(path, name)
+        for path, word in sorted((roots or {}).items(), key=lambda item: -len(item[0])):
+            text = text.replace(path, word)
+        text = self.name(text)
         if "/" in text or "\\" in text:
             for key, place in self._places.items():
                 text = text.replace(key.partition(":")[2], place)
