@@ -18,7 +18,7 @@ LAYERS = [
     ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
-        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert"),
+        *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert", "msprobe.bundle"),
     ],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb"],
     ["msprobe.monitor"],
@@ -63,6 +63,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.mapping",
     "msprobe.replay",
     "msprobe.compare",
+    "msprobe.bundle",
     "msprobe.checks",
     "msprobe.diagnose",
     "msprobe.monitor_convert",

@@ -20,6 +20,7 @@ OPENS = {
         "torch.load": 2,
     },  # of an open file; by path behind the look at it, to map it
     "msprobe.store.config_pack": {"ZipFile": 1},  # of an open file
+    "msprobe.store.bundle": {"ZipFile": 2},  # the same
     "msprobe.compare.tables.sheet": {"ZipFile": 1},  # of bytes in memory
     "msprobe.compare.merge.tables": {"ZipFile": 1, "load_workbook": 1},  # of an open file
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file

@@ -72,6 +72,10 @@ WRONG = {
             "-- t",
         ),
     ],
+    "bundle": [
+        *("", "t", "t EMPTY", "t g h", "t g -x", "t g -o EMPTY", "t g -o o", "nope g", "t g --scramble", "t file"),
+        *("t g -o file/x.zip", "t g --noise nope", "t g --rank x", "t g --step 99", "t g -dm nope", "t g --workers 0"),
+    ],
     "digest": ["", "EMPTY", "file", "nope", "dir", "-x", "dir --workers 0", "dir --workers 1 --scheduler x"],
     "doctor": ["EMPTY", "file", "nope", "-x", "--config nope", "--config dir", "--ranks x", "dir --config file"],
     "gather": ["", "EMPTY -o o", "dir -o EMPTY", "dir -o file", "dir -o o --step ,", "dir -o o --workers 0", "t -o o"],

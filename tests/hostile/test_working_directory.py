@@ -47,6 +47,7 @@ def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
 COMMANDS = {
     "acc_check": "-api_info dump.json",
     "api_precision_compare": "-npu a.csv -gpu b.csv",
+    "bundle": "target golden -o b.zip",
     "check": "dump",
     "code_mapping": "--ir graph.ir --dump_data dump",
     "compare": "-tp target -gp golden",
