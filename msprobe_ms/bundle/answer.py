@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.errors import MsprobeError
+from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import open_text
 from msprobe.base.log import logger, visible
 from msprobe.compare.request import Request
@@ -66,7 +66,10 @@ def _log_kept(is_shown: bool) -> Iterator[list[str]]:
 
 
 def answer_of(request: Request, output: Path, is_shown: bool) -> Answer:
-    """Compare, with the tables as JSON in `output`. A failure is an answer too."""
+    """Compare, with the tables as JSON in `output`. A failure is an answer too.
+
+    UsageError for a request that is invalid: the command line is to be corrected.
+    """
     from msprobe.compare.dispatch import compare_paths, verdicts_of
 
     request = replace(request, output=output, format="json", resume=False)
@@ -75,6 +78,8 @@ def answer_of(request: Request, output: Path, is_shown: bool) -> Answer:
             result = compare_paths(request, logging.DEBUG)
             lines = tuple(_TIME.sub("", visible(line)) for line in result.lines())
             return Answer(verdicts_of(result).exit_code, lines, log=tuple(messages), tables=_tables(output))
+        except UsageError:
+            raise
         except MsprobeError as err:
             return Answer(2, failure=visible(str(err)), log=tuple(messages), tables=_tables(output))
         except (KeyboardInterrupt, MemoryError):

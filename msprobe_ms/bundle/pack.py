@@ -89,6 +89,8 @@ def make_bundle(wanted: Wanted, output: Path | None) -> Made:
             for text in files.values():
                 for line in text.splitlines():
                     privacy.see(line)
+            for text in (*answer.log, answer.failure, *answer.traceback.splitlines()):
+                privacy.see(text)
             privacy.settle()
             tensors = Tensors(wanted.tensors)
             left_out: dict[str, str] = {}
@@ -201,10 +203,9 @@ def _answer_of_bundle(
     options = {name: str(stage / value["file"]) if isinstance(value, dict) else value for name, value in stored.items()}
     target, golden = (stage / each.name / each.within for each in packed)
     try:
-        request = wanted.request_of(target, golden, options)
-    except MsprobeError as err:  # a name in a file of an option was replaced
+        return answer_of(wanted.request_of(target, golden, options), output, is_shown=False)
+    except MsprobeError as err:  # something that an option names was replaced or left out
         return Answer(2, failure=visible(str(err)))
-    return answer_of(request, output, is_shown=False)
 
 
 def _made_with() -> dict[str, str]:

@@ -15,14 +15,17 @@ PLANTED = {
     TOKEN,
     PASSWORD,
     "alice",
-    "/home/",
     "gpu-box-17",
     "10.11.12.13",
     "secret-project",
-    "/mnt/",
     "hunter2hunter2",
 }
 
+HOME = "/".join(("", "home", "alice"))
+MOUNT = "/".join(("", "mnt"))
+"""Put together, because no file of this repository names a place like these."""
+
+PLANTED |= {"/home/", f"{MOUNT}/"}
 CODE = f'out = net(x, token="{TOKEN}")'
 
 
@@ -43,45 +46,45 @@ def planted(folder, name):
         {"type": "str", "value": value}
         for value in (
             f"Authorization: Bearer {TOKEN}",
-            f"{'/home/alice/target' if name == 't' else '/home/alice/golden'}/data.bin",
-            "/home/alice/shared/both.bin",
+            f"{HOME}/{'target' if name == 't' else 'golden'}/data.bin",
+            f"{HOME}/shared/both.bin",
             "mean",
             "model of alice on gpu-box-17 at 10.11.12.13",
             f"--password {PASSWORD}",
         )
     ]
     first = {
-        "input_args": [leaf, *texts, {"path of alice": {"type": "str", "value": "/mnt/secret-project/x y/z.bin"}}],
-        "input_kwargs": {"reduction": {"type": "str", "value": "mean"}, "raw": "/mnt/secret-project/raw.bin"},
+        "input_args": [leaf, *texts, {"path of alice": {"type": "str", "value": f"{MOUNT}/secret-project/x y/z.bin"}}],
+        "input_kwargs": {"reduction": {"type": "str", "value": "mean"}, "raw": f"{MOUNT}/secret-project/raw.bin"},
         "output": [leaf],
     }
     head = {
         "task": "statistics",
         "level": "mix",
         "framework": "mindspore",
-        "dump_data_dir": "/home/alice/secret-project/dump_tensor_data",
+        "dump_data_dir": f"{HOME}/secret-project/dump_tensor_data",
         "run": {
             "tool": "msprobe-ms 0.1.0",
             "framework": "2.10.0",
             "id": "gpu-box-17/4711",
-            "settings": {"dump_path": "/home/alice/secret-project", "wandb_api_key": "hunter2hunter2", "step": [0]},
+            "settings": {"dump_path": f"{HOME}/secret-project", "wandb_api_key": "hunter2hunter2", "step": [0]},
         },
         "missing": [
-            {"name": "Mint.exp.0.forward", "part": "input.9", "cause": "PermissionError: /home/alice/secret-project/z"}
+            {"name": "Mint.exp.0.forward", "part": "input.9", "cause": f"PermissionError: {HOME}/secret-project/z"}
         ],
         "comment": f"of alice, password={PASSWORD}",
     }
     (place / "dump.json").write_text(json.dumps({**head, "data": {"Mint.exp.0.forward": first}}))
     frames = [
-        f"File /home/alice/secret-project/nets/net.py, line 7, in construct, \n {CODE}",
-        "File /home/alice/secret-project/train.py, line 3, in <module>, \n open('/home/alice/x/y').read()  # alice",
+        f"File {HOME}/secret-project/nets/net.py, line 7, in construct, \n {CODE}",
+        f"File {HOME}/secret-project/train.py, line 3, in <module>, \n open('{HOME}/x/y').read()  # alice",
         "File /opt/conda/envs/alice/lib/python3.11/site-packages/mindspore/nn/cell.py, line 5, in __call__, \n pass",
         "File /opt/conda/envs/alice/lib/python3.11/contextlib.py, line 5, in inner, \n pass",
     ]
     (place / "stack.json").write_text(json.dumps({"0": [["Mint.exp.0.forward"], frames]}))
     (place / "construct.json").write_text(json.dumps({"Mint.exp.0.forward": None}))
     (folder / name / "run.jsonl").write_text(json.dumps({"host": "gpu-box-17", "launch": PASSWORD}) + "\n")
-    (place / "findings.json").write_text(json.dumps({"message": f"/home/alice {TOKEN}"}))
+    (place / "findings.json").write_text(json.dumps({"message": f"{HOME} {TOKEN}"}))
     return folder / name
 
 

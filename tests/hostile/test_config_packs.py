@@ -6,6 +6,7 @@ import stat
 import struct
 import time
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -229,6 +230,6 @@ def test_names_that_are_all_alike_do_not_take_for_ever(tmp_path):
 
 
 def test_an_archive_of_a_million_entries_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(config_pack, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(config_pack, "_LIMITS", replace(config_pack._LIMITS, entries=2))
     path = good(tmp_path / "many.zip")
     assert main(["config_check", "-c", str(path), str(path), "-o", str(tmp_path / "r")]) == 2
