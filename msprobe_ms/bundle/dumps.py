@@ -47,12 +47,13 @@ class Tensors:
     """Copies tensors into the folder of a packed dump, or leaves them out.
 
     `mode` is `none`, `original` or `scrambled`. Scrambled tensors with the same number of elements have the same
-    permutation.
+    permutation. `copied` and `skipped` count tensors; `left_out` has those that could not be read.
     """
 
     mode: str = "none"
     left_out: dict[str, str] = field(default_factory=dict)
-    count: int = 0
+    copied: int = 0
+    skipped: int = 0
 
     def __post_init__(self) -> None:
         self._permutation = lru_cache(8)(self._permuted)
@@ -76,7 +77,7 @@ class Tensors:
             return
         into.parent.mkdir(parents=True, exist_ok=True)
         write_npy(str(into), self.scrambled(array) if self.mode == "scrambled" else array)
-        self.count += 1
+        self.copied += 1
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,7 @@ def _write_dump(
 
     def tensor(data_name: str) -> str | None:
         if tensors.mode == "none":
+            tensors.skipped += 1
             return None
         if data_name not in copied:
             copied[data_name] = _copy_tensor(file.parent, data_name, into, where, privacy, tensors)
@@ -214,20 +216,30 @@ def _write_dump(
     above = {key: _above_data(key, value, privacy) for key, value in members.items()}
     _write_json(into / name, {**above, "data": {call: cleaned.entry(entry) for call, entry in entries.items()}})
     try:
-        groups = {
-            str(at): [list(calls), [privacy.frame(frame, side) for frame in frames]]
-            for at, (calls, frames) in enumerate(_stack_groups(file))
-        }
-        if groups:
-            _write_json(into / layout.STACK, groups)
-        construct = _construct(file)
-        if construct is not None:
-            _write_json(into / layout.CONSTRUCT, construct)
+        _write_beside(file, into, side, privacy)
     except DumpError as err:
         left_out[f"{where}/{layout.STACK} or {layout.CONSTRUCT}"] = privacy.output(str(err))
     if (file.parent / layout.JOURNAL).exists():
         (into / layout.JOURNAL).touch()  # a reader only looks whether it is there
     left_out.update({key: privacy.output(why) for key, why in tensors.left_out.items()})
+
+
+def _write_beside(file: Path, into: Path, side: str, privacy: Privacy) -> None:
+    """Write the call stacks and enclosing cells of a dump. A debug.json in the same folder has the same files, or, of a
+    columnar dump, adds to them."""
+    groups = [(calls, [privacy.frame(frame, side) for frame in frames]) for calls, frames in _stack_groups(file)]
+    construct = _construct(file)
+    stack_file, construct_file = into / layout.STACK, into / layout.CONSTRUCT
+    if file.name in layout.TABLES and stack_file.exists():
+        groups = [*((calls, frames) for calls, frames in json_object(stack_file).values()), *groups]
+        stack_file.unlink()
+    if file.name in layout.TABLES and construct_file.exists():
+        construct = {**json_object(construct_file), **(construct or {})}
+        construct_file.unlink()
+    if groups and not stack_file.exists():
+        _write_json(stack_file, {str(at): group for at, group in enumerate(groups)})
+    if construct is not None and not construct_file.exists():
+        _write_json(construct_file, construct)
 
 
 def _copy_tensor(folder: Path, name: str, into: Path, where: str, privacy: Privacy, tensors: Tensors) -> str:

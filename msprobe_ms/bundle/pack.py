@@ -53,7 +53,8 @@ class Wanted:
 @dataclass(frozen=True)
 class Made:
     """What came of packing. `entries` are names and sizes; `differ` is in how many places the answers differ, `pairs`
-    how many pairs of records the answer is about; `replaced` counts texts by kind."""
+    how many pairs of records the answer is about; `tensors` are packed, `skipped` are not; `replaced` counts texts by
+    kind."""
 
     entries: dict[str, int]
     size: int
@@ -61,6 +62,7 @@ class Made:
     differ: int
     pairs: int
     tensors: int
+    skipped: int
     replaced: dict[str, int]
     left_out: dict[str, str]
 
@@ -121,7 +123,8 @@ def make_bundle(wanted: Wanted, output: Path | None) -> Made:
             (stage / bundle.MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="ascii")
             entries = _entries(stage)
         size = _write(output, stage, entries) if output is not None else 0
-    return Made(entries, size, answer, differ, pairs, tensors.count, dict(+privacy.counts), left_out)
+    counts = tensors.copied, tensors.skipped
+    return Made(entries, size, answer, differ, pairs, *counts, dict(+privacy.counts), left_out)
 
 
 def _sides(request: Request, tensors: str) -> tuple[Packed, Packed]:

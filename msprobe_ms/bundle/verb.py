@@ -102,7 +102,13 @@ def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:
         written = [f"{name}: {_size(size)}" for name, size in made.entries.items()]
         written.append("nothing was written (--dry-run)")
     else:
-        tensors = f"{made.tensors} tensors" if made.tensors else "no tensors"
+        tensors = (
+            f"{made.tensors} tensors"
+            if made.tensors
+            else f"without {made.skipped} tensors"
+            if made.skipped
+            else "no tensors"
+        )
         written = [f"{output}: {_size(made.size)}, {len(made.entries)} entries, {tensors}"]
     answered = made.answer.failure or (made.answer.lines[-1] if made.answer.lines else "nothing")
     lines = [*written, f"the answer of msprobe compare: exit code {made.answer.exit_code}, {answered}"]
@@ -111,7 +117,7 @@ def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:
     if made.left_out:
         lines.append(f"left out: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
     if made.differ:
-        hint = "" if made.tensors else "; add --tensors, if the dumps have any"
+        hint = f"; add --tensors for the {made.skipped} tensors that are left out" if made.skipped else ""
         return [
             *lines,
             f"the bundle gives other verdicts than the dumps in {made.differ} places, of {made.pairs} pairs{hint}",

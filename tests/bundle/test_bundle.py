@@ -140,6 +140,45 @@ def test_a_path_below_the_run_keeps_its_step_and_rank(inner, several, runs):
     assert {(one["step"], one["rank"]) for one in found} == {(3, 1)}
 
 
+def with_debug(folder):
+    """The same dumps, each with what was saved by hand beside it."""
+    for file in [*folder.rglob("dump.json")]:
+        held = json.loads(file.read_text())
+        held["data"] = {"x.0.debug": next(iter(held["data"].values()))["input_args"]}
+        file.with_name("debug.json").write_text(json.dumps({**held, "level": "debug"}))
+
+
+def in_trees(folder):
+    """The same run as that of graphs and of PyNative code."""
+    inner = [*folder.iterdir()]
+    for tree in ("graph", "pynative"):
+        for each in inner:
+            shutil.copytree(each, folder / tree / each.name)
+    for each in inner:
+        shutil.rmtree(each)
+
+
+ARRANGED = {
+    "ranks that are merged": (lambda folder: shutil.rmtree(folder / "step0" / "rank2"), ["--rank_size", "2", "2"]),
+    "what was saved by hand beside each dump": (with_debug, ["--step", "0"]),
+    "graphs and PyNative code": (in_trees, ["--rank", "1"]),
+}
+
+
+@pytest.mark.parametrize("case", ARRANGED)
+def test_other_arrangements_give_the_same_tables(case, several, runs):
+    arrange, options = ARRANGED[case]
+    for side in several:
+        arrange(side)
+    file, out = runs.bundle(*several, *options)
+    ours, theirs = runs.compare(*several, *options), runs.compare(file)
+    rows = [{n: t["rows"] for n, t in each.tables.items() if "rows" in t} for each in (ours, theirs)]
+    assert rows[0] == rows[1]
+    assert theirs.code == ours.code
+    assert len(rows[0]) >= 4
+    assert "the bundle gives the verdicts of the dumps" in out
+
+
 OTHERS = {
     "graph saves": ("graph_save/26.2.0", ""),
     "single saves": ("single_save", "data"),
