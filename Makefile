@@ -27,7 +27,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested there; some of these files have cases that need a framework, too.
-BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/diagnose tests/flow_compare \
+BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/bundle tests/diagnose tests/flow_compare \
     tests/rollout tests/checks tests/readiness tests/report tests/monitor_compare tests/monitor_convert tests/report_build tests/graph_visualize) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py \
