@@ -100,6 +100,12 @@ def _tables(output: Path) -> dict[str, Path]:
     return found
 
 
+def without_message(answer: Answer) -> Answer:
+    """Return an answer of which only the kind of its failure is left: a message may repeat an argument of a call."""
+    kind = answer.failure.partition(":")[0] if answer.traceback else "a failure that only the originals show"
+    return replace(answer, lines=(), failure=kind, log=(), tables={}, traceback="")
+
+
 def write_table(path: Path, into: Path, change: Change, name: Change) -> None:
     """Copy a table of JSON with its texts changed, and the names of records by `name`; row by row."""
     into.parent.mkdir(parents=True, exist_ok=True)
@@ -116,17 +122,13 @@ def write_table(path: Path, into: Path, change: Change, name: Change) -> None:
         above = _changed(json.loads("".join(head).rstrip().rstrip(",") + "}"), change)
         file.write(json.dumps(above, ensure_ascii=False, indent=1)[:-2] + ',\n "rows": [')
         for at, row in enumerate(_rows(table)):
-            made = {k: name(v) if k in _NAMES else change(v) if _is_prose(v) else v for k, v in row.items()}
+            made = {k: name(v) if k in _NAMES else change(v) if isinstance(v, str) else v for k, v in row.items()}
             file.write((",\n  " if at else "\n  ") + json.dumps(made, ensure_ascii=False))
         file.write("\n ]\n}\n")
 
 
 def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     return (json.loads(found["row"]) for line in lines if (found := _ROW.fullmatch(line)))
-
-
-def _is_prose(value: object) -> bool:
-    return isinstance(value, str) and any(sign in value for sign in " /\\")
 
 
 def _changed(value: Any, change: Change) -> Any:
@@ -136,8 +138,7 @@ def _changed(value: Any, change: Change) -> Any:
         return [_changed(each, change) for each in value]
     if not isinstance(value, str):
         return value
-    text = _TIME.sub("", value)
-    return change(text) if _is_prose(text) else text
+    return change(_TIME.sub("", value))
 
 
 def differing(ours: Answer, theirs: Answer, name: Change) -> tuple[int, int]:

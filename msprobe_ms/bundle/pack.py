@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from msprobe.store import bundle
 from msprobe.store.detect import kind_of
 from msprobe.store.reader import read_head
 
-from .answer import Answer, answer_of, differing, write_table
+from .answer import Answer, answer_of, differing, without_message, write_table
 from .dumps import Packed, Tensors, format_of, packed_side, read_texts, write_side
 from .privacy import Privacy
 
@@ -102,7 +103,11 @@ def make_bundle(wanted: Wanted, output: Path | None) -> Made:
             stored = _stored(wanted.options, files, stage, privacy)
             again = _answer_of_bundle(wanted, stored, packed, stage, work / "again")
             differ, pairs = differing(answer, again, privacy.name)
-            _write_answer(answer, stage / bundle.ANSWER, privacy, _roots(request, work))
+            shown = answer
+            if wanted.anonymous:  # what the originals answer may repeat texts that were replaced
+                shown = without_message(answer) if answer.failure and not again.failure else again
+            roots = {**_roots(request, work), str(work / "again"): "output", str(stage): "bundle"}
+            _write_answer(shown, stage / bundle.ANSWER, privacy, roots)
             about = {
                 "format": bundle.FORMAT,
                 "format_version": bundle.FORMAT_VERSION,
@@ -112,9 +117,9 @@ def make_bundle(wanted: Wanted, output: Path | None) -> Made:
                 "sides": {each.name: _about_side(each, privacy) for each in packed},
                 "tensors": wanted.tensors,
                 "anonymous": wanted.anonymous,
-                "answer": _about_answer(answer, privacy, _roots(request, work)),
+                "answer": {**_about_answer(shown, privacy, roots), "exit_code": answer.exit_code},
                 "answer_of_bundle": {
-                    **_about_answer(again, privacy, {str(stage): "bundle", str(work): "temporary"}),
+                    **_about_answer(again, privacy, roots),
                     "differs_in": differ,
                 },
                 "replaced": dict(sorted((+privacy.counts).items())),
@@ -252,8 +257,9 @@ def _about_answer(answer: Answer, privacy: Privacy, roots: Mapping[str, str]) ->
 
 
 def _write_answer(answer: Answer, folder: Path, privacy: Privacy, roots: Mapping[str, str]) -> None:
+    change = lru_cache(1 << 16)(lambda text: privacy.output(text, roots))  # most cells are like others
     for name, path in answer.tables.items():
-        write_table(path, folder / name, lambda text: privacy.output(text, roots), privacy.name)
+        write_table(path, folder / name, change, privacy.name)
     if answer.lines or answer.failure:
         folder.mkdir(parents=True, exist_ok=True)
         lines = [privacy.output(line, roots) for line in (*answer.lines, answer.failure) if line]

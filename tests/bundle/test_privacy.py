@@ -110,6 +110,30 @@ def test_nothing_private_is_in_any_entry(options, sides, runs, entries):
         assert archive.comment == b""
 
 
+@pytest.fixture
+def prompts(tmp_path, monkeypatch):
+    """Two dumps whose only difference is a text that one call was given."""
+    monkeypatch.setenv("USER", "alice")
+    for name in "tg":
+        planted(tmp_path, name)
+        file = tmp_path / name / "step0/rank0/dump.json"
+        held = json.loads(file.read_text())
+        text = "Where does alice live" if name == "t" else "zanzibar"
+        held["data"]["Mint.exp.0.forward"]["input_args"][1:] = [{"type": "str", "value": text}]
+        file.write_text(json.dumps(held))
+    return tmp_path / "t", tmp_path / "g"
+
+
+def test_what_the_answer_repeats_of_an_argument_is_replaced_too(prompts, runs, entries):
+    plain, _ = runs.bundle(*prompts)
+    anonymous, _ = runs.bundle(*prompts, "--anonymous", name="anonymous.zip")
+    assert any(b"zanzibar" in text for name, text in entries(plain).items() if name.startswith("answer/"))
+    assert not any(b"alice" in text for text in entries(plain).values())
+    found = [n for n, text in entries(anonymous).items() if b"zanzibar" in text or b"Where does" in text]
+    assert found == []
+    assert any(b"<text1>" in text for name, text in entries(anonymous).items() if name.startswith("answer/"))
+
+
 def of(entries, file, side, name="dump.json"):
     return json.loads(entries(file)[f"{side}/step0/rank0/{name}"])
 
