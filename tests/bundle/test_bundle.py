@@ -284,23 +284,22 @@ def test_options_and_their_files_are_packed_and_used(runs, about, entries, tmp_p
     mapping = tmp_path / "names.yaml"
     mapping.write_text(MAPPING)
     sides = [SAMPLES / side for side in STATISTICS["two frameworks"]]
-    options = ["-dm", mapping, "-f", "--noise", "exact", "--ignore", "*loss*", "--atol", "0.5", "--rtol", "*fc2*=0.25"]
+    options = ["-dm", mapping, "-f", "--noise", "auto", "--ignore", "*loss*", "--atol", "0.5", "--rtol", "*fc2*=0.25"]
     file, _ = runs.bundle(*sides, *options)
     assert about(file)["options"] == {
         "atol": ["0.5"],
         "data_mapping": {"file": "options/data_mapping.yaml"},
         "fuzzy_match": True,
         "ignore": ["*loss*"],
-        "noise": "exact",
+        "noise": "auto",
         "rtol": ["*fc2*=0.25"],
     }
     assert b"alice" not in entries(file)["options/data_mapping.yaml"]
-    mapping.unlink()
-    mapping.write_text(MAPPING)
     ours = runs.compare(*sides, *options)
     mapping.unlink()
     theirs = runs.compare(file)
     assert (theirs.code, theirs.tables) == (ours.code, ours.tables)
+    assert ours.code in (0, 1)
     plain = runs.compare(*sides)
     assert plain.tables != ours.tables, "the options change the answer"
 
