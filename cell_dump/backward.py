@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from msprobe.base.framework import AnyTensor
 from msprobe.base.nested import Leaf, is_tensor
 from msprobe.base.statistic import widen
 
@@ -132,7 +133,7 @@ class Backward:
         """Whether anything was expected at all."""
         return self._waiting > 0
 
-    def incoming(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
+    def incoming(self, place: str, gradient: AnyTensor, index: int, memo: Memo, shared: bool) -> None:
         """The gradient with respect to a result arrived; `shared` if the result is an argument passed through."""
         if self.done:
             self._come_late("input", place)
@@ -144,7 +145,7 @@ class Backward:
             record = self._record(gradient, "input", place, index, memo)
             self._incoming[place] = _accumulated(record) if shared else record
 
-    def contribute(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
+    def contribute(self, place: str, gradient: AnyTensor, index: int, memo: Memo, shared: bool) -> None:
         """A part of the gradient with respect to an argument arrived."""
         if self.done:
             self._come_late("output", place)
@@ -168,7 +169,7 @@ class Backward:
         cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
         self._describer.lost(self.name, f"{side}.{place}", cause)
 
-    def _record(self, gradient: Any, side: str, place: str, index: int, memo: Memo) -> str:
+    def _record(self, gradient: AnyTensor, side: str, place: str, index: int, memo: Memo) -> str:
         describer = self._describer
         if describer.saves:  # its record names a file of its own
             return describer.tensor(gradient, self.name, f"{side}.{place}")

@@ -13,7 +13,7 @@ from functools import partial, wraps
 from typing import Any
 from weakref import finalize, ref
 
-from msprobe.base.framework import named_cells, roots_of
+from msprobe.base.framework import AnyModel, AnyModule, named_cells, roots_of
 from msprobe.base.patches import Patches
 
 from .framework import Framework
@@ -42,7 +42,7 @@ class Named:
     prefix: str = ""
 
 
-def _backward_of(session: Session, cell: Any) -> AbstractContextManager[None]:
+def _backward_of(session: Session, cell: AnyModule) -> AbstractContextManager[None]:
     return session.position.backward_of(cell)
 
 
@@ -64,7 +64,7 @@ class CellCalls:
         """Whether a model is known."""
         return self._models > 0
 
-    def add(self, model: Any, patches: Patches, *, roots_only: bool = False) -> None:
+    def add(self, model: AnyModel, patches: Patches, *, roots_only: bool = False) -> None:
         """Take a model in, or with `roots_only` its roots only; what is known already stays as it is."""
         for prefix, root in roots_of(model, self._framework.kind):
             if id(root) not in self._stems:
@@ -86,7 +86,7 @@ class CellCalls:
         """In which order a known root was met."""
         return self._stems[id(root)].model
 
-    def _take(self, cell: Any, stem: str, model: int, patches: Patches, prefix: str = "") -> None:
+    def _take(self, cell: AnyModule, stem: str, model: int, patches: Patches, prefix: str = "") -> None:
         owner = next(c for c in type(cell).__mro__ if "__call__" in vars(c))
         key = id(cell)
         self._stems[key] = Named(ref(cell), stem, owner, model, prefix)
@@ -141,7 +141,7 @@ class CellCalls:
         stems, current, compiled_class = self._stems, self._current, self._framework.compiled_class
 
         @wraps(original)
-        def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
+        def __call__(cell: AnyModule, *args: Any, **kwargs: Any) -> Any:
             named = stems.get(id(cell))
             # a class may call its base's __call__: only the outermost is the call
             if named is None or named.owner is not owner or (session := current()) is None:

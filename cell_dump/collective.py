@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from msprobe.base.errors import reason
+from msprobe.base.framework import AnyTensor
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import tree_of
@@ -21,6 +22,7 @@ from msprobe.store.writer import StepWriter
 
 from .describer import Bare
 from .forward import Forward
+from .wrappers import Current
 
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
 
@@ -29,7 +31,7 @@ class Message(NamedTuple):
     """The contents of a `P2POp`, as a value that can be described; its group by the CRC-32 of the group's name."""
 
     class_type: Bare
-    tensor: Any
+    tensor: AnyTensor
     op: Bare
     peer: Bare
     tag: Bare
@@ -68,7 +70,7 @@ class Collectives:
         class_type, op, peer, tag, group = map(Bare, plain)
         return Message(class_type, message.tensor, op, peer, tag, group)
 
-    def plan(self, current: Callable[[], Any], patches: Patches) -> None:
+    def plan(self, current: Current, patches: Patches) -> None:
         """Plan to notify the session of every `wait` for a handle."""
         for handle in self.handles:
             patches.add(handle, "wait", partial(_notifying, current))
@@ -79,7 +81,7 @@ def group_id(name: object) -> str | None:
     return None if name is None else f"{crc32(str(name).encode()):08x}"
 
 
-def _notifying(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _notifying(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def wait(handle: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(handle, *args, **kwargs)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import check_model, roots_of
+from msprobe.base.framework import AnyModel, check_model, roots_of
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
@@ -54,7 +54,7 @@ class Collector:
         """Whether a model is known."""
         return self._cells.any
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected at this level."""
         level = self._settings.level
         if model is not None:
@@ -70,7 +70,7 @@ class Collector:
         if self._settings.dispatch and self._recording.dispatch is None:
             self._recording.dispatch = self._framework.dispatch(self._current)
 
-    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used when this begins a step."""
         uninterrupted(partial(self._install, model, step_folder))
         if self._recording.dispatch is not None:
@@ -78,7 +78,7 @@ class Collector:
         assert self.session is not None
         self.session.resume(None if token_range is None else self._tokens(model, token_range))
 
-    def _install(self, model: Any, step_folder: StepFolder) -> None:
+    def _install(self, model: AnyModel, step_folder: StepFolder) -> None:
         if not self._planned:
             self._planned = True
             self._framework.guard(self._current, self._guards, self._recording, self._cells.unhooked)
@@ -109,7 +109,7 @@ class Collector:
         self._patches.install()
         self._guards.install()
 
-    def _tokens(self, model: Any, token_range: Any) -> Tokens:
+    def _tokens(self, model: AnyModel, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
         if len(roots) > 1:
             once("tokens", f"start(): tokens are counted by the runs of the first of {len(roots)} models")

@@ -19,6 +19,7 @@ import numpy as np
 from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
 from msprobe.base.finite import FLOATING, is_finite
+from msprobe.base.framework import AnyModule, AnyTensor
 from msprobe.base.interrupts import passes
 from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.statistic import kernel
@@ -48,7 +49,7 @@ Dtypes: TypeAlias = tuple[tuple[type, str], ...]
 class Read(Protocol):
     """Asks a tensor for something; called for every tensor of every call, so of C where that can be."""
 
-    def __call__(self, tensor: Any, /) -> Any: ...
+    def __call__(self, tensor: AnyTensor, /) -> Any: ...
 
 
 class Bare:
@@ -151,7 +152,7 @@ class Describer(ArrayDescriber):
                 texts[i] = self._saved(text, nodes[i], f"{call}.{place}.npy", call, place, source)
         return texts
 
-    def _saved(self, text: str, tensor: Any, data_name: str, call: str, part: str, source: str) -> str | None:
+    def _saved(self, text: str, tensor: AnyTensor, data_name: str, call: str, part: str, source: str) -> str | None:
         """A record that the kernel made, with the name under which the elements are packed; None where they are not."""
         layout: _Layout | None = self._heads[id(self.dtype_of(tensor)), self.shape_of(tensor)].layout
         if layout is None:
@@ -220,7 +221,7 @@ class Describer(ArrayDescriber):
             return json.dumps({"type": type_name(value), "value": plain})
         return "null"
 
-    def tensor(self, tensor: Any, call: str, part: str) -> str:
+    def tensor(self, tensor: AnyTensor, call: str, part: str) -> str:
         """The record of a tensor; what stands for it where values are held until their call is known to be written."""
         if self._is_quick and (text := kernel.record(tensor, self._reader)) is not None:
             return text  # type: ignore[no-any-return]  # the extension's
@@ -232,7 +233,7 @@ class Describer(ArrayDescriber):
             return self._holder.hold(self, tensor, call, part)
         return self.described(tensor, call, part)
 
-    def described(self, tensor: Any, call: str, part: str) -> str:
+    def described(self, tensor: AnyTensor, call: str, part: str) -> str:
         """The record of a tensor, read now; null, with a line in `missing`, where it could not be read."""
         try:
             return self.read(tensor, call, part)
@@ -242,7 +243,7 @@ class Describer(ArrayDescriber):
             self.lost(call, part, reason(cause))
             return "null"
 
-    def read(self, tensor: Any, call: str, part: str) -> str:
+    def read(self, tensor: AnyTensor, call: str, part: str) -> str:
         """The record of a tensor, which is read now; raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
@@ -265,7 +266,7 @@ class Describer(ArrayDescriber):
         begun = text[:-1] + self._digest(elements) if self._digests_after else text[:-1]
         return self._finished(begun, elements, dtype, call, part)
 
-    def is_finite(self, tensor: Any) -> bool:
+    def is_finite(self, tensor: AnyTensor) -> bool:
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
@@ -291,20 +292,20 @@ class Describer(ArrayDescriber):
         self._heads[id(dtype), shape] = head
         return head
 
-    def dtype(self, tensor: Any) -> str:
+    def dtype(self, tensor: AnyTensor) -> str:
         """The dtype's name as the dump spells it: `Float32`, `torch.float32`."""
         return str(tensor.dtype)
 
     @abstractmethod
-    def without_data(self, tensor: Any) -> str:
+    def without_data(self, tensor: AnyTensor) -> str:
         """Why a tensor has no elements to read now; empty where it has."""
 
     @abstractmethod
-    def elements(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def elements(self, tensor: AnyTensor) -> np.ndarray[Any, Any]:
         """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
 
     @abstractmethod
-    def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
+    def parameters_of(self, module: AnyModule) -> list[tuple[str, Any]] | None:
         """A module's own parameters as they are when its call begins; None for one that can have none."""
 
 

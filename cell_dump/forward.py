@@ -10,6 +10,7 @@ from json.encoder import encode_basestring_ascii as quote
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from msprobe.base.framework import AnyModule
 from msprobe.base.nested import Leaf, Lost, is_tuple, key_names
 from msprobe.base.scope import DataMode
 from msprobe.store.describe import place_of_run
@@ -27,7 +28,14 @@ class Forward:
     )
 
     def __init__(
-        self, stem: str, name: str, parent: "Forward | None", cell: Any, describer: Describer, mode: DataMode, tail: str
+        self,
+        stem: str,
+        name: str,
+        parent: "Forward | None",
+        cell: AnyModule,
+        describer: Describer,
+        mode: DataMode,
+        tail: str,
     ) -> None:
         self.stem, self.name, self.parent, self.cell = stem, name, parent, cell
         self.describer, self.mode = describer, mode
@@ -217,7 +225,7 @@ class Position:
             self._made.setdefault(get_ident(), []).append(made)
 
     @contextmanager
-    def backward_of(self, cell: Any) -> Iterator[None]:
+    def backward_of(self, cell: AnyModule) -> Iterator[None]:
         """Calls made meanwhile are what the user's own backward of `cell` calls, and stand inside that backward.
 
         Of several calls it is the one to which a gradient has come. Where none has, the dump holds no such backward.

@@ -8,7 +8,7 @@ a framework. A session binds the functions that it needs once, at its beginning.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from msprobe.base.framework import Kind
+from msprobe.base.framework import AnyModel, AnyModule, AnyTensor, Kind
 from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches, Removable
 from msprobe.store.writer import StepWriter
@@ -110,12 +110,12 @@ class Framework:
     """The stems of recorded functions whose results hold what nothing has written."""
 
     @staticmethod
-    def memory_of(tensor: Any) -> Memory | None:
+    def memory_of(tensor: AnyTensor) -> Memory | None:
         """The memory that a tensor looks into; None where it is not this process's, or nothing is known of it."""
         return None
 
     @staticmethod
-    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+    def memory_is_held(tensor: AnyTensor) -> Callable[[], bool]:
         """A function that tells whether the memory that a tensor looks into is still held; it holds none itself."""
         raise NotImplementedError
 
@@ -130,25 +130,25 @@ class Framework:
     # ---- modules ---------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def compiled_class(module: Any) -> str:
+    def compiled_class(module: AnyModule) -> str:
         """The class of a module that is compiled as a whole, with nothing inside to be seen; "" of any other."""
         return ""
 
     @staticmethod
-    def runs_hooks(module: Any) -> bool:
+    def runs_hooks(module: AnyModule) -> bool:
         """Whether the hooks on a module fire when it is called; False where it is compiled with its hooks."""
         return True
 
     @staticmethod
-    def own_parameters(module: Any, /) -> list[tuple[str, Any]]:
+    def own_parameters(module: AnyModule, /) -> list[tuple[str, Any]]:
         """A module's own parameters, not those of the modules inside, with their names in the module."""
         raise NotImplementedError
 
-    def is_optimizer(self, module: Any) -> bool:
+    def is_optimizer(self, module: AnyModule) -> bool:
         """Whether a module holds the parameters of others; False where optimizers are no modules."""
         return False
 
-    def names_of(self, model: Any) -> Iterable[tuple[str, Any]]:
+    def names_of(self, model: AnyModel) -> Iterable[tuple[str, Any]]:
         """The parameters of a root by name, where the framework's tensors do not know their names themselves."""
         return model.named_parameters()  # type: ignore[no-any-return]  # a module's
 
@@ -163,7 +163,7 @@ class Framework:
         raise NotImplementedError
 
     @staticmethod
-    def hook_of(tensor: Any, hook: Callable[[Any], None]) -> tuple[bool, Any]:
+    def hook_of(tensor: AnyTensor, hook: Callable[[Any], None]) -> tuple[bool, Any]:
         """Hook the gradient of a tensor: whether one can come, and a handle to be removed or None."""
         raise NotImplementedError
 

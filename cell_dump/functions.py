@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from msprobe.base.errors import DumpError, SettingsError, UsageError
+from msprobe.base.framework import AnyModule
 from msprobe.base.in_place import InPlace, Place
 from msprobe.base.names import parse
 from msprobe.base.patches import Patches
@@ -159,7 +160,7 @@ class FunctionCalls:
         self._wanted: Stems = None
         self._planned = False
 
-    def plan(self, roots: list[Any], names_from: str = "", rank: str = "") -> None:
+    def plan(self, roots: list[AnyModule], names_from: str = "", rank: str = "") -> None:
         """Plan patches for what is there now, before each `start`, while nothing is installed.
 
         `roots` are the models. With `names_from`, the path of a golden dump, only what that one names is collected, its
@@ -222,7 +223,7 @@ class FunctionCalls:
             return recorded(stem, self._current, original, method=_method_for(stem))
         return recorded_by_name(names, self._sites, frames, self._current, original)
 
-    def _take_in(self, roots: list[Any]) -> None:
+    def _take_in(self, roots: list[AnyModule]) -> None:
         """Take in what these cells or modules hold."""
 
     def _named(self, path: str, rank: str) -> frozenset[str]:

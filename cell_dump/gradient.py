@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Protocol
 
+from msprobe.base.framework import AnyModule
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.patches import Handle
 
@@ -352,7 +353,7 @@ class ModuleHooks:
         self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
         self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}
 
-    def attach(self, modules: Iterable[Any]) -> None:
+    def attach(self, modules: Iterable[AnyModule]) -> None:
         """Hook modules; `detach` takes the hooks off again."""
         self.detach()
         for module in modules:
@@ -366,7 +367,7 @@ class ModuleHooks:
         while self._handles:
             self._handles.pop().remove()
 
-    def are_on(self, module: Any) -> bool:
+    def are_on(self, module: AnyModule) -> bool:
         """Whether a module is hooked."""
         return id(module) in self._attached
 
@@ -378,7 +379,7 @@ class ModuleHooks:
             backward.expect(places)
             self._called.setdefault(id(call.cell), []).append((backward, places))
 
-    def _before(self, module: Any, grad_output: Any) -> None:
+    def _before(self, module: AnyModule, grad_output: Any) -> None:
         called = self._called.get(id(module))
         if not called:
             return
@@ -388,7 +389,7 @@ class ModuleHooks:
             backward.incoming(place, gradient, 0, {}, shared=False)
         backward.arrived()
 
-    def _after(self, module: Any, grad_input: Any, _: Any) -> None:
+    def _after(self, module: AnyModule, grad_input: Any, _: Any) -> None:
         begun = self._begun.get(id(module))
         if not begun:
             return

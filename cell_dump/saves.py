@@ -9,6 +9,7 @@ from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import reason
+from msprobe.base.framework import AnyTensor
 from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import once
 from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
@@ -160,10 +161,10 @@ class _Step:
             self._finish(awaited)
             self._awaited.remove(awaited)
 
-    def _hook(self, tensor: Any, awaited: _Awaited, place: str) -> bool:
+    def _hook(self, tensor: AnyTensor, awaited: _Awaited, place: str) -> bool:
         """Hook the gradient of a tensor for `awaited`; False where none can come."""
 
-        def arrived(gradient: Any) -> None:
+        def arrived(gradient: AnyTensor) -> None:
             if not awaited.done:
                 self._framework.settle(tree_of((gradient,)).tensors)
                 self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
@@ -173,7 +174,7 @@ class _Step:
             awaited.handles.append(handle)
         return has_gradient
 
-    def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
+    def _arrived(self, awaited: _Awaited, place: str, gradient: AnyTensor) -> None:
         if place in awaited.records:
             return
         awaited.records[place] = self._describer.value(gradient, awaited.call, place)

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from msprobe.base.errors import reason
+from msprobe.base.framework import AnyModule, AnyTensor
 from msprobe.base.interrupts import passes
 from msprobe.base.names import api_calls, cell_calls, parse
 from msprobe.base.nested import Leaf, tree_of
@@ -333,7 +334,7 @@ class Session:
             self.busy, self._api = before
 
     def call_cell(
-        self, stem: str, function: Callable[..., Any], cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, stem: str, function: Callable[..., Any], cell: AnyModule, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run a cell and record it, and what is called inside. What it returns or raises is passed on untouched."""
         self.busy = True
@@ -358,7 +359,7 @@ class Session:
         return result
 
     def _begin(
-        self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
+        self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: AnyModule = None
     ) -> Forward | None:
         if self._sees_functions() or self._sees_operations():
             return self._apart(self._begin, stem, naming, args, kwargs, cell)
@@ -516,7 +517,7 @@ class Session:
         if not self._keeps_all:
             self.scope.leave(backward.name)
 
-    def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
+    def parameter_gradient(self, stem: str, parameter: str, gradient: AnyTensor) -> None:
         """Write the gradient of a cell's parameter; later ones of the same step are numbered.
 
         Where another debugger collects by now, or its backward runs, as in stages that share a model, only those of a

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from msprobe.base.framework import AnyTensor
 from msprobe.base.nested import Leaf, is_tensor
 from msprobe.base.statistic import Array
 
@@ -32,7 +33,7 @@ class Unwritten:
 
     __slots__ = ("tensor",)
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: AnyTensor) -> None:
         self.tensor = tensor
 
 
@@ -65,7 +66,7 @@ class Blanks:
         """This memory was given, and nothing has written it."""
         self._known[memory.address] = _Known(memory, _sample(memory), is_held)
 
-    def has(self, tensor: Any) -> bool:
+    def has(self, tensor: AnyTensor) -> bool:
         """Whether nothing has written the memory that a tensor looks into."""
         memory = self._memory_of(tensor)
         known = self._known.get(memory.address) if memory is not None else None

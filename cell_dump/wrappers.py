@@ -2,13 +2,51 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
+
+from .forward import Position
+from .unwritten import Memory
 
 Stems = frozenset[str] | None
 """The stems that are wanted; None where all are."""
 
-Current = Callable[[], Any]
-"""Returns the `Session` that records, or None."""
+
+class Recorder(Protocol):
+    """The session that records, as what is put around the framework's functions knows it."""
+
+    on: bool
+    """Whether it is between a start and its stop."""
+    busy: bool
+    """Whether a call is being recorded: what it calls is not."""
+
+    @property
+    def position(self) -> Position:
+        """Where in the training it is."""
+
+    def listens(self) -> bool:
+        """Whether a call made now is to be recorded."""
+
+    def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call and record it; returns what it returns."""
+
+    def call_inner(self, stem: str, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        """Make an operation and record it inside of the call that runs."""
+
+    def waited(self, handle: Any) -> None:
+        """An exchange between ranks has ended."""
+
+    def guard(self, work: Callable[..., None], *args: Any) -> None:
+        """Do a piece of collecting that the training must not feel."""
+
+    def unwritten(self, result: Any) -> None:
+        """A function that is not recorded has given memory that nothing has written."""
+
+    def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
+        """The same of memory that no tensor is at hand for."""
+
+
+Current = Callable[[], Recorder | None]
+"""Returns the session that records, or None."""
 
 
 def recorded(

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from mindspore import nn
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import check_model, roots_of
+from msprobe.base.framework import AnyModel, check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
@@ -58,7 +58,7 @@ class GraphCollector:
         """Whether a model is known."""
         return self._planting.any
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected in graphs."""
         level = self._settings.level
         if wrong := wrong_in_graphs(level, self._settings.task, device_target()):
@@ -70,26 +70,26 @@ class GraphCollector:
         elif not self._planting.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
 
-    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used when this begins a step."""
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
         self.expect(model)
         self._open(step_folder)
 
-    def open_separately(self, model: Any, step_folder: StepFolder) -> None:
+    def open_separately(self, model: AnyModel, step_folder: StepFolder) -> None:
         """Record the graphs that Python calls in a dump of their own."""
         self.expect(model, by_python=True)
         self._open(step_folder)
 
-    def join(self, model: Any, session: Joined) -> None:
+    def join(self, model: AnyModel, session: Joined) -> None:
         """Record the graphs that Python calls in the session of Python's calls."""
         self.expect(model, by_python=True, joined=True)
         if self._calls is None:
             self._calls = GraphCalls(self._wishes, session.writer, session.scope, session)
         self._resume(self._calls)
 
-    def expect(self, model: Any, *, by_python: bool = False, joined: bool = False) -> None:
+    def expect(self, model: AnyModel, *, by_python: bool = False, joined: bool = False) -> None:
         """Plant graphs that are compiled from here on, also in a step that is not recorded: a later one may be.
 
         `by_python`: Python calls them, and runs their backward. `joined`: it records the cell that it calls itself.

@@ -20,7 +20,7 @@ import numpy as np
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
-from msprobe.base.framework import Framework, Roots, frozen_parameters, rank, size, weak_roots
+from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, rank, size, weak_roots
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
@@ -61,13 +61,13 @@ class Collecting(Protocol):
     def has_model(self) -> bool:
         """Whether a model was given, or none is needed."""
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected."""
 
-    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:
         """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
 
-    def expect(self, model: Any) -> None:
+    def expect(self, model: AnyModel) -> None:
         """Be ready in a step that is not recorded."""
 
     def give_way(self) -> None:
@@ -167,7 +167,7 @@ class Debugger:
 
     @on_either
     @in_turn
-    def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
+    def start(self, model: AnyModel = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
         `model` is the network, or a list, tuple or dict of networks; levels L0 and mix need it, at the first start at
@@ -180,7 +180,7 @@ class Debugger:
         if self._service is not None:
             self._service.first_start = False
 
-    def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+    def _start(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
         for each in _all():
             each._collectors.recover()
         if self._clock.is_ending:
@@ -211,7 +211,7 @@ class Debugger:
         self._collectors.interrupted(cause)
         self._saves.interrupted(cause)
 
-    def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+    def _begin(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
         _check_format(self._settings)
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):

@@ -15,7 +15,7 @@ import mindspore
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.framework import roots_of
+from msprobe.base.framework import AnyModel, AnyOptimizer, roots_of
 from msprobe.base.framework_limits import wrong_with_mindspore
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
@@ -110,7 +110,7 @@ def _perturbed_functions(is_torch: bool) -> type[perturb.MindSpore]:
     return MindTorch
 
 
-def _attach(optimizer: Any, probe: GradProbe) -> None:
+def _attach(optimizer: AnyOptimizer, probe: GradProbe) -> None:
     if isinstance(optimizer, mindspore.nn.Cell) or not torch_on_mindspore():
         attach(optimizer, probe)
         return
@@ -152,7 +152,7 @@ class Collectors:
     def has_model(self) -> bool:
         return any(each.has_model for each in self._all)
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         if not self._has_begun and self._kernels is None:
             self._choose_by(model)
         if self._framework is not FRAMEWORK and is_graph_mode():
@@ -162,7 +162,7 @@ class Collectors:
             )
         self._first().check(model, token_range)
 
-    def _choose_by(self, model: Any) -> None:
+    def _choose_by(self, model: AnyModel) -> None:
         """Whose modules and functions are to be collected; final at the first start that collects."""
         is_cells = model is not None and all(isinstance(root, mindspore.nn.Cell) for _, root in roots_of(model))
         is_torch = torch_on_mindspore() and not is_cells
@@ -176,7 +176,7 @@ class Collectors:
         framework.refuse(self._settings)
         self._choose(framework.FRAMEWORK)
 
-    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:
         self._has_begun = True
         first = self._first()
         joins = first is self.python and self._joins
@@ -188,7 +188,7 @@ class Collectors:
         if joins and self.python.session is not None:
             self.graphs.join(model, self.python.session)
 
-    def expect(self, model: Any) -> None:
+    def expect(self, model: AnyModel) -> None:
         """Graphs that are compiled now may be run in a step that is recorded."""
         first = self._first()
         if first is self.graphs:

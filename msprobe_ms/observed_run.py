@@ -20,9 +20,11 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from inspect import getattr_static
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
+from msprobe.base.framework import AnyModel, AnyParameter
 
 DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
@@ -85,7 +87,7 @@ class Observer:
             moment = {"at": at, "step": self._step, "bits": dict(self._bits()), **more}
             print(json.dumps(moment), file=self._trace, flush=True)
 
-    def _meet(self, model: Any) -> None:
+    def _meet(self, model: AnyModel) -> None:
         models = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
         for each in models:
             if _parameters_of(each) is not None and not any(each is known for known in self._models):
@@ -147,12 +149,12 @@ def _service(debugger: Any) -> Any:
     return debugger._service
 
 
-def _parameters_of(model: Any) -> Any:
+def _parameters_of(model: AnyModel) -> Any:
     """The method that lists a model's parameters by name, in MindSpore and in PyTorch; None for what is no model."""
     return getattr(model, "parameters_and_names", None) or getattr(model, "named_parameters", None)
 
 
-def _parameter(parameter: Any) -> str:
+def _parameter(parameter: AnyParameter) -> str:
     try:
         if hasattr(parameter, "asnumpy"):
             return _digest(parameter.asnumpy().tobytes())
@@ -196,7 +198,7 @@ class _WhenLoaded:
             return None
         load = spec.loader.exec_module
 
-        def load_and_wrap(module: Any) -> None:
+        def load_and_wrap(module: ModuleType) -> None:
             load(module)
             self._observer.wrap(module.PrecisionDebugger)
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.framework import AnyModel
 from msprobe.base.framework_limits import wrong_with_pytorch
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
@@ -41,10 +42,10 @@ class PrecisionDebugger(Debugger):
         return PythonCalls(settings)
 
     @uncompiled
-    def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+    def _start(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
         super()._start(model, token_range, rank_id)
 
-    def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+    def _begin(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
         if is_running():
             raise UsageError(
                 "start(): it is called inside of what torch.compile has compiled, where nothing can be collected "
@@ -70,11 +71,11 @@ class PythonCalls(Collector):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, FRAMEWORK)
 
-    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:  # type: ignore[override]  # its folder later
+    def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:  # type: ignore[override]  # its folder later
         """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
         super().open(model, folder_of(""), token_range)
 
-    def expect(self, model: Any) -> None:
+    def expect(self, model: AnyModel) -> None:
         """Nothing is compiled here that a later step would run."""
 
 

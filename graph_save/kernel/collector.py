@@ -20,6 +20,7 @@ from mindspore.communication import GlobalComm, get_rank
 from msprobe.base.checks import shown
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import TABLE, read_input
+from msprobe.base.framework import AnyModel
 from msprobe.base.log import logger, once
 from msprobe.base.names import hangs_on_number, of_any_number, unmatched
 from msprobe.base.sections import CollectSettings
@@ -170,12 +171,12 @@ class KernelDump:
         """Always: kernels are dumped whatever network runs them."""
         return True
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected at this level; any model is accepted, and none is needed."""
         if token_range is not None:
             raise UsageError("start(): token_range is not known at level L2; leave it out")
 
-    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Dump from here on, into the iteration that has the number of the step."""
         step = step_number(step_folder.folder.parent.name)
         assert step is not None, "the folder of a step"

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -24,6 +24,24 @@ Item = TypeVar("Item")
 
 Framework = Literal["mindspore", "pytorch"]
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+
+# Values of a framework, in code of both. Backends name the class instead: `mindspore.Tensor`, `torch.Tensor`. With a
+# Protocol in their place they could not: a method may not ask more of an argument than the one that it overrides.
+
+AnyTensor: TypeAlias = Any
+"""A tensor, or a gradient, of one of the frameworks."""
+
+AnyParameter: TypeAlias = Any
+"""A parameter of one of the frameworks."""
+
+AnyModule: TypeAlias = Any
+"""A `mindspore.nn.Cell` or a `torch.nn.Module`."""
+
+AnyModel: TypeAlias = Any
+"""A module, or a list, tuple or dict of modules; None where a model is not needed."""
+
+AnyOptimizer: TypeAlias = Any
+"""An optimizer of one of the frameworks."""
 
 _MODULES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
 
@@ -62,7 +80,7 @@ def elements_of(capsule: Any) -> Array:
     return np.from_dlpack(_Capsule(capsule))
 
 
-def array_of(tensor: Any) -> Array:
+def array_of(tensor: AnyTensor) -> Array:
     """The elements of a framework's tensor, perhaps in the tensor's own memory: read them at once, and change nothing.
 
     The dtype is the tensor's where numpy has it. bfloat16 of MindSpore has the dtype that the framework registers with
@@ -90,7 +108,7 @@ def array_of(tensor: Any) -> Array:
     return np.asarray(tensor.asnumpy())
 
 
-def settle(tensors: list[Any]) -> None:
+def settle(tensors: list[AnyTensor]) -> None:
     """Wait until MindSpore has computed the tensors, and let errors of the training pass.
 
     It queues operations, and raises the error of one when any result is first read. Where we read it the error must
@@ -151,7 +169,7 @@ CELLS = Kind(prefix="Cell", children="_cells", public="mindspore.nn.Cell")
 MODULES = Kind(prefix="Module", children="_modules", public="torch.nn.Module")
 
 
-def roots_of(model: Any, kind: Kind = CELLS) -> list[tuple[str, Any]]:
+def roots_of(model: AnyModel, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]:
     """The roots of a model with the prefix of their cells' names: `Cell`, or `Cell.0`, `Cell.actor` of several."""
     if not isinstance(model, (dict, list, tuple)):
         return [(kind.prefix, model)]
@@ -159,7 +177,7 @@ def roots_of(model: Any, kind: Kind = CELLS) -> list[tuple[str, Any]]:
     return [(f"{kind.prefix}.{key}", root) for key, root in pairs]
 
 
-def named_cells(prefix: str, root: Any, kind: Kind = CELLS) -> list[tuple[str, Any]]:
+def named_cells(prefix: str, root: AnyModule, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]:
     """The descendants of a root (the root itself is not collected) by their stems, each under the first name found."""
     found: list[tuple[str, Any]] = []
     _descend(prefix, root, attrgetter(kind.children), {id(root)}, found)
@@ -167,7 +185,7 @@ def named_cells(prefix: str, root: Any, kind: Kind = CELLS) -> list[tuple[str, A
 
 
 def _descend(
-    prefix: str, cell: Any, children: Callable[[Any], Any], seen: set[int], found: list[tuple[str, Any]]
+    prefix: str, cell: AnyModule, children: Callable[[Any], Any], seen: set[int], found: list[tuple[str, Any]]
 ) -> None:
     """What the framework's `cells_and_names` gives, in its order, at a tenth of its cost: it is asked every step."""
     for name, child in children(cell).items():
@@ -180,7 +198,7 @@ def _descend(
             _descend(f"{prefix}.{name}", child, children, seen, found)
 
 
-def check_model(model: Any, cell: type, kind: Kind = CELLS) -> None:
+def check_model(model: AnyModel, cell: type, kind: Kind = CELLS) -> None:
     """Refuse, before anything runs, what is no model; `cell` is the framework's class of cells."""
     for key in model if isinstance(model, dict) else ():
         if not isinstance(key, str) or not key:
@@ -200,7 +218,7 @@ Roots = Sequence[tuple[str, Callable[[], Any]]]
 """Roots of a model with their prefixes, which live as long as the training keeps them."""
 
 
-def weak_roots(model: Any) -> Roots:
+def weak_roots(model: AnyModel) -> Roots:
     """The roots of a model of any framework, without keeping them alive; never raises."""
     return _of_foreign(lambda: [(prefix, weakref.ref(root)) for prefix, root in roots_of(model)])
 
@@ -224,7 +242,7 @@ def _of_foreign(found: Callable[[], list[Item]]) -> list[Item]:
         return []
 
 
-def _frozen(prefix: str, root: Any) -> Iterator[str]:
+def _frozen(prefix: str, root: AnyModule) -> Iterator[str]:
     kind = MODULES if hasattr(root, MODULES.children) else CELLS
     if not hasattr(root, kind.children):
         return
@@ -235,6 +253,6 @@ def _frozen(prefix: str, root: Any) -> Iterator[str]:
                 yield ".".join((*stem.split(".")[1:-1], key))
 
 
-def own_parameters(cell: Any, /) -> list[tuple[str, Any]]:
+def own_parameters(cell: AnyModule, /) -> list[tuple[str, AnyParameter]]:
     """A cell's own parameters, not those of the cells inside, with their names in the cell."""
     return [(key, p) for key, p in cell._params.items() if p is not None]

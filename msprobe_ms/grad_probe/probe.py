@@ -12,6 +12,7 @@ from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError, reason
+from msprobe.base.framework import AnyModel, AnyOptimizer
 from msprobe.base.interrupts import passes
 from msprobe.base.log import few, logger, once
 from msprobe.base.sections import GradProbeSettings
@@ -131,7 +132,7 @@ class GradProbe:
         self._names: Counter[str] = Counter()
         self.destination: Destination
 
-    def monitor(self, optimizer: Any, destination: Destination) -> None:
+    def monitor(self, optimizer: AnyOptimizer, destination: Destination) -> None:
         """Watch an optimizer from its next call on."""
         self.destination = destination
         if any(each is optimizer for each in self._optimizers):
@@ -199,13 +200,13 @@ class GradProbe:
         """Whether an optimizer is watched."""
         return bool(self._optimizers)
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """No model is needed."""
 
-    def open(self, model: Any, folder_of: Any, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:
         """Nothing starts here."""
 
-    def expect(self, model: Any) -> None:
+    def expect(self, model: AnyModel) -> None:
         """Nothing is compiled for it."""
 
     def give_way(self) -> None:

@@ -7,6 +7,7 @@ collector defines them (`cell_dump/gradient.py`); nothing is inserted into the g
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.base.framework import AnyModel, AnyModule, AnyTensor
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import widen
@@ -55,7 +56,7 @@ class Gradient:
         for place in places:
             self._expected[place] = self._expected.get(place, 0) + 1
 
-    def incoming(self, place: str, gradient: Any, *_: Any, **__: Any) -> None:
+    def incoming(self, place: str, gradient: AnyTensor, *_: Any, **__: Any) -> None:
         """The gradient of an output arrived."""
         if not self.begun:
             self.begun = True
@@ -63,7 +64,7 @@ class Gradient:
         if gradient is not None and not self.done:
             self._take(self._outputs[place], gradient, None)
 
-    def contribute(self, place: str, gradient: Any, *_: Any, **__: Any) -> None:
+    def contribute(self, place: str, gradient: AnyTensor, *_: Any, **__: Any) -> None:
         """A part of the gradient of an input arrived."""
         if gradient is None or self.done:
             return
@@ -118,7 +119,7 @@ class Activations:
         self._open: dict[int, list[tuple[dict[str, str], Any, int]]] = {}
         self.active = False
 
-    def install(self, models: list[Any], choice: Choice) -> int:
+    def install(self, models: list[AnyModule], choice: Choice) -> int:
         """Hook the chosen modules; returns how many there are."""
         count = 0
         for vpp_stage, model in enumerate(models):
@@ -129,7 +130,7 @@ class Activations:
                     self._hook(vpp_stage, name, module)
         return count
 
-    def _hook(self, vpp_stage: int, name: str, module: Any) -> None:
+    def _hook(self, vpp_stage: int, name: str, module: AnyModule) -> None:
         where, guard, backend = f"the module {name}", self._guard, self._backend
 
         def before(args: Any, kwargs: Any) -> None:
@@ -144,14 +145,14 @@ class Activations:
 
         self._handles += backend.module_hook(module, before, after)
 
-    def _root(self, vpp_stage: int, model: Any) -> Callable[[Any, Any], None]:
+    def _root(self, vpp_stage: int, model: AnyModel) -> Callable[[Any, Any], None]:
         def before(args: Any, kwargs: Any) -> None:
             if self._backend.is_training(model):
                 self._micro[vpp_stage] = self._micro.get(vpp_stage, -1) + 1
 
         return before
 
-    def _before(self, vpp_stage: int, name: str, module: Any, values: Any) -> None:
+    def _before(self, vpp_stage: int, name: str, module: AnyModule, values: Any) -> None:
         key = Key(vpp_stage, name)
         self._calls[key] = self._calls.get(key, -1) + 1
         micro = self._micro.get(vpp_stage, self._calls[key])  # the calls of the module where the model is not called
@@ -165,7 +166,7 @@ class Activations:
             wanted = self._nodes().inputs(tensors)
         self._open.setdefault(id(module), []).append((names, wanted, micro))
 
-    def _after(self, vpp_stage: int, name: str, module: Any, result: Any) -> None:
+    def _after(self, vpp_stage: int, name: str, module: AnyModule, result: Any) -> None:
         inputs, wanted, micro = self._open[id(module)].pop()
         tensors = tree_of([result]).tensors
         outputs = named(f"{name}.output", tensors)
@@ -176,7 +177,7 @@ class Activations:
             places, floor, _ = wanted
             owner = Key(vpp_stage, name, micro)
 
-            def take(target: str, gradient: Any, total: Numbers | None) -> None:
+            def take(target: str, gradient: AnyTensor, total: Numbers | None) -> None:
                 # The backward runs the calls of a module from the last to the first; activations are the last one's.
                 if self._owners.setdefault(owner, backward) is backward:
                     self._readings.add(BACKWARD, Key(vpp_stage, target, micro), gradient, total)

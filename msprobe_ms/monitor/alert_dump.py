@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msprobe.base.framework import AnyModel
 from msprobe.base.log import logger
 
 from .settings import OnAlert
@@ -17,7 +18,7 @@ class AlertDump:
     `debugger` is the framework's class. A dump of statistics or tensors is large: one is enough to see the step again.
     """
 
-    def __init__(self, settings: OnAlert, debugger: Callable[..., Any], model: Any, root: Path) -> None:
+    def __init__(self, settings: OnAlert, debugger: Callable[..., Any], model: AnyModel, root: Path) -> None:
         self._settings, self._make, self._model = settings, debugger, model
         self._path = Path(settings.dump_path) if settings.dump_path else root / FOLDER
         self._debugger: Any = None

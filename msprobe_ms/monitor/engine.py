@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import maker
+from msprobe.base.framework import AnyModule, AnyOptimizer, maker
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import logger
 from msprobe.base.patches import Handle
@@ -64,8 +64,8 @@ class Wishes:
 class Watched:
     """The training: its models in order, the optimizer, and which reduced gradients other ranks write."""
 
-    models: list[Any]
-    optimizer: Any
+    models: list[AnyModule]
+    optimizer: AnyOptimizer
     left_out: Callable[[Any], bool]
     collective_modules: tuple[ModuleType, ...] = ()
     collective_names: frozenset[str] = frozenset()
@@ -256,7 +256,7 @@ class _Parts:
             if part is not None:
                 part.active = active
 
-    def before(self, backend: Backend, optimizer: Any, gradients: Any) -> None:
+    def before(self, backend: Backend, optimizer: AnyOptimizer, gradients: Any) -> None:
         """The optimizer is about to run."""
         main_grad, monitored = self.wishes.points.main_grad, self.points.monitored
         self.points.before(backend.update_of(optimizer, gradients, main_grad, monitored))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import AnyModule
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import widen
@@ -129,7 +130,7 @@ class Features:
         self._calls: dict[Key, int] = {}
         self.active = False
 
-    def install(self, models: Sequence[Any], targets: Mapping[str, Sequence[str]]) -> int:
+    def install(self, models: Sequence[AnyModule], targets: Mapping[str, Sequence[str]]) -> int:
         """Hook the modules; returns how many there are. UsageError for names that no module has."""
         count = 0
         for hook, names in targets.items():
@@ -148,7 +149,7 @@ class Features:
             count += len(found)
         return count
 
-    def _hook(self, hook: str, key: Key, module: Any) -> None:
+    def _hook(self, hook: str, key: Key, module: AnyModule) -> None:
         measure = {
             ATTENTION: self._attention,
             LINEAR: self._of_weight(linear),
@@ -183,7 +184,7 @@ class Features:
         return attention(q, k, self._order)
 
     def _of_weight(self, feature: Callable[[Numbers], list[float]]) -> Callable[..., list[float] | None]:
-        def measure(module: Any, *_: Any) -> list[float]:
+        def measure(module: AnyModule, *_: Any) -> list[float]:
             weight = getattr(module, "weight", None)
             if weight is None:
                 raise ValueError(f"a {type(module).__name__} has no weight; name the layer that has it")

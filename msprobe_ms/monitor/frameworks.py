@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import AnyModel
 from msprobe.cell_dump.backends.torch_api import COLLECTIVES, torch_on_mindspore
 
 from .backend import Backend
@@ -19,7 +20,7 @@ _COMM_FUNC = frozenset(
 )
 
 
-def backend_of(model: Any) -> Backend:
+def backend_of(model: AnyModel) -> Backend:
     """The backend of a model, or of the first of a list. UsageError for what is no model."""
     models = models_of(model)
     if not models:
@@ -40,11 +41,11 @@ def backend_of(model: Any) -> Backend:
     return backend
 
 
-def _is_torch_module(model: Any) -> bool:
+def _is_torch_module(model: AnyModel) -> bool:
     return isinstance(model, import_module("torch.nn").Module)
 
 
-def models_of(model: Any) -> list[Any]:
+def models_of(model: AnyModel) -> list[Any]:
     """The chunks of a virtual pipeline, or the one model."""
     return list(model) if isinstance(model, (list, tuple)) else [model]
 

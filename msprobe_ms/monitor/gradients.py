@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import AnyParameter, AnyTensor
 from msprobe.base.log import once
 from msprobe.base.patches import Handle
 from msprobe.store.monitor.layout import STATISTICS
@@ -39,7 +40,7 @@ class _Own:
     """The gradients of one parameter since the last update."""
 
     key: Key
-    parameter: Any
+    parameter: AnyParameter
     count: int = 0
     """Gradients that were computed."""
     passed: int = -1
@@ -95,7 +96,7 @@ class OwnGradients:
     def _hooks(self, own: _Own) -> tuple[Callable[[Any], None], Callable[[], None]]:
         backend, guard, what = self._backend, self._guard, f"the gradient of {own.key.name}"
 
-        def computed(gradient: Any) -> None:
+        def computed(gradient: AnyTensor) -> None:
             if self.active and gradient is not None and not guard.is_busy:
                 backend.settle()
                 guard.run(what, self._computed, own, gradient)
@@ -106,7 +107,7 @@ class OwnGradients:
 
         return computed, accumulated
 
-    def _computed(self, own: _Own, gradient: Any) -> None:
+    def _computed(self, own: _Own, gradient: AnyTensor) -> None:
         is_first = self._count(own)
         if self._each:
             self._readings.add(UNREDUCED, own.key._replace(micro_step=own.count - 1), gradient)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.framework import AnyModule
 from msprobe.base.interrupts import passes
 
 from .backend import Backend, Update
@@ -51,7 +52,7 @@ class Wanted:
 class Parameters:
     """The parameters of models that are monitored, by identity; `names` are those in the files."""
 
-    def __init__(self, backend: Backend, models: Iterable[Any], choice: Choice, *, short: bool) -> None:
+    def __init__(self, backend: Backend, models: Iterable[AnyModule], choice: Choice, *, short: bool) -> None:
         self.names: dict[int, Key] = {}
         self.of: dict[int, Any] = {}
         for vpp_stage, model in enumerate(models):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.base.brief import measure_all
+from msprobe.base.framework import AnyTensor
 from msprobe.base.statistic import widen
 from msprobe.store.monitor.layout import STATISTICS
 from msprobe.store.monitor.writer import Row
@@ -53,11 +54,11 @@ class Readings:
         self._several: dict[str, dict[Key, list[Measured]]] = {}
         self._values: dict[str, dict[Key, list[float]]] = {}
 
-    def add(self, kind: str, key: Key, tensor: Any, elements: Any = None) -> None:
+    def add(self, kind: str, key: Key, tensor: AnyTensor, elements: Any = None) -> None:
         """Measure one tensor now; with `elements`, an array or a tensor of the device, those in its place."""
         self._rows.setdefault(kind, {})[key] = self._measured(kind, [tensor], elements)[0]
 
-    def join(self, kind: str, key: Key, tensor: Any) -> None:
+    def join(self, kind: str, key: Key, tensor: AnyTensor) -> None:
         """Measure one of several tensors that make one row."""
         self._several.setdefault(kind, {}).setdefault(key, []).extend(self._measured(kind, [tensor]))
 
@@ -67,7 +68,7 @@ class Readings:
         for (key, _), measured in zip(tensors, self._measured(kind, [tensor for _, tensor in tensors]), strict=True):
             rows[key] = measured
 
-    def _measured(self, kind: str, tensors: Sequence[Any], elements: Any = None) -> list[Measured]:
+    def _measured(self, kind: str, tensors: Sequence[AnyTensor], elements: Any = None) -> list[Measured]:
         backend, eps = self._backend, self._eps.get(kind, EPS)
         if backend.on_device and not isinstance(elements, np.ndarray):
             measured = tensors if elements is None else [elements]
@@ -85,13 +86,13 @@ class Readings:
         """Note numbers of a kind that has statistics of its own."""
         self._values.setdefault(kind, {})[key] = numbers
 
-    def copy(self, tensor: Any) -> Any:
+    def copy(self, tensor: AnyTensor) -> Any:
         """A tensor's elements as they are now: float64, or on a device a tensor."""
         if self._backend.on_device:
             return self._backend.copied(tensor)
         return np.array(widen(self._backend.array(tensor)), np.float64)
 
-    def total(self, before: Any, tensor: Any) -> Any:
+    def total(self, before: Any, tensor: AnyTensor) -> Any:
         """The sum of tensors, of which `before` is that of the others, or None; at least in float32."""
         if self._backend.on_device:
             return self._backend.copied(tensor) if before is None else self._backend.total(before, tensor)
@@ -101,7 +102,7 @@ class Readings:
         before += elements
         return before
 
-    def difference(self, tensor: Any, copy: Any) -> Any:
+    def difference(self, tensor: AnyTensor, copy: AnyTensor) -> Any:
         """What a tensor has become since its `copy`, of the same type."""
         return self._backend.difference(tensor, copy) if self._backend.on_device else self.copy(tensor) - copy
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from msprobe.base.checks import absolute
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import AnyModel, AnyOptimizer
 from msprobe.base.log import logger
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, scoped_folder
 from msprobe.store.monitor.scoped_writer import ScopedWriter
@@ -31,7 +32,7 @@ class TrainerMonitorV2:
         self._writer: ScopedWriter | None = None
         self._collected = self._rank = 0
 
-    def start(self, model: Any, optimizer: Any = None, **ctx: Any) -> None:
+    def start(self, model: AnyModel, optimizer: AnyOptimizer = None, **ctx: Any) -> None:
         """Hook a model, or a list of them, and the optimizer. UsageError where that cannot be monitored.
 
         Without an optimizer, or with `patch_optimizer_step: false`, `step()` ends a step; gradients and weights are

@@ -11,6 +11,7 @@ from typing import Any
 
 from msprobe.base import redaction
 from msprobe.base.files import make_folder, replacing
+from msprobe.base.framework import AnyModule
 from msprobe.base.patches import Handle
 from msprobe.store.monitor.writer import Row
 
@@ -63,7 +64,7 @@ class Stacks:
         self._found: dict[str, str] = {}
         self._handles: list[Handle] = []
 
-    def install(self, models: list[Any], choice: Choice) -> None:
+    def install(self, models: list[AnyModule], choice: Choice) -> None:
         """Hook the chosen modules."""
         for vpp_stage, model in enumerate(models):
             for name, module in self._backend.modules(model):

@@ -12,6 +12,7 @@ import numpy as np
 
 from msprobe.base.checks import absolute, flag
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import AnyModel, AnyOptimizer, AnyParameter
 from msprobe.base.log import logger, once
 from msprobe.store.monitor.events import EventWriter
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, find_folder, new_folder, tag
@@ -79,8 +80,8 @@ class TrainerMon:
 
     def set_monitor(
         self,
-        model: Any,
-        optimizer: Any,
+        model: AnyModel,
+        optimizer: AnyOptimizer,
         grad_acc_steps: int | None = None,
         tp_group: Any = None,
         dp_group: Any = None,
@@ -161,8 +162,8 @@ class TrainerMon:
 
     def monitor_gnorm_with_ad(
         self,
-        model: Any,
-        optimizer: Any = None,
+        model: AnyModel,
+        optimizer: AnyOptimizer = None,
         grad_acc_steps: Any = 1,
         tp_group: Any = None,
         dp_group: Any = None,
@@ -182,7 +183,7 @@ class TrainerMon:
         self.set_monitor(model, optimizer, grad_acc_steps, tp_group, dp_group, start_iteration)
 
     @staticmethod
-    def set_wrapped_optimizer(optimizer: Any) -> None:
+    def set_wrapped_optimizer(optimizer: AnyOptimizer) -> None:
         """Set the optimizer that `monitor_gnorm_with_ad` monitors where it is given none; deprecated."""
         _note_deprecated("set_wrapped_optimizer()", "use set_monitor(model, optimizer)")
         TrainerMon._wrapped_optimizer = optimizer
@@ -378,7 +379,7 @@ def _left_out(backend: Backend, tp_group: Any, dp_group: Any) -> Callable[[Any],
     of_data = dp_group is not None and backend.group_rank(dp_group) > 0
     of_tensors = tp_group is not None and backend.group_rank(tp_group) > 0
 
-    def left_out(parameter: Any) -> bool:
+    def left_out(parameter: AnyParameter) -> bool:
         return of_data or (of_tensors and not getattr(parameter, "tensor_model_parallel", False))
 
     return left_out

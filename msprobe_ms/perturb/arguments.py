@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from msprobe.base.framework import AnyTensor
 from msprobe.base.nested import is_tensor, tree_of
 
 from .finding import Cause, Skipped
@@ -54,7 +55,7 @@ class Arguments:
             at += len(tensors)
         raise Skipped(Cause.NO_INPUT if at else Cause.NO_TENSOR)
 
-    def replaced(self, tensors: Sequence[Any]) -> "Arguments":
+    def replaced(self, tensors: Sequence[AnyTensor]) -> "Arguments":
         """The same arguments with other tensors, in containers of their own."""
         others = iter(tensors)
         positional = tuple(_rebuilt(value, others) for value in self.positional)
@@ -86,7 +87,7 @@ def _rebuilt(value: Any, tensors: Iterator[Any]) -> Any:
     return value
 
 
-def rebuilt(result: Any, tensors: Sequence[Any]) -> Any:
+def rebuilt(result: Any, tensors: Sequence[AnyTensor]) -> Any:
     """A call's result with other tensors in the place of its own, and of the same structure."""
     others = iter(tensors)
     if isinstance(result, tuple) and not _is_sequence(result):  # torch.return_types, which take one iterable

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
+from msprobe.base.framework import AnyTensor
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array
 from msprobe.cell_dump.framework import Framework
@@ -69,70 +70,70 @@ class Backend:
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
-    def refuse(self, tensors: Sequence[Any]) -> None:
+    def refuse(self, tensors: Sequence[AnyTensor]) -> None:
         """Skipped where one of a call's tensors cannot be read or copied, or the call is run by a transform."""
         raise NotImplementedError
 
-    def format(self, tensor: Any) -> Format | None:
+    def format(self, tensor: AnyTensor) -> Format | None:
         """The format of a dense floating-point tensor; None for every other tensor."""
         return format_of(tensor.dtype)
 
-    def values(self, tensor: Any) -> Array:
+    def values(self, tensor: AnyTensor) -> Array:
         """The elements of a tensor that has a format, perhaps in its own memory; of bfloat16 as float32."""
         raise NotImplementedError
 
-    def with_values(self, values: Array, like: Any) -> Any:
+    def with_values(self, values: Array, like: AnyTensor) -> AnyTensor:
         """A tensor of dtype, layout and device of `like`, without gradient, that has these values."""
         raise NotImplementedError
 
-    def copy(self, tensor: Any) -> Any:
+    def copy(self, tensor: AnyTensor) -> AnyTensor:
         """A tensor of its own memory, with the same values and layout, without gradient."""
         raise NotImplementedError
 
-    def raised(self, tensor: Any, *, recorded: bool = False) -> Any:
+    def raised(self, tensor: AnyTensor, *, recorded: bool = False) -> AnyTensor:
         """A tensor as float32; `recorded`, its gradient flows back to `tensor`."""
         raise NotImplementedError
 
-    def on_cpu(self, tensor: Any, *, recorded: bool = False) -> Any:
+    def on_cpu(self, tensor: AnyTensor, *, recorded: bool = False) -> AnyTensor:
         """A tensor with the same values on the CPU, in memory of its own; `recorded`, its gradient flows back."""
         raise NotImplementedError
 
-    def is_on_cpu(self, tensor: Any) -> bool:
+    def is_on_cpu(self, tensor: AnyTensor) -> bool:
         """Whether a tensor is on the CPU already."""
         raise NotImplementedError
 
-    def cast(self, tensor: Any, like: Any) -> Any:
+    def cast(self, tensor: AnyTensor, like: AnyTensor) -> AnyTensor:
         """A tensor in the dtype and on the device of another one, recorded for gradients."""
         raise NotImplementedError
 
-    def memory(self, tensor: Any) -> tuple[int, int]:
+    def memory(self, tensor: AnyTensor) -> tuple[int, int]:
         """The addresses between which a tensor's elements stand; equal ones for a tensor without elements."""
         raise NotImplementedError
 
-    def needs_gradient(self, tensor: Any) -> bool:
+    def needs_gradient(self, tensor: AnyTensor) -> bool:
         """Whether gradients of a tensor may be wanted by the training."""
         raise NotImplementedError
 
     # ---- runs ------------------------------------------------------------------------------------------------------
 
-    def lower_format(self, tensors: Sequence[Any]) -> Format | None:
+    def lower_format(self, tensors: Sequence[AnyTensor]) -> Format | None:
         """The format that functions compute in by themselves at this place (autocast), if it is below float32."""
         return None
 
-    def in_full_precision(self, tensors: Sequence[Any]) -> AbstractContextManager[Any]:
+    def in_full_precision(self, tensors: Sequence[AnyTensor]) -> AbstractContextManager[Any]:
         """Inside, functions compute in the dtype of their arguments."""
         raise NotImplementedError
 
-    def unnoticed(self, tensors: Sequence[Any]) -> AbstractContextManager[Any]:
+    def unnoticed(self, tensors: Sequence[AnyTensor]) -> AbstractContextManager[Any]:
         """Inside, nothing is recorded for gradients; random generators are afterwards as before."""
         raise NotImplementedError
 
-    def generators(self, tensors: Sequence[Any]) -> bytes:
+    def generators(self, tensors: Sequence[AnyTensor]) -> bytes:
         """The state of the random generators that a call with these tensors may draw from."""
         raise NotImplementedError
 
     def gradients(
-        self, run: Callable[[Sequence[Any]], list[Any]], tensors: Sequence[Any], wanted: Sequence[int]
+        self, run: Callable[[Sequence[AnyTensor]], list[AnyTensor]], tensors: Sequence[AnyTensor], wanted: Sequence[int]
     ) -> list[Any]:
         """The gradients of some tensors, by their places, for all-ones output gradients; None where none arrives.
 

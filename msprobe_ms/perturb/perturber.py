@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.framework import check_model, roots_of
+from msprobe.base.framework import AnyModel, check_model, roots_of
 from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import logger, once
 from msprobe.base.patches import Patches
 from msprobe.base.sections import FreeBenchmarkSettings
 from msprobe.base.settings import Settings
 from msprobe.base.version import tool
+from msprobe.cell_dump.wrappers import Recorder
 from msprobe.store.free_benchmark import summary_path, write_summary
 from msprobe.store.writer import StepFolder
 
@@ -68,7 +69,7 @@ class Perturber:
         """None is needed."""
         return True
 
-    def check(self, model: Any, token_range: Any = None) -> None:
+    def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected."""
         if model is not None:
             check_model(model, self._backend.framework.module, self._backend.framework.kind)
@@ -76,7 +77,7 @@ class Perturber:
             raise UsageError('start(): task "free_benchmark" has no token_range; leave it out')
         self._backend.check()
 
-    def open(self, model: Any, folder_of: Any, token_range: Any = None) -> None:
+    def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:
         """Begin, or go on, with a step."""
         step_folder: StepFolder = folder_of("")
         uninterrupted(partial(self._install, model))
@@ -85,7 +86,7 @@ class Perturber:
         step = step_folder.header["run"]["step"]
         self._session.resume(Where(folder.parent.parent, step, rank, step_folder.tally))
 
-    def _install(self, model: Any) -> None:
+    def _install(self, model: AnyModel) -> None:
         if not self._planned:
             self._planned = True
             self._backend.guard(self._current, self._guards, self._patches)
@@ -94,7 +95,7 @@ class Perturber:
         self._patches.install()
         self._guards.install()
 
-    def expect(self, model: Any) -> None:
+    def expect(self, model: AnyModel) -> None:
         """Nothing is compiled for it."""
 
     def give_way(self) -> None:
@@ -157,5 +158,5 @@ class Perturber:
             for line in wording.leaders(summary.sensitivities):
                 logger.warning(line)
 
-    def _current(self) -> Session | None:
-        return self._session
+    def _current(self) -> Recorder:
+        return self._session  # type: ignore[return-value]  # what is asked for here, it has: see `calls_of` and `guard`

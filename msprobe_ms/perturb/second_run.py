@@ -9,6 +9,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.framework import AnyTensor
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
 
@@ -66,7 +67,7 @@ class _Run:
     arguments: Arguments
     outcome: Outcome
 
-    def outputs(self, tensors: Sequence[Any]) -> list[tuple[int | None, Any]]:
+    def outputs(self, tensors: Sequence[AnyTensor]) -> list[tuple[int | None, Any]]:
         """The tensors that a run with other tensors gives."""
         arguments = self.arguments.replaced(tensors)
         result = self.function(*arguments.positional, **arguments.keywords)
@@ -106,7 +107,7 @@ class SecondRuns:
         with self._backend.unnoticed([tensor for _, tensor in originals]):
             return self._pairs(originals, second.outputs)
 
-    def _perturbed(self, arguments: Arguments, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+    def _perturbed(self, arguments: Arguments, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
         """The tensors of the second run, and the relative change of the input."""
         if self._mode is Mode.IMPROVE_PRECISION:
             return self._raised(tensors)
@@ -128,7 +129,7 @@ class SecondRuns:
             return others, relative(found.change, found.size)
         raise Skipped(causes[0])
 
-    def _raised(self, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+    def _raised(self, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
         backend = self._backend
         formats = [of for tensor in tensors if (of := backend.format(tensor))]
         if not formats:
@@ -141,7 +142,7 @@ class SecondRuns:
         ]
         return others, max(of.unit_roundoff for of in low)
 
-    def _on_cpu(self, tensors: Sequence[Any]) -> tuple[list[Any], float]:
+    def _on_cpu(self, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
         """The tensors on the CPU; as with raised ones the change is the unit roundoff of the lowest format."""
         formats = [of for tensor in tensors if (of := self._backend.format(tensor))]
         if not formats:
@@ -150,12 +151,12 @@ class SecondRuns:
             once("free_benchmark to_cpu", wording.on_cpu_already())
         return [self._backend.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
-    def _wanted(self, tensors: Sequence[Any]) -> list[int]:
+    def _wanted(self, tensors: Sequence[AnyTensor]) -> list[int]:
         """The places of the inputs whose gradients are compared: those that the training needs, or else all."""
         floating = [place for place, tensor in enumerate(tensors) if self._backend.format(tensor)]
         return [place for place in floating if self._backend.needs_gradient(tensors[place])] or floating
 
-    def _gradients(self, run: _Run, tensors: list[Any], wanted: list[int]) -> list[tuple[int | None, Any]]:
+    def _gradients(self, run: _Run, tensors: list[AnyTensor], wanted: list[int]) -> list[tuple[int | None, Any]]:
         with self._backend.unnoticed(tensors):  # each of both runs draws the same random numbers
             found = self._backend.gradients(lambda o: [tensor for _, tensor in run.outputs(o)], tensors, wanted)
         arrived = [(place, gradient) for place, gradient in zip(wanted, found, strict=True) if gradient is not None]
@@ -218,7 +219,7 @@ class SecondRuns:
             raise ValueError("the second run gave outputs of other shapes")
         return rebuilt(result, [backend.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)])
 
-    def _input_of_fix(self, tensor: Any) -> Any:
+    def _input_of_fix(self, tensor: AnyTensor) -> Any:
         """What gets no gradient is copied: running statistics are updated by the training's own run."""
         if self._mode is Mode.TO_CPU:
             return self._backend.on_cpu(tensor, recorded=self._backend.needs_gradient(tensor))

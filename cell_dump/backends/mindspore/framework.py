@@ -13,6 +13,7 @@ operations; `start` and `stop` stand on the same side of such a `with`.
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, ClassVar
 from weakref import ref
@@ -32,7 +33,7 @@ from msprobe.cell_dump.functions import Dispatch, FunctionCalls
 from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.unwritten import Memory
-from msprobe.cell_dump.wrappers import Current
+from msprobe.cell_dump.wrappers import Current, Recorder
 from msprobe.executors import executor
 from msprobe.store.writer import StepWriter
 
@@ -50,7 +51,7 @@ _KEEPERS = ("_RecomputeHandle", "_RecomputeState")
 def plan_recompute(current: Current, guards: Patches) -> None:
     """Plan patches of the framework's recomputation: the session is notified when a second run begins and ends."""
 
-    def again(session: Any, owner: Any) -> Any:
+    def again(session: Recorder, owner: object) -> AbstractContextManager[None]:
         return session.position.second_run(owner)
 
     plan_reentrant(current, guards, _recompute._RecomputeCell, "construct", "bprop", again)

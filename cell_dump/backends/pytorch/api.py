@@ -73,7 +73,7 @@ def _resizing(current: Current, original: Callable[..., Any]) -> Callable[..., A
         session = current()
         is_freed = session is not None and session.listens() and storage.device.type == "cpu" and not storage.nbytes()
         result = original(storage, *args, **kwargs)
-        if is_freed and storage.nbytes():
+        if session is not None and is_freed and storage.nbytes():
             memory, held = Memory(storage.data_ptr(), storage.nbytes(), None), StorageWeakRef(storage)
             session.guard(session.unwritten_memory, memory, lambda: not held.expired())
         return result

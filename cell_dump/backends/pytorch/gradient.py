@@ -15,8 +15,8 @@ from torch.autograd.function import BackwardCFunction
 
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.framework import Names
-from msprobe.cell_dump.gradient import Graph
-from msprobe.cell_dump.wrappers import Current, within
+from msprobe.cell_dump.gradient import Graph, Node
+from msprobe.cell_dump.wrappers import Current, Recorder, within
 
 next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The sequence number that the next node of this thread will have."""
@@ -25,7 +25,7 @@ _view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch
 _Leaf = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 
-def node_of(tensor: torch.Tensor) -> Any:
+def node_of(tensor: torch.Tensor) -> Node | None:
     """The node that made a tensor; of a leaf the one that its gradient ends in.
 
     That one can only be had from a view, which nobody uses, and which becomes no part of the loss's graph. Where no
@@ -81,5 +81,5 @@ def plan_node_backward(current: Current, guards: Patches) -> None:
         guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
 
 
-def _backward_of_node(session: Any, node: Any) -> AbstractContextManager[None]:
+def _backward_of_node(session: Recorder, node: Node) -> AbstractContextManager[None]:
     return session.position.backward_of_node(node._sequence_nr()) if session.listens() else nullcontext()
