@@ -13,7 +13,7 @@ import torch
 from mindspore import Parameter
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.framework import MODULES
+from msprobe.base.framework import MODULES, AnyModel, AnyModule, AnyParameter, AnyTensor
 from msprobe.base.patches import Patches, Removable
 from msprobe.base.settings import Settings, collect_options
 from msprobe.cell_dump import describer
@@ -43,7 +43,7 @@ class Values(describer.Describer):
         *(((_DEVICE, "torch.device"),) if isinstance(_DEVICE, type) else ()),
     )
 
-    def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
+    def parameters_of(self, module: AnyModule) -> list[tuple[str, AnyParameter]] | None:
         """A module's own parameters as they are when its call begins."""
         return own_parameters(module) if module._parameters else None
 
@@ -61,7 +61,7 @@ class DeviceDescriber(Values, tensor.DeviceDescriber):
     """As `Describer`, where a look at a tensor waits for a device."""
 
 
-def own_parameters(module: Any) -> list[tuple[str, Any]]:
+def own_parameters(module: AnyModule) -> list[tuple[str, AnyParameter]]:
     """A module's own parameters, not those of the modules inside, with their names in the module."""
     return [(key, parameter) for key, parameter in module._parameters.items() if parameter is not None]
 
@@ -80,17 +80,17 @@ class MindTorch(MindSpore):
             return DeviceDescriber(writer, saves=saves, digests=digests)
         return Describer(writer, saves=saves, digests=digests)
 
-    def is_optimizer(self, module: Any) -> bool:
+    def is_optimizer(self, module: AnyModule) -> bool:
         return False  # they are no modules
 
-    def names_of(self, model: Any) -> Iterable[tuple[str, Any]]:
+    def names_of(self, model: AnyModel) -> Iterable[tuple[str, AnyParameter]]:
         return model.named_parameters()  # type: ignore[no-any-return]  # the names that they know are random
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         if not HAS_NODES:
             return TensorGradients(hook)
 
-        def name_of(tensor: Any) -> str:
+        def name_of(tensor: AnyTensor) -> str:
             return names.get(id(tensor)) or (tensor.name if isinstance(tensor, Parameter) else "")
 
         return node_gradients(replace(GRAPH, name_of=name_of), hook, flush)

@@ -69,7 +69,7 @@ def _resizing(current: Current, original: Callable[..., Any]) -> Callable[..., A
     """
 
     @wraps(original)
-    def resize_(storage: Any, *args: Any, **kwargs: Any) -> Any:
+    def resize_(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
         session = current()
         is_freed = session is not None and session.listens() and storage.device.type == "cpu" and not storage.nbytes()
         result = original(storage, *args, **kwargs)

@@ -29,6 +29,7 @@ from torch.utils import hooks
 from torch.utils.hooks import BackwardHook
 
 from msprobe.base.patches import Patches, Removable
+from msprobe.cell_dump.gradient import Node
 from msprobe.cell_dump.session import Session
 from msprobe.cell_dump.wrappers import Current, quietly
 
@@ -243,7 +244,7 @@ def _of_node(original: Callable[..., Any]) -> Callable[..., Any]:
     """The backward of a node: of one that compiled code made it is compiled code."""
 
     @wraps(original)
-    def apply(node: Any, *args: Any) -> Any:
+    def apply(node: object, *args: Any) -> Any:
         if not hasattr(getattr(node, "_forward_cls", None), "_aot_id"):
             return original(node, *args)
         with COMPILED_CODE.untouched():
@@ -336,7 +337,7 @@ def _unwarned(original: Callable[..., Any]) -> Callable[..., Any]:
 class _Quiet:
     """A node whose hooks run without warnings of the file that BackwardHook stands in."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
 
     def register_hook(self, hook: Callable[..., Any]) -> Any:

@@ -111,7 +111,7 @@ class PyTorch(Framework):
     when_backward_ends = staticmethod(gradient.when_backward_ends)
 
     @staticmethod
-    def memory_of(tensor: Any) -> Memory | None:
+    def memory_of(tensor: torch.Tensor) -> Memory | None:
         if not isinstance(tensor, torch.Tensor) or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             return None
         if not tensor.is_cpu or tensor.layout is not torch.strided:
@@ -128,18 +128,18 @@ class PyTorch(Framework):
         return Memory(address, storage.nbytes(), version) if address and storage.nbytes() else None
 
     @staticmethod
-    def memory_is_held(tensor: Any) -> Callable[[], bool]:
+    def memory_is_held(tensor: torch.Tensor) -> Callable[[], bool]:
         held = StorageWeakRef(tensor.untyped_storage())
         return lambda: not held.expired()
 
     @staticmethod
-    def compiled_class(module: Any) -> str:
+    def compiled_class(module: torch.nn.Module) -> str:
         if type(module).__name__ == "OptimizedModule":  # of `torch.compile(module)`
             return type(module._orig_mod).__name__
         return "" if PyTorch.runs_hooks(module) else type(module).__name__
 
     @staticmethod
-    def runs_hooks(module: Any) -> bool:
+    def runs_hooks(module: torch.nn.Module) -> bool:
         return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
 
     def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> Describer:

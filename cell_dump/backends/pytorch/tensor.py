@@ -1,12 +1,10 @@
 """How a tensor of PyTorch becomes a record."""
 
-from typing import Any
-
-import numpy as np
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 from msprobe.base.framework import array_of
+from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 
 _LETTERS: dict[torch.dtype, str] = {
@@ -35,7 +33,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
     )
 
 
-def own_parameters(module: Any) -> list[tuple[str, Any]]:
+def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     """A module's own parameters, not those of the modules inside, with their names in the module."""
     return [
         (key, parameter)
@@ -68,10 +66,10 @@ class Describer(describer.Describer):
             return bool(tensor.detach().isfinite().all())
         return super().is_finite(tensor)
 
-    def elements(self, tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    def elements(self, tensor: torch.Tensor) -> Array:
         """The elements, in memory that may be the tensor's own; bfloat16 as float32."""
         return array_of(tensor)
 
-    def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
+    def parameters_of(self, module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]] | None:
         """A module's own parameters; those of a lazy module have no elements before its first call."""
         return own_parameters(module) if module._parameters else None

@@ -99,7 +99,7 @@ def _named(optimizer: Any) -> Iterator[tuple[str, Any]]:
             yield (str(named[place]) if named else f"group{number}.{place}"), parameter
 
 
-def report(watch: Watch, parameters: list[tuple[str, Any]]) -> None:
+def report(watch: Watch, parameters: list[tuple[str, torch.nn.Parameter]]) -> None:
     """One update with the gradients that the parameters hold."""
     if not watch.begin():
         return
@@ -109,7 +109,7 @@ def report(watch: Watch, parameters: list[tuple[str, Any]]) -> None:
     watch.end()
 
 
-def _array(gradient: Any) -> Array:
+def _array(gradient: torch.Tensor) -> Array:
     if not torch_on_mindspore() and gradient.layout is not torch.strided:
         gradient = gradient.to_dense()
     return array_of(gradient)

@@ -10,7 +10,7 @@ import mindspore
 import torch
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import check_model
+from msprobe.base.framework import AnyModel, AnyModule, AnyOptimizer, AnyParameter, check_model
 from msprobe.base.patches import Handle
 from msprobe.cell_dump.backends.mindtorch.framework import FRAMEWORK
 from msprobe.monitor.backend import Update, hook_module
@@ -25,7 +25,7 @@ class MindTorch(MindSpore):
     framework = FRAMEWORK
     module = torch.nn.Module
 
-    def check(self, model: Any, optimizer: Any) -> None:
+    def check(self, model: AnyModel, optimizer: AnyOptimizer) -> None:
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             raise UsageError("set_monitor(): the mode is GRAPH_MODE; set PYNATIVE_MODE")
         check_model(model, torch.nn.Module, self.framework.kind)
@@ -34,24 +34,28 @@ class MindTorch(MindSpore):
     def group_rank(self, group: Any) -> int:
         return max(int(torch.distributed.get_rank(group)), 0) if torch.distributed.is_initialized() else 0
 
-    def parameters(self, model: Any) -> Iterable[tuple[str, Any]]:
+    def parameters(self, model: AnyModel) -> Iterable[tuple[str, AnyParameter]]:
         return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
 
-    def modules(self, model: Any) -> Iterator[tuple[str, Any]]:
+    def modules(self, model: AnyModel) -> Iterator[tuple[str, AnyModule]]:
         return ((name, module) for name, module in model.named_modules() if name)
 
-    def is_training(self, module: Any) -> bool:
+    def is_training(self, module: AnyModule) -> bool:
         return bool(module.training)
 
     def module_hook(
-        self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+        self, module: AnyModule, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
     ) -> Sequence[Handle]:
         return hook_module(module, before, after)
 
-    def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
+    def update_hook(
+        self, optimizer: AnyOptimizer, before: Callable[[Any], None], after: Callable[[], None]
+    ) -> Sequence[Handle]:
         return wrap_update(optimizer, before, after)  # MSAdapter accepts hooks and calls none
 
-    def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
+    def update_of(
+        self, optimizer: AnyOptimizer, gradients: Any, main_grad: bool, monitored: Sequence[AnyParameter]
+    ) -> Update:
         return updated(optimizer, main_grad, monitored)
 
 

@@ -165,7 +165,7 @@ class PyTorch:
         is_ready = torch.distributed.is_available() and torch.distributed.is_initialized()
         return max(torch.distributed.get_rank(group), 0) if is_ready else 0
 
-    def parameters(self, model: Any) -> Iterable[tuple[str, Any]]:
+    def parameters(self, model: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Parameter]]:
         return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
 
     def modules(self, model: Any) -> Iterator[tuple[str, Any]]:
@@ -175,7 +175,7 @@ class PyTorch:
         return bool(module.training)
 
     def gradient_hooks(
-        self, parameter: torch.nn.Parameter, computed: Callable[[Any], None], accumulated: Callable[[], None]
+        self, parameter: torch.nn.Parameter, computed: Callable[[torch.Tensor], None], accumulated: Callable[[], None]
     ) -> Sequence[Handle]:
         def after(_: Any) -> None:
             accumulated()
@@ -185,7 +185,9 @@ class PyTorch:
     def is_accumulating(self, parameter: torch.nn.Parameter) -> bool:
         return parameter.grad is not None and bool(apart(_is_nonzero, parameter.grad.detach()))
 
-    def accumulated(self, parameter: torch.nn.Parameter, main_grad: bool, is_moved: bool) -> tuple[Any, bool]:
+    def accumulated(
+        self, parameter: torch.nn.Parameter, main_grad: bool, is_moved: bool
+    ) -> tuple[torch.Tensor | None, bool]:
         main = getattr(parameter, "main_grad", None) if main_grad else None
         gradient = parameter.grad
         # Megatron's fused kernels add to main_grad themselves; what is in .grad is then a placeholder.
@@ -247,7 +249,7 @@ class PyTorch:
     def same_sign(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return apart(_same_sign, a.detach(), b.detach())
 
-    def fetch(self, pending: list[Any]) -> Numbers:
+    def fetch(self, pending: list[torch.Tensor]) -> Numbers:
         return np.asarray(apart(torch.stack, pending).cpu().numpy(), np.float64)
 
     def text(self, tensor: torch.Tensor) -> tuple[str, str]:
