@@ -18,7 +18,8 @@ from itertools import groupby
 
 from msprobe.base import names
 from msprobe.base.names import KERNEL, PARAMETER, Name
-from msprobe.store.record import Dump
+from msprobe.compare.core.tensor import source_of
+from msprobe.store.record import INPUT, PARAMETERS, Dump
 
 _CELLS = ("cell", "parameters_grad")
 _ROUND = re.compile(r"round[0-9]+")
@@ -105,6 +106,19 @@ class Side:
         columns = self.dump.columns
         shapes = ((columns.part[row], columns.shape(row)) for row in columns.rows(i))
         return [(part, shape) for part, shape in shapes if shape is not None]
+
+    def parameters(self, i: int) -> Hashable:
+        """Path and shape of each parameter of a cell, also of its backward call."""
+        columns, forward = self.dump.columns, self.dump.counterpart(i, "forward")
+        rows = (row for row in columns.rows(i if forward < 0 else forward) if columns.part[row] == PARAMETERS)
+        return tuple([(columns.path_of(row), columns.shape(row)) for row in rows])
+
+    def makers(self, i: int) -> list[int]:
+        """The calls that returned the tensors which call i received, as far as the dump says so."""
+        columns = self.dump.columns
+        sources = (source_of(columns.source[row]) for row in columns.rows(i) if columns.part[row] == INPUT)
+        found = (self.dump.place.get(source.call, -1) for source in sources if source.part == "output")
+        return [made for made in found if made >= 0]
 
     def contents(self, i: int) -> Hashable:
         """Part, path and shape of each tensor, and the other arguments."""

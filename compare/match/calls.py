@@ -12,7 +12,9 @@ to be equal.
 4. A backward call follows its forward call: their pairs agree wherever both names say so.
 5. What has another name is paired by its place in the structure, where only one candidate is there.
 6. What is left pairs by name also across others: what runs at another time is still the same call.
-7. With `fuzzy`, what is then still left, in order, whatever its shapes.
+7. Pairs of calls that have only their place in common are undone: both take tensors of calls without a partner, of
+   other shapes; or they are backward calls of two forward calls without a partner.
+8. With `fuzzy`, what is then still left, in order, whatever its shapes.
 """
 
 from bisect import bisect, insort
@@ -65,6 +67,7 @@ def match_calls(
         pairing.repeat(lambda: pair_around(pairing))
         pair_moved(pairing)
         follow_forward(pairing)
+        part_strangers(pairing, by_user)
     _pair_gradients(pairing)
     guessed: set[int] = set()
     before = [*pairing.golden_of]
@@ -255,7 +258,8 @@ def _inside_moved_cells(pairing: Pairing) -> list[tuple[list[int], list[int]]]:
 def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
     """Pair, in each gap, what has one candidate only: same kind, class or operation, direction, shapes, enclosing pair.
 
-    Without shapes, ranks are asked, and of cells only: a class says more than an operation.
+    Without shapes, ranks are asked, and of cells only: a class says more than an operation. Cells of other names whose
+    parameters have other shapes are other layers, as one that projects q, k and v and one that projects q.
     Several calls of one stem count as one candidate where the other side has as many, all of one stem too. A cell whose
     name the other side also has was not renamed. What is found is learned by the target's keys, so that the next
     alignment finds what is ambiguous here.
@@ -278,7 +282,8 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
                 # The names of arguments may differ between two APIs.
                 shapes = tuple([(part, shape if with_shapes else len(shape)) for part, shape in side.shapes(i)])
                 again = side.knows_again and side.again[i]
-                found[name.kind, word(name), name.direction, again, above[which](i), shapes].append(i)
+                weights = side.parameters(i)
+                found[name.kind, word(name), name.direction, again, above[which](i), shapes, weights].append(i)
         return found
 
     def is_one_stem(which: int, calls: list[int]) -> bool:
@@ -342,7 +347,8 @@ def pair_around(pairing: Pairing) -> Indices:
         i, j = target.dump.place.get(mine, -1), golden.dump.place.get(theirs, -1)
         if len(candidates) > 1 or len(left_around[theirs]) > 1 or i < 0 or j < 0:
             continue
-        if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0 and _operation(target, i) == _operation(golden, j):
+        is_one_layer = _operation(target, i) == _operation(golden, j) and target.parameters(i) == golden.parameters(j)
+        if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0 and is_one_layer:
             pairing.join_anywhere(i, j)
             found.append((i, j))
     if found:
@@ -390,6 +396,31 @@ def follow_forward(pairing: Pairing) -> None:
     if is_changed:
         _part_crossing(pairing)
         pairing.fill_by_alignment()
+
+
+def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
+    """Undo pairs of calls that have nothing in common but their place: each takes what its side alone computes.
+
+    A forward call of a function takes tensors of other shapes, which calls without a partner made. A backward call has
+    a forward call without a partner. A tensor that is computed from both is compared, and says more.
+    """
+    target, golden = pairing.target, pairing.golden
+    for i, j in enumerate(pairing.golden_of):
+        if j < 0 or i in by_user:
+            continue
+        left, right = target.dump.counterpart(i, "forward"), golden.dump.counterpart(j, "forward")
+        if left >= 0 <= right:
+            is_strange = pairing.golden_of[left] < 0 and pairing.target_of[right] < 0
+        else:
+            is_strange = (
+                target.names[i].kind == "api"
+                and target.names[i].direction == "forward"
+                and sorted(target.shapes(i)) != sorted(golden.shapes(j))
+                and any(pairing.golden_of[one] < 0 for one in target.makers(i))
+                and any(pairing.target_of[one] < 0 for one in golden.makers(j))
+            )
+        if is_strange:
+            pairing.part(i)
 
 
 def _part_crossing(pairing: Pairing) -> None:
