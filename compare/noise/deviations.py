@@ -256,9 +256,11 @@ def amplifications(
     for name, rows in kinds.items():
         kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
         own, one = own_of[name], firsts[name]
-        if one.rounds_inside and not is_across and (one.is_backward or not one.is_product):
-            most = min(products, forward.get(one.function, math.inf) if one.is_backward else math.inf)
-            own = min(own, max(_KERNELS * most, least_of[name]))
+        if one.rounds_inside and (one.is_backward or not one.is_product):
+            # Another framework's functions may be others backward than forward.
+            is_bound = one.is_backward and not is_across
+            most = min(products, forward.get(one.function, math.inf) if is_bound else math.inf)
+            own = min(own, max(_KERNELS * most, least_of[name], ACROSS if is_across else 0.0))
         coarse = max(own, coarse_error(kind))
         owns = [coarse if _begins(change) or change.spread > _COARSE else own for change in kind]
         each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]
@@ -283,17 +285,23 @@ def least_error(kind: Sequence[OutputChange], rounding: float, others: Unchanged
 def own_error(
     kind: Sequence[OutputChange], rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED
 ) -> float:
-    """The element error that the kernels of a kind add; at least the rounding of the output."""
+    """The element error that the kernels of a kind add; at least the rounding of the output.
+
+    They add no more than any of several calls shows whose inputs hardly differ.
+    """
     if not kind:
         return 0.0
     least = least_error(kind, rounding, others)
     if not kind[0].rounds_inside:
         return least
-    shown = [0.0] * others.counting + [c.output.spread for c in kind if is_counting(c.output.size, c.is_constant)]
+    counting = [c for c in kind if is_counting(c.output.size, c.is_constant)]
+    shown = [0.0] * others.counting + [c.output.spread for c in counting]
     if not shown:
         return least
+    clear = [c.output.spread for c in counting if max(c.spread, c.inputs) <= _FINE]
+    most = max(clear) if len(clear) >= _SEVERAL else math.inf
     shown.sort()
-    return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(LOWEST, least))
+    return max(least, min(shown[int(_LOW * (len(shown) - 1))], most, LOWEST))
 
 
 def coarse_error(kind: Sequence[OutputChange]) -> float:

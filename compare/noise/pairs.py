@@ -337,6 +337,10 @@ class AlignedGraphs(ABC):
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
 
+    def distance_of_product(self, row: int) -> float:
+        """As `distance`, of a product of two matrices that each have errors."""
+        return self.distance(row)
+
     def count(self, row: int) -> int:
         """The number of elements of the target's tensor of a pair."""
         return math.prod(self.look(0, row)[1] or ())

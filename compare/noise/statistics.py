@@ -194,6 +194,16 @@ class AlignedStatistics(AlignedGraphs):
     def distance(self, row: int) -> float:
         return self._apart[row]
 
+    def distance_of_product(self, row: int) -> float:
+        """The errors of the elements of a product are no more independent than its rows or columns are: where inputs
+        have a mean, an error of one of their elements is in all elements of a row."""
+        _, shape = self.look(1, row)
+        if not self.are_known[row] or not shape or not math.isfinite(self.distance(row)):
+            return self.distance(row)
+        found, rows = self.deviation(row), shape[0]
+        independent = min(rows, math.prod(shape[1:]))
+        return min(self.distance(row), max(found.moments * math.sqrt(independent), found.extremes))
+
     def is_masked(self, row: int) -> bool:
         return bool(self.are_masked[row])
 
@@ -506,17 +516,25 @@ class StatisticsEvidence(OutputEvidence):
 
     @property
     def most_of_sums(self) -> float:
-        return MOST if self._coarsest > FULL else 0.0
+        return MOST if self._coarsest["backward"] > FULL else 0.0
 
     def hidden(self, row: int, evidence: Evidence) -> float:
         return evidence.bound if evidence.law else evidence.explained
 
     def floor(self, row: int) -> float:
-        return max(self.rounding_of(self._aligned.look(1, row)[0]), self._coarsest)
+        is_backward = self._aligned.direction(row) == "backward"
+        coarsest = self._coarsest["backward" if is_backward else "forward"]
+        return max(self.rounding_of(self._aligned.look(1, row)[0]), coarsest)
 
     @cached_property
-    def _coarsest(self) -> float:
-        return _SPREAD * max((one.own for one in self._amplified.values()), default=0.0)
+    def _coarsest(self) -> Mapping[str, float]:
+        """By direction: the greatest error of a kernel. Backward, that of forward ones counts too; forward, what calls
+        add backward does not, where an error of the forward is in all of them."""
+        found = {"forward": 0.0, "backward": 0.0}
+        for row, one in self._amplified.items():
+            for direction in ("backward",) if self._aligned.direction(row) == "backward" else found:
+                found[direction] = max(found[direction], _SPREAD * one.own)
+        return found
 
     def unseen(self, noise: Sequence[int]) -> Unseen | None:
         hidden = [

@@ -14,6 +14,7 @@ from msprobe.compare.judge.wording import say_unseen
 from msprobe.compare.locate.find import locate
 from msprobe.compare.noise import statistics
 from msprobe.compare.noise.deviations import (
+    ACROSS,
     LIMIT,
     OutputChange,
     OutputIdentities,
@@ -283,6 +284,28 @@ def test_what_a_product_adds_itself_is_the_least_that_its_kin_show():
     assert own_error([products[0], *products]) == 2 * UNIT  # two of seven are exact
     assert own_error(products[-1:]) == pytest.approx(6e-3)  # no kernel is coarser
     assert own_error([change(1e-3)]) == 2 * UNIT  # a tanh rounds to its output's dtype
+
+
+def test_what_a_product_adds_shows_where_its_inputs_hardly_differ():
+    def product(norm, received):
+        return change(norm, "matmul", received, received, rounds_inside=True)
+
+    fine, after_a_fault = [product(1e-8, 1e-7)] * 3, [product(1e-3, 1e-3)] * 20
+    assert own_error([*fine, *after_a_fault]) == 2 * UNIT
+    assert own_error([*fine[1:], *after_a_fault]) == pytest.approx(
+        6e-3
+    )  # two show nothing, as all may differ by chance
+    coarse = [product(2e-4, 0.0)] * 3
+    assert own_error([*coarse, *after_a_fault]) == pytest.approx(2e-3)
+
+
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_no_other_call_of_two_frameworks_adds_more_than_products_and_approximations_do(is_backward):
+    products = [change(1e-8, "matmul", 0.0, 0.0, rounds_inside=True, is_product=True) for _ in range(3)]
+    other = change(1e-3, "rotary", 0.0, 0.0, rounds_inside=True, is_backward=is_backward)
+    found = list(amplifications(dict(enumerate([*products, other])), is_across=True).values())
+    assert found[-1].own == ACROSS
+    assert found[-1].is_wrong
 
 
 # Dumps without tensors.
