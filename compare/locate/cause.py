@@ -207,6 +207,10 @@ class Causes:
         """By side: the row of every pair of records."""
         return {name: side.rows.tolist() for name, side in self._sides.items()}
 
+    def event_of(self, side: str, call: str) -> int | None:
+        """The event of a side's call; None for a call that was not recorded."""
+        return self._events.get((side, call))
+
     def of(self, row: int, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
         if latest >= 0 and self._are_untraced[row] and row in event.rows and not event.owners:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.noise import ROUNDING, Constant
+from msprobe.compare.core.noise import ROUNDING, Constant, State
 from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
@@ -339,7 +339,12 @@ class _Walk:
             leaves = [row for row, c in own if c.kind == "leaf" and self._is_of_target(row)]
             self._leaves |= dict.fromkeys(map(self._mark_of, leaves), len(self._findings))
             row, cause = own[0]
-            self._add_input(event, self._comparison.judged(row), cause)
+            around = self._received_by_cell(row, event) if cause.kind == "code" else None
+            if around is None:
+                self._add_input(event, self._comparison.judged(row), cause)
+            else:
+                self._origin[event.at] = len(self._findings)
+                self._add_input(*around)
         parameters = self._judged(row for row, c in causes if c.kind == "parameter")
         if parameters and self._parameters < 0:
             self._parameters = len(self._findings)
@@ -351,6 +356,23 @@ class _Walk:
         if event.at not in self._origin:
             known = self._parameters if parameters else len(self._findings) - 1
             self._origin[event.at] = received.finding if received else known if inside is None else inside
+
+    def _received_by_cell(self, row: int, event: Event) -> tuple[Event, Judged, InputCause] | None:
+        """What a cell around a call received that differs, and explains an input which unrecorded code made inside; of
+        the outermost such cell. None where the input differs by itself, or is what the cell received."""
+        noise = self._comparison.noise
+        if noise is None or noise.states[row] != State.PROPAGATED:
+            return None
+        for cell in reversed(event.parents):
+            if (at := self._causes.event_of("target", cell)) is None:
+                continue
+            seen = self._seen[at]
+            for other in seen.inputs:
+                is_tensor = self._diverges[other] and self._comparison.pairs.are_tensors(other)
+                if is_tensor and self._mark_of(other) != self._mark_of(row):
+                    cause = self._causes.of(other, seen.event, -1)
+                    return seen.event, self._comparison.judged(other), cause
+        return None
 
     def _cause(self, row: int, event: Event) -> InputCause:
         """The cause of an input that differs; a tensor that was met before comes from where it was first met."""

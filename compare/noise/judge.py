@@ -21,6 +21,7 @@ from msprobe.compare.core.noise import (
     Constant,
     Evidence,
     KernelPrecision,
+    NoConsequence,
     Noise,
     ResidualJudgement,
     Rounding,
@@ -134,7 +135,13 @@ class _Judging:
                 self._upstream.carry(event)
         unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
-            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs)
+            without = self._unrecorded.rows_without_effect
+            died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs, without)
+        elif not (aligned.is_across or self._limits.is_exact):
+            # The runs are equal to the bit: so is what unrecorded code made of these.
+            without = sorted(self._unrecorded.rows_without_effect)
+            died_out = DiedOut(dict.fromkeys(without, NoConsequence.AGREES))
+            states[list(died_out.harmless)] = State.HARMLESS
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -353,7 +360,12 @@ class _Judging:
         if not (self._stretches[row] or self._aligned.is_across):
             self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
-        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
+        # A call of one side may have taken what operations made that were not recorded.
+        open_calls = () if self._records_apis else between
+        unrecorded = max((self._unrecorded.error_at(*one) for one in open_calls), default=0.0)
+        rounding = self._rounding(row) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
+        error = max(error, unrecorded)
+        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, rounding):
             return State.NOISE
         if any(self._states[at] in DIFFERING for at in known):
             return State.PROPAGATED
@@ -413,10 +425,14 @@ class _Judging:
         Whatever differed before may have reached it; else they are one call of which no reference knows anything.
         `sum_of`: outputs that are among what was added up.
         """
-        distance, added = self._aligned.distance(row), [at for at in sum_of if at >= 0]
+        added = [at for at in sum_of if at >= 0]
         if added and (propagated := self._upstream.propagated_of(added)):
             return self._propagated(row, propagated)
-        has_diverged = self._has_diverged["forward"] or self._has_diverged[event.direction]
+        distance = self._aligned.distance(row)
+        if self._records_apis:
+            has_diverged = self._has_diverged["forward"] or self._has_diverged[event.direction]
+        else:
+            has_diverged = self._unrecorded.may_have_received(event)
         if has_diverged and not self._is_noisy:
             return self._propagated(row, math.inf)
         error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
@@ -617,13 +633,16 @@ class _Judging:
         return State.NOISE
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
-        """As `AlignedGraphs.distance`, but for the gradient of a bias, the sum of what its cell receives.
+        """As `AlignedGraphs.distance`, but for the gradient of a parameter.
 
-        It may cancel out (that of the keys, before a softmax), and what is left keeps the rounding of what was added.
+        That of a bias is the sum of what its cell receives. It may cancel out (that of the keys, before a softmax), and
+        what is left keeps the rounding of what was added. That of a weight is a product.
         """
-        _, shape = self._aligned.look(1, row)
-        if event.kind != "parameters_grad" or len(shape or ()) != 1:
+        if event.kind != "parameters_grad":
             return self._aligned.distance(row)
+        _, shape = self._aligned.look(1, row)
+        if len(shape or ()) != 1:
+            return self._aligned.distance_of_product(row)
         incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_input[r]]
         size = max((self._aligned.size(r) for r in incoming if self._aligned.are_tensors[r]), default=0.0)
         size = max(size, self._aligned.size(row))

@@ -308,18 +308,22 @@ def dying_out(
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
     leaves: Leaves,
+    without_effect: Collection[int] = (),
 ) -> DiedOut:
     """Mark the differences that reach nothing that counts; return the pairs of records where they originate.
 
     `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which
     outputs an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing
-    is recorded there. `leaves` says of which leaves the effect is known.
+    is recorded there. `leaves` says of which leaves the effect is known. `without_effect` are inputs of cells that are
+    known to make no difference, as another cell of the class shows.
     """
     reach = _Reach(aligned, states, unmatched)
     graph = aligned.graphs[0]
     known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
     origins = list(_origins(aligned, states, reach, alive))
+    known_harmless = {one.event for one in origins if all(row in without_effect for row in one.own)}
+    origins = [replace(one, is_live=one.is_live and one.event not in known_harmless) for one in origins]
     unshown: set[int] = set()
     for number, origin in enumerate(origins):
         if origin.is_live or not (own := [row for row in origin.own if _is_leaf(aligned, row)]):
@@ -335,7 +339,9 @@ def dying_out(
         if not harmless:
             return DiedOut()
         _spare_the_same(aligned, states, made_of, is_different_inside)
-        causes = _causes_of_unexplained(aligned, states, reach, origins)
+        causes = _causes_of_unexplained(
+            aligned, states, reach, [one for one in origins if one.event not in known_harmless]
+        )
         if not causes:
             unshown &= {row for row in unshown if states[row] == State.HARMLESS}
             grounds = {row: _ground(aligned, states, row) for row in harmless if row not in unshown}
@@ -347,6 +353,7 @@ def dying_out(
 def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
     """The pairs of calls where differences originate, in execution order, and whether they reach what counts."""
     graph = aligned.graphs[0]
+    gradients = _differing_gradients(aligned, states)
     for event in aligned.events:
         if not event.is_matched:
             continue
@@ -360,6 +367,7 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         rows += [at for row in wrong for at in _onward_in_golden(aligned, row) if at < 0 or reach.differs(at)]
         if len(wrong) < len(own) or aligned.is_input[own[0]]:
             rows += [at for at in reach.of_backward(aligned.calls[0][event.place]) if reach.differs(at)]
+            rows += gradients.get(event.place, ())
         is_live = any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own) or any(
             at < 0 or at in alive for at in rows
         )
@@ -369,6 +377,15 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         ends = [at for at in rows if at >= 0]
         # A cell's output, and that of the call inside.
         yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
+
+
+def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> Mapping[int, Sequence[int]]:
+    """By place of a pair of backward calls: the target's gradients of parameters that differ and come from it."""
+    found = defaultdict[int, list[int]](list)
+    for event in aligned.events:
+        for owner in event.owners if event.is_matched else ():
+            found[owner] += [aligned.rows[0][row] for row in aligned.outputs(event) if states[row] in DIFFERING]
+    return found
 
 
 def _mark(
@@ -504,6 +521,7 @@ def consequences(
     whatever the consequence.
     """
     reach = _Reach(aligned, states, unmatched)
+    gradients = _differing_gradients(aligned, states)
     seeds: dict[int, list[int]] = {}
     weighed: list[int] = []
     for event in aligned.events:
@@ -513,6 +531,8 @@ def consequences(
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
         seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
+        if any(aligned.is_input[row] for row in own):
+            seeds[event.place] += (at for at in gradients.get(event.place, ()) if at >= 0)
         are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
         if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
             weighed.append(event.place)

@@ -3,27 +3,34 @@
 Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the
 nearest paired tensors that are computed from it are compared with what their own nearest paired ancestors explain. If
 they agree, the call is another way to write the same program. If one of them diverges, the calls that lead to it are
-the difference. If no recorded call uses what it returns, that is shown to be without effect only inside a cell, whose
-outputs are compared: code outside of all cells may use it, as an optimizer does that is not recorded.
+the difference. If no recorded call uses what it returns, operations of the cell around it may, which were not recorded:
+then what they made is compared, that is, the later inputs of calls inside that cell that no recorded call made, and the
+cell's outputs. Outside of all cells nothing shows that it is without effect: an optimizer may use it.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from enum import IntFlag
 from functools import cached_property
 
 import numpy as np
 
-from msprobe.compare.core.noise import FULL, State
+from msprobe.compare.core.noise import FULL, OPAQUE, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.cross_framework import combined, errors_by_statistics
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.verdict import CAUSES, Cause
-from msprobe.store.record import NULL
+from msprobe.store.record import NULL, Record
 
 from .pairs import AlignedGraphs
 from .upstream import last_forward
+
+LIMIT_OF_PARTS = 1e-5
+"""Up to this share of their scale the statistics of parts and of their whole may differ."""
 
 
 class Consequence(IntFlag):
@@ -39,6 +46,9 @@ class Consequence(IntFlag):
     """A tensor that is computed from it is not equal to the bit."""
     LAST = 8
     """It may be a result of the run that is not compared: the run ends with it, or it is outside of all cells."""
+    WRONG = 16
+    """Unrecorded code made a tensor that diverges, and may have made it from this call, which returns other values than
+    the other side's calls in its place."""
 
 
 class Structure:
@@ -46,6 +56,7 @@ class Structure:
 
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
         self._aligned, self._states = aligned, states
+        self._made_up: dict[int, bool] = {}
         self._known: tuple[dict[int, Consequence], dict[int, Consequence]] = ({}, {})
         for side, places in enumerate(aligned.unmatched_place):
             # What uses a tensor comes after what made it.
@@ -70,8 +81,71 @@ class Structure:
                 found |= self._of_pair(one)
             for one in following(side, row):
                 found |= one
+        if not found and not is_backward:
+            found = self._of_unrecorded(side, call)
         if not found and (call in self._ends[side] or self._may_be_used_outside(graph, call)):
             return Consequence.LAST
+        return found
+
+    def _of_unrecorded(self, side: int, call: int) -> Consequence:
+        """The consequence of what operations of the cell around a call may compute from its outputs that were not
+        recorded; none where all of them were."""
+        graph, pair_of, found = self._aligned.graphs[side], self._aligned.pair_of[side], Consequence.NONE
+        cell = next(graph.around(call), -1)
+        if cell < 0 or not graph.has_outputs(call):
+            return found
+        if self._aligned.place_of[side][cell] < 0:
+            return self._known[side].get(cell, found)
+        made = [row for taker, row in self._made_unrecorded[side].get(cell, ()) if taker > call]
+        made += [row for row in graph.outputs(cell) if graph.alias(row) == row]
+        pairs = [pair for row in made if (pair := pair_of[row]) >= 0 and self._aligned.are_tensors[pair]]
+        for pair in pairs:
+            found |= self._of_pair(pair)
+        is_wrong = any(self._states[pair] == State.DIVERGENT for pair in pairs)
+        if is_wrong and not self._make_up_each_other(self._aligned.place_of[side][cell]):
+            found |= Consequence.WRONG
+        return found
+
+    def _make_up_each_other(self, place: int) -> bool:
+        """Whether the calls that one side alone makes directly inside a pair of cells return the same values as those
+        of the other side: three parts, and the whole that is made of them."""
+        if (known := self._made_up.get(place)) is not None:
+            return known
+        aligned, both, errors = self._aligned, list[Record](), [LIMIT_OF_PARTS]
+        for side, graph in enumerate(aligned.graphs):
+            below = graph.below(aligned.calls[side][place])
+            calls = [call for call in below if graph.names[call].direction == "forward"]
+            rows = [row for call in calls if call in aligned.unmatched_place[side] for row in graph.outputs(call)]
+            parts = [graph.columns.record(row, graph.call_of[row]) for row in rows]
+            size = sum(math.prod(part.shape or ()) for part in parts)
+            if (whole := combined(parts)) is not None:
+                both.append(replace(parts[0], shape=(size,), statistics=whole))
+            errors += (
+                OPAQUE * aligned.distance(pair)
+                for call in calls
+                for row in graph.inputs(call)
+                if (pair := aligned.pair_of[side][row]) >= 0 and self._states[pair] == State.NOISE
+            )
+        found = False
+        if len(both) == 2 and both[0].shape == both[1].shape and both[0].statistics and both[1].statistics:
+            apart = errors_by_statistics(both[0].statistics, both[1].statistics, both[0], both[1])
+            found = apart is not None and not apart.lost and apart.worst <= max(errors)
+        self._made_up[place] = found
+        return found
+
+    @cached_property
+    def _made_unrecorded(self) -> tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
+        """By side and cell: the forward calls directly inside it, each with an input that code made which was not
+        recorded."""
+        found: tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]] = (
+            defaultdict(list),
+            defaultdict(list),
+        )
+        for known, graph in zip(found, self._aligned.graphs, strict=True):
+            for call, name in enumerate(graph.names):
+                for row in graph.inputs(call) if name.direction == "forward" else ():
+                    if graph.origin(row)[0] in ("unknown", "code"):
+                        known[next(graph.around(call), -1)].append((call, row))
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
@@ -171,7 +245,7 @@ def harmless_structure(
         side = 0 if event.side == "target" else 1
         graph, call = aligned.graphs[side], aligned.calls[side][event.place]
         consequence = structure.of(side, call)
-        if consequence & Consequence.OPEN:
+        if consequence & (Consequence.OPEN | Consequence.WRONG):
             continue
         if event.direction == "backward":
             forward = graph.dump.counterpart(call, "forward")

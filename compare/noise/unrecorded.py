@@ -1,15 +1,20 @@
 """What operations may have computed from that were not recorded: they are judged as one call of an unknown function."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from msprobe.base import names
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
 
 from .pairs import AlignedGraphs
+from .reach import DIFFERING
 
 AS_NOISY = 3.0
 """After a divergence an input of unknown origin is noise up to so many times what its cell received."""
+
+_UNTRACED = ("unknown", "code")
+"""Origins of what code made that was not recorded."""
 
 _SOME = 0.25
 """Of so many elements, by the number that is expected, one may be where a derivative jumps."""
@@ -23,7 +28,8 @@ class Unrecorded:
 
     `states` are those of all pairs of records, which the caller fills as it goes; `judge_inputs` judges what a cell
     received before what calls inside it did. By cell of the target (-1: the root), `_noise_inside` is the greatest
-    relative error of what calls directly inside it returned so far.
+    relative error of what calls directly inside it returned so far. `rows_without_effect` are inputs of cells that
+    differ, and of which a cell of the class is known to make no difference.
     """
 
     def __init__(
@@ -31,6 +37,9 @@ class Unrecorded:
     ) -> None:
         self._aligned, self._states, self._judge_inputs = aligned, states, judge_inputs
         self._noise_inside: dict[int, float] = {}
+        self._differing_inside = set[int]()  # cells of the target, of calls that returned what differs by more
+        self._without_effect = set[tuple[str, int, int]]()  # class of a cell, and what it received on both sides
+        self.rows_without_effect = set[int]()
 
     def error_around(self, event: Event) -> float:
         """The relative error of what operations of the cell around a call may have taken which were not recorded: what
@@ -39,6 +48,65 @@ class Unrecorded:
         cell = self._cell_around(event)
         found = self._noise_around(cell)
         return max(found, self._noise_around(self._forward_of(cell))) if event.direction == "backward" else found
+
+    def error_at(self, side: int, call: int) -> float:
+        """As `error_around`, of a call that one side alone makes, some of whose inputs such operations made; 0 where
+        recorded calls made them all."""
+        graph, cell = self._aligned.graphs[side], -1
+        if not any(graph.origin(row)[0] in _UNTRACED for row in graph.inputs(call)):
+            return 0.0
+        for cell in graph.around(call):
+            if (place := self._aligned.place_of[side][cell]) >= 0:
+                ours = self._aligned.calls[0][place]
+                found = self._noise_around(ours)
+                is_backward = graph.names[call].direction == "backward"
+                return max(found, self._noise_around(self._forward_of(ours))) if is_backward else found
+        return self._noise_around(-1)
+
+    def may_have_received(self, event: Event) -> bool:
+        """Return whether what operations of the cell around a call may have taken differs by more than noise.
+
+        What such operations of another cell of the class took, and made no difference of, they may take here as well.
+        """
+        cell = self._cell_around(event)
+        cells = (cell, self._forward_of(cell)) if event.direction == "backward" else (cell,)
+        return any(map(self._has_differing, cells))
+
+    def _has_differing(self, cell: int) -> bool:
+        if cell in self._differing_inside:
+            return True
+        if cell < 0 or (place := self._aligned.place_of[0][cell]) < 0:
+            return False
+        event = self._aligned.event_at[place]
+        self._judge_inputs(event)
+        received = (row for row in event.rows if self._aligned.is_input[row] and self._states[row] in DIFFERING)
+        return any(self._leaf(event, row) not in self._without_effect for row in received)
+
+    def _leaf(self, event: Event, row: int) -> tuple[str, int, int] | None:
+        """The class of a cell and what a pair of inputs is recognised by on both sides; None if calls made it."""
+        aligned = self._aligned
+        if not aligned.are_tensors[row]:
+            return None
+        sides = [(graph, rows[row]) for graph, rows in zip(aligned.graphs, aligned.rows, strict=True)]
+        if any(graph.origin(at)[0] not in _UNTRACED for graph, at in sides):
+            return None
+        ours, theirs = (graph.numbers[at] for graph, at in sides)
+        return None if min(ours, theirs) < 0 else (names.parse(event.name).stem.rpartition(".")[2], ours, theirs)
+
+    def _has_no_effect(self, event: Event, leaves: Iterable[tuple[str, int, int]]) -> bool:
+        """Whether all that operations of a cell itself made of some leaves agrees, as far as calls inside it took that;
+        the leaves that it only hands on are not counted."""
+        aligned, graph = self._aligned, self._aligned.graphs[0]
+        handed_on = {number for _, number, _ in leaves}
+        pairs = [
+            pair
+            for call in graph.below(self._aligned.calls[0][event.place])
+            for row in graph.inputs(call)
+            if graph.origin(row)[0] in _UNTRACED
+            and graph.numbers[row] not in handed_on
+            and (pair := aligned.pair_of[0][row]) >= 0
+        ]
+        return bool(pairs) and not any(self._states[pair] in DIFFERING for pair in pairs)
 
     def error_of_jumps(self, row: int, event: Event) -> float:
         """The relative error that derivatives leave which jump near values of the forward: a share of the elements as
@@ -67,11 +135,21 @@ class Unrecorded:
         return next(self._aligned.graphs[0].around(self._aligned.calls[0][event.place]), -1)
 
     def note(self, event: Event) -> None:
+        """Note what a pair of calls returned; a cell comes after the calls inside it."""
+        cell, outputs = self._cell_around(event), self._aligned.outputs(event)
+        if any(self._states[row] in DIFFERING for row in outputs):
+            self._differing_inside.add(cell)
+        if event.kind == "cell":
+            received = [row for row in event.rows if self._aligned.is_input[row] and self._states[row] in DIFFERING]
+            found = {row: leaf for row in received if (leaf := self._leaf(event, row)) is not None}
+            has_other_outputs = any(self._states[row] in DIFFERING for row in outputs)
+            if found and not has_other_outputs and self._has_no_effect(event, found.values()):
+                self._without_effect.update(found.values())
+            self.rows_without_effect.update(row for row, leaf in found.items() if leaf in self._without_effect)
         errors = [
             self._aligned.distance(row)
-            for row in self._aligned.outputs(event)
+            for row in outputs
             if self._states[row] == State.NOISE and self._aligned.are_tensors[row]
         ]
         if errors:
-            cell = self._cell_around(event)
             self._noise_inside[cell] = max(self._noise_inside.get(cell, 0.0), *errors)
