@@ -25,6 +25,7 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
+from .grounds import ground_of
 from .pairs import AlignedGraphs
 
 _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
@@ -344,7 +345,7 @@ def dying_out(
         )
         if not causes:
             unshown &= {row for row in unshown if states[row] == State.HARMLESS}
-            grounds = {row: _ground(aligned, states, row) for row in harmless if row not in unshown}
+            grounds = {row: ground_of(aligned, states, row) for row in harmless if row not in unshown}
             return DiedOut(grounds, tuple(sorted(unshown)))
         origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
         states[:] = memoryview(before)
@@ -433,39 +434,6 @@ def _causes_of_unexplained(
         leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
         return leading or ([] if is_begun else before)
     return []
-
-
-def _ground(aligned: AlignedGraphs, states: "memoryview[int]", row: int) -> NoConsequence:
-    """Return the ground on which the difference of a pair of records is harmless, by what is computed from it."""
-    side = 0 if aligned.rows[0][row] >= 0 else 1
-    graph, pair_of, at = aligned.graphs[side], aligned.pair_of[side], aligned.rows[side][row]
-
-    def agrees(record: int) -> bool:
-        return pair_of[record] >= 0 and states[pair_of[record]] in (State.EQUAL, State.NOISE)
-
-    waiting = [*graph.outputs(graph.call_of[at])] if aligned.is_input[row] else [at]
-    if aligned.is_input[row] and any(map(agrees, waiting)):
-        return NoConsequence.AGREES
-    seen, is_used = set(waiting), aligned.is_input[row]
-    while waiting:
-        for used in _uses(graph, waiting.pop()):
-            is_used = True
-            returned = [*graph.outputs(graph.call_of[used])]
-            if agrees(used) or any(map(agrees, returned)):
-                return NoConsequence.AGREES
-            waiting += [one for one in returned if one not in seen]
-            seen.update(returned)
-    return NoConsequence.UNCOMPARED if is_used else NoConsequence.UNUSED
-
-
-def _uses(graph: Graph, row: int) -> Iterable[int]:
-    """Return the records that take an output: inputs of calls, or the incoming gradients that it is a part of."""
-    if graph.names[graph.call_of[row]].direction != "backward":
-        return graph.users.get(graph.alias(row), ())
-    argument = graph.argument(row)
-    kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
-    back = graph.dump.counterpart(graph.call_of[made], "backward") if kind == "call" else -1
-    return graph.incoming(made, back) if back >= 0 else ()
 
 
 def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
