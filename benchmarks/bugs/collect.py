@@ -78,7 +78,7 @@ def _is_another(case: Case, folder: Path) -> bool:
     same = (
         contents["planted"] == case.fault.planted and contents["seed"] == case.seed and contents["steps"] == case.steps
     )
-    return not same or contents["target"] != asdict(case.target)
+    return not same or Side(**contents["target"]) != case.target
 
 
 def _statistics_of(full: Path, out: Path, steps: range) -> None:

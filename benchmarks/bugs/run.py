@@ -1,7 +1,7 @@
 """Measures whether `msprobe compare` names the first wrong call: `python benchmarks/bugs/run.py`.
 
-Collects trainings with seeded faults and clean pairs in six regimes, compares them by the command
-and holds the answers to the truth. `--keep DIR` leaves the dumps there, `--reuse DIR` takes those that are there:
+Collects trainings with seeded faults and clean pairs in all regimes (README.md), compares them by the command
+and compares the answers with the truth. `--keep DIR` leaves the dumps there, `--reuse DIR` takes those that are there:
 with both steps apart a method can be measured many times on the same dumps.
 """
 

@@ -280,6 +280,17 @@ def amplification(output: float, inputs: float, floor: float) -> float:
     return found if math.isfinite(found) else math.nan
 
 
+class Consequence(IntEnum):
+    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
+
+    SHOWN = 0
+    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
+    OVERLAID = 1
+    """Whatever receives it also receives another difference."""
+    DENIED = 2
+    """Where it arrives alone, it dies out."""
+
+
 class State(IntEnum):
     """What a difference between a pair of records is.
 
@@ -409,8 +420,8 @@ class Noise:
     which it was judged. `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves
     that differ whose effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on
     one side only, `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls,
-    how doubtful it is that a difference among its inputs has consequences (`noise.reach.Consequence`). `rounding_left`
-    is there if something differs, and nothing beyond rounding.
+    how doubtful it is that a difference among its inputs has consequences. `rounding_left` is there if something
+    differs, and nothing beyond rounding.
     """
 
     states: NDArray[np.uint8]
@@ -426,7 +437,7 @@ class Noise:
     unshown: tuple[int, ...] = ()
     roundings: Mapping[int, Rounding] = field(default_factory=dict)
     constants: Mapping[int, Constant] = field(default_factory=dict)
-    doubts: Mapping[int, int] = field(default_factory=dict)
+    doubts: Mapping[int, Consequence] = field(default_factory=dict)
     rounding_left: RoundingLeft | None = None
 
     def differs(self) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.noise import ROUNDING, Constant, State
+from msprobe.compare.core.noise import ROUNDING, Consequence, Constant, State
 from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
@@ -165,22 +165,22 @@ class _Walk:
                 self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
         found = [replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)]
-        found.sort(key=self._doubt)  # else they are in execution order
+        found.sort(key=lambda finding: (self._doubt(finding), finding.at))
         return Located(tuple(found), self._roles)
 
-    def _doubt(self, finding: Finding) -> int:
+    def _doubt(self, finding: Finding) -> Consequence:
         """How doubtful it is that a difference has consequences: what is sure goes first."""
-        return self._doubts.get(self._events[finding.at].place, 0)
+        return self._doubts.get(self._events[finding.at].place, Consequence.SHOWN)
 
     @cached_property
-    def _doubts(self) -> dict[int, int]:
+    def _doubts(self) -> dict[int, Consequence]:
         """By place: of pairs of calls that received what diverges, and of the calls of one side that lead there."""
         noise = self._comparison.noise
         if noise is None or not noise.doubts:
             return {}
-        found: dict[int, int] = dict(noise.doubts)
+        found = dict(noise.doubts)
         for row, places in noise.stretches.items():
-            doubt = noise.doubts.get(int(self._comparison.pairs.call_of[row]), 0)
+            doubt = noise.doubts.get(int(self._comparison.pairs.call_of[row]), Consequence.SHOWN)
             for place in places:
                 found[place] = min(doubt, found.get(place, doubt))
         return found
@@ -214,9 +214,15 @@ class _Walk:
             seen.outputs
             and noise is not None
             and not diverging
-            and (self._are_two_frameworks or self._has_calls_inside(event))
+            and (
+                self._are_two_frameworks
+                or event.kind == "parameters_grad"
+                or self._has_calls_inside(event)
+                or self._takes_harmless(event)
+            )
         ):
-            # All inputs agree: the difference was received in another layout, or by a call inside.
+            # All inputs agree: the difference was received in another layout, by a call inside (which may come after
+            # the gradients that it makes), or by an input whose difference dies out elsewhere.
             self._origin.setdefault(event.at, len(self._findings) - 1)
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
@@ -228,6 +234,12 @@ class _Walk:
             and (event.is_matched or not is_explained)
         ):
             self._unjudged[event.name] = None
+
+    def _takes_harmless(self, event: Event) -> bool:
+        """Whether a call after the first finding takes a difference that dies out."""
+        noise = self._comparison.noise
+        inputs = event.own_inputs(self._comparison) if noise is not None and self._findings else ()
+        return noise is not None and any(noise.states[row] == State.HARMLESS for row in inputs)
 
     def _has_calls_inside(self, event: Event) -> bool:
         """Whether calls are recorded inside a call."""
@@ -313,7 +325,10 @@ class _Walk:
         return found
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """An argument that only one side's call has, where the two compute different functions."""
+        """An argument that only one side's call has, where the two compute different functions.
+
+        Two frameworks have other positions for the same argument, so that between them only a keyword says something.
+        """
         noise = self._comparison.noise
         if noise is None or event.direction != "forward":
             return None
@@ -324,7 +339,10 @@ class _Walk:
             return None
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
-        return next((j for j in self._judged(alone) if j.pair.record.kind == "value"), None)
+        found = (one for one in self._judged(alone) if one.pair.record.kind == "value")
+        if self._are_two_frameworks:
+            found = (one for one in found if not path_of(one.pair.record).split(".")[1].isdigit())
+        return next(found, None)
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event

@@ -230,10 +230,15 @@ NOTHING_UNCHANGED = Unchanged()
 
 
 def amplifications(
-    changes: Mapping[int, OutputChange], unchanged: Mapping[Hashable, Unchanged] = {}, *, is_across: bool = False
+    changes: Mapping[int, OutputChange],
+    unchanged: Mapping[Hashable, Unchanged] = {},
+    *,
+    is_across: bool = False,
+    are_products_equal: bool = False,
 ) -> dict[int, Amplification]:
     """By row: every pair of outputs judged among those of its kind, and beside those that are `unchanged`; `is_across`
-    as in `judge_laws`."""
+    as in `judge_laws`. `are_products_equal`: no forward product is among the changes, and the products that were
+    compared are equal to the bit, so that no product rounds more coarsely on one side."""
     kinds: dict[Hashable, list[int]] = defaultdict(list)
     for row, change in changes.items():
         kinds[change.kind].append(row)
@@ -249,6 +254,8 @@ def amplifications(
     # What kernels round inside shows forward; after many calls it is mixed with what these have left.
     firsts = {name: changes[rows[0]] for name, rows in kinds.items()}
     products = max((own_of[name] for name, one in firsts.items() if one.is_product), default=math.inf)
+    if are_products_equal:
+        products = 0.0
     forward: dict[Hashable, float] = defaultdict(float)
     for name, one in firsts.items():
         if not one.is_backward:

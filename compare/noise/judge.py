@@ -7,7 +7,7 @@ run, parameters before the first update, the wiring itself) must be equal.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -41,6 +41,7 @@ from msprobe.store.record import NULL
 
 from .deviations import ACROSS
 from .evidence import OutputEvidence
+from .operation import operation_of, rounds_inside
 from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .rounding import is_open, rounding_left, within_rounding
@@ -128,11 +129,16 @@ class _Judging:
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
+        waiting: dict[int, list[Event]] = defaultdict(list)  # by event: gradients of parameters that it makes
         for event in shown(aligned.events, "judging calls") if is_shown else aligned.events:
-            if event.is_matched:
-                self._visit(event)
-            else:
+            if not event.is_matched:
                 self._upstream.carry(event)
+            elif (made := self._last_maker(event)) > event.at:
+                waiting[made].append(event)
+            else:
+                self._visit(event)
+            for late in waiting.pop(event.at, ()):
+                self._visit(late)
         unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
             without = self._unrecorded.rows_without_effect
@@ -163,6 +169,16 @@ class _Judging:
         covered = self._upstream.covered
         del self._upstream, self._unrecorded  # break the reference cycle; cyclic GC is disabled here
         return entered(aligned, noise, covered, self._made_of)
+
+    def _last_maker(self, event: Event) -> int:
+        """The last event that makes what a record of gradients of parameters has: it may be written before."""
+        if event.kind != "parameters_grad":
+            return -1
+        aligned = self._aligned
+        made = {
+            pair for row in aligned.outputs(event) if aligned.are_tensors[row] for pair in aligned.pairs_of_makers(row)
+        }
+        return max((aligned.event_at[aligned.pairs.call_of.item(pair)].at for pair in made - {-1}), default=-1)
 
     def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
         """The casts and the constants of calls that one side alone makes."""
@@ -363,7 +379,7 @@ class _Judging:
         # A call of one side may have taken what operations made that were not recorded.
         open_calls = () if self._records_apis else between
         unrecorded = max((self._unrecorded.error_at(*one) for one in open_calls), default=0.0)
-        rounding = self._rounding(row) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
+        rounding = self._rounding_between(row, between) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
         error = max(error, unrecorded)
         if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, rounding):
             return State.NOISE
@@ -452,6 +468,14 @@ class _Judging:
     def _rounding(self, row: int) -> float:
         """The relative rounding error of one call that writes a tensor; none where the runs are equal to the bit."""
         return self._outputs.floor(row) if self._is_noisy else 0.0
+
+    def _rounding_between(self, row: int, calls: Iterable[tuple[int, int]]) -> float:
+        """`_rounding` of an input that calls of one side made: as coarse as products where one of them may be one."""
+        rounding, graphs = self._rounding(row), self._aligned.graphs
+        if any(rounds_inside(operation_of(graphs[side].names[call])) for side, call in calls):
+            return rounding
+        dtype, _ = self._aligned.look(1, row)
+        return min(rounding, self._outputs.calls_unrecorded * self._outputs.rounding_of(dtype))
 
     def _rounding_of_unrecorded(self, row: int, event: Event) -> float:
         """`_rounding` of an input that was not recorded where it was made: where APIs were, no product made it, and so

@@ -5,7 +5,7 @@ leaf like any other: if it differs, and what is computed from it does not agree 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msprobe.compare.core.noise import ROUNDING, VANISHED, Constant, State
@@ -13,6 +13,7 @@ from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import TENSOR, Columns
 
+from .downstream import calls_after, compared_after
 from .pairs import AlignedGraphs
 
 _GREATEST = 1e3
@@ -47,7 +48,7 @@ def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> di
             continue
         both, distance = (left[0], right[0]), _distance(left[0], right[0])
         if _has_effect(aligned, states, both, distance):
-            places = {place for side, one in enumerate(both) for place in _calls_after(aligned, side, one.rows)}
+            places = {place for side, one in enumerate(both) for place in calls_after(aligned, side, one.rows)}
             order = {place: aligned.event_at[place].at for place in places}
             side, row, place = _first_taken(aligned, both)
             if place < 0:
@@ -112,7 +113,7 @@ def _has_effect(aligned: AlignedGraphs, states: "memoryview[int]", both: tuple[_
     """Return whether something that is computed from two constants differs, or agrees less closely than it would
     without an effect of theirs; behind a harmless difference, what the call returns that takes it."""
     for side, leaf in enumerate(both):
-        for pair in _compared_after(aligned, side, leaf.rows):
+        for pair in compared_after(aligned, side, inputs=leaf.rows):
             rows, received = [pair], distance
             if states[pair] == State.HARMLESS and aligned.is_input[pair]:
                 event = aligned.event_at[aligned.pairs.call_of.item(pair)]
@@ -122,40 +123,6 @@ def _has_effect(aligned: AlignedGraphs, states: "memoryview[int]", both: tuple[_
                 if left > ROUNDING and left * VANISHED > received:
                     return True
     return False
-
-
-def _calls_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> set[int]:
-    """Return the places of the calls without a counterpart through which rows of one side go."""
-    return {place for place, _ in _walk(aligned, side, rows) if place is not None}
-
-
-def _compared_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[int]:
-    """Yield the nearest pairs of records that are computed from inputs of one side."""
-    for _, pair in _walk(aligned, side, rows):
-        if pair is not None:
-            yield pair
-
-
-def _walk(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the places of calls of one side behind inputs of theirs, and the pairs of records where both sides meet."""
-    graph, pair_of, unmatched = aligned.graphs[side], aligned.pair_of[side], aligned.unmatched_place[side]
-    waiting, seen = list(rows), set[int]()
-    while waiting:
-        call = graph.call_of[waiting.pop()]
-        if call in seen:
-            continue
-        seen.add(call)
-        if (place := unmatched.get(call)) is not None:
-            yield place, None
-        for row in graph.outputs(call):
-            if (pair := pair_of[row]) >= 0 and aligned.are_tensors[pair]:
-                yield None, pair
-                continue
-            for used in graph.users.get(graph.alias(row), ()):
-                if (pair := pair_of[used]) >= 0 and aligned.are_tensors[pair]:
-                    yield None, pair
-                else:
-                    waiting.append(used)
 
 
 def _first_taken(aligned: AlignedGraphs, both: tuple[_Leaf, _Leaf]) -> tuple[int, int, int]:

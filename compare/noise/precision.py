@@ -5,13 +5,16 @@ at different places, so what counts is the path between two pairs of tensors: pr
 goes through a floating dtype with fewer bits than any on the other's.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
 
 from msprobe.compare.core.noise import Rounding
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.cross_framework import widths_are_custom
 from msprobe.store.record import INPUT, PARAMETERS, Columns
 
+from .downstream import compared_after
 from .pairs import AlignedGraphs
 
 MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
@@ -32,18 +35,39 @@ def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[in
     if aligned.is_across and widths_are_custom(aligned.pairs):
         return {}
     found: dict[int, Rounding] = {}
+    bits = [_bits_of_looks(graph.columns) for graph in aligned.graphs]
+    have_several = [len({one for one in of if one >= 0}) > 1 for of in bits]
+    differing = _with_other_bits(aligned, bits) if aligned.is_across else set()
     for event in aligned.events:
         if event.direction != "forward":
             continue
         if event.is_matched:
-            if aligned.is_across and event in aligned.innermost:  # within one framework another dtype is an error
+            # Within one framework another dtype is an error.
+            if event.place in differing and event in aligned.innermost:
                 found.update((event.place, one) for one in _of_pair(aligned, event.rows))
             continue
         side = _SIDES.index(event.side)
+        if not have_several[side]:
+            continue
         call = aligned.calls[side][event.place]
         if call not in aligned.graphs[side].inside and (rounding := _of_call(aligned, ancestors, side, call)):
             found[event.place] = rounding
     return found
+
+
+def _bits_of_looks(columns: Columns) -> list[int]:
+    """Return, by kind of record of a dump, the bits of the fraction; -1 for what is not floating."""
+    return [MANTISSA.get(canonical(dtype), -1) for _, dtype, _ in columns.looks] or [-1]
+
+
+def _with_other_bits(aligned: AlignedGraphs, bits: Sequence[Sequence[int]]) -> set[int]:
+    """Return the pairs of calls with a pair of tensors of which one side has fewer bits."""
+    rows = np.flatnonzero(aligned.are_tensors)
+    ours, theirs = (
+        np.array(known)[np.frombuffer(graph.columns.look, np.int32)[np.asarray(of)[rows]]]
+        for known, graph, of in zip(bits, aligned.graphs, aligned.rows, strict=True)
+    )
+    return set(aligned.pairs.call_of[rows[(ours != theirs) & (ours >= 0) & (theirs >= 0)]].tolist())
 
 
 def _of_pair(aligned: AlignedGraphs, rows: Iterable[int]) -> Iterator[Rounding]:
@@ -89,31 +113,13 @@ def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int)
     if bits >= max(given) or graph.only_arranges(call):
         return None  # every element has the bits that the other dtype has
     widest = None
-    for row in _compared_after(aligned, side, made):
+    for row in compared_after(aligned, side, outputs=made):
         others = _narrowest_path(aligned, ancestors, 1 - side, row)
         if others is None or MANTISSA[others] <= bits:
             return None
         widest = others
     dtype = next(canonical(columns.dtype(row)) for row in made if MANTISSA[canonical(columns.dtype(row))] == bits)
     return None if widest is None else Rounding(_SIDES[side], dtype, widest)
-
-
-def _compared_after(aligned: AlignedGraphs, side: int, rows: Iterable[int]) -> Iterator[int]:
-    """Yield the nearest pairs of records that are computed from outputs of calls of one side."""
-    graph, pair_of = aligned.graphs[side], aligned.pair_of[side]
-    waiting, seen = list(rows), set(rows)
-    while waiting:
-        row = waiting.pop()
-        for used in graph.users.get(graph.alias(row), ()):
-            if (pair := pair_of[used]) >= 0 and aligned.are_tensors[pair]:
-                yield pair
-                continue
-            for at in graph.outputs(graph.call_of[used]):
-                if (pair := pair_of[at]) >= 0 and aligned.are_tensors[pair]:
-                    yield pair
-                elif at not in seen:
-                    seen.add(at)
-                    waiting.append(at)
 
 
 def _narrowest_path(aligned: AlignedGraphs, ancestors: Ancestors, side: int, pair: int) -> str | None:

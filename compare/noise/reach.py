@@ -16,11 +16,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from msprobe.compare.core.noise import ROUNDING, VANISHED, NoConsequence, State
+from msprobe.compare.core.noise import ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
@@ -81,12 +80,14 @@ class _Reach:
             waiting += new
         return seen
 
-    def consequence(self, alone: Collection[int], others: Collection[int]) -> "Consequence":
-        """The consequence of a difference that reaches the outputs `alone` by itself, while others reach `others`."""
+    def consequence(self, begun: Collection[int], alone: Collection[int], others: Collection[int]) -> Consequence:
+        """The consequence of a difference that begins at the outputs `begun` and reaches the outputs `alone` by itself,
+        while others reach `others`."""
         graph, place_of = self._graph, self._aligned.place_of[0]
         if any(not self._onwards[at] and self._is_end(at) for at in alone):
             return Consequence.SHOWN
-        is_carried = False
+        computes = not all(graph.only_arranges(graph.call_of[at]) for at in alone)
+        is_carried = is_joined = False
         for at in alone:
             if graph.names[graph.call_of[at]].direction == "backward":
                 continue
@@ -94,13 +95,28 @@ class _Reach:
                 call = graph.call_of[used]
                 if self._agrees(used):
                     return Consequence.DENIED
-                if place_of[call] < 0 or any(self._made(row) in others for row in graph.inputs(call)):
+                if place_of[call] < 0:
                     continue
+                if any(self._made(row) in others for row in graph.inputs(call)):
+                    is_joined = True
+                    continue
+                if not graph.has_outputs(call):
+                    continue  # a shape, say, which shows nothing of the elements
                 differing = [row for row in graph.outputs(call) if self.differs(row)]
                 if not differing:
+                    if self._are_constant(call):
+                        continue  # zeros times anything are zeros
                     return Consequence.DENIED
                 is_carried = is_carried or any(row in others for row in differing)
-        return Consequence.SHOWN if is_carried else Consequence.OVERLAID
+        # What only arranges elements of a difference is that difference.
+        is_passed_on = any(at not in begun and not graph.only_arranges(graph.call_of[at]) for at in alone)
+        is_shown = (is_carried and computes) or (is_joined and is_passed_on)
+        return Consequence.SHOWN if is_shown else Consequence.OVERLAID
+
+    def _are_constant(self, call: int) -> bool:
+        """Whether all that a call returned is constant on the target's side."""
+        columns = self._graph.columns
+        return all(columns.max[at] == columns.min[at] for at in self._graph.outputs(call))
 
     def _made(self, row: int) -> int:
         """The output that an input is; -1 for none."""
@@ -118,8 +134,9 @@ class _Reach:
             if self._agrees(used):
                 continue
             yield from self._of_user(graph.call_of[used])
-        for cell in (*self._cells_that_see(row), *self._cells_that_take.get(graph.alias(row), ())):
-            yield from self._of_unrecorded(cell, call)
+        if self._takers_of_unrecorded or self._made_by_unrecorded:
+            for cell in (*self._cells_that_see(row), *self._cells_that_take.get(graph.alias(row), ())):
+                yield from self._of_unrecorded(cell, call)
 
     def _of_unrecorded(self, cell: int, call: int) -> Iterable[int]:
         """What differs after a call of what operations of a cell (-1: of the root) may have computed from its outputs
@@ -127,9 +144,7 @@ class _Reach:
         for taker in self._takers_of_unrecorded.get(cell, ()):
             if taker > call:
                 yield from self._of_user(taker)
-        if cell >= 0:
-            graph = self._graph
-            yield from (at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at))
+        yield from self._made_by_unrecorded.get(cell, ())
 
     def _cells_that_see(self, row: int) -> Iterator[int]:
         """The cells, -1 for the root, whose own operations may take an output: that around its call, and while a cell
@@ -151,6 +166,15 @@ class _Reach:
             received = graph.inputs(call) if name.direction == "forward" else ()
             if any(self._is_untraced(row) and self.differs(row) for row in received):
                 found[next(graph.around(call), -1)].append(call)
+        return found
+
+    @cached_property
+    def _made_by_unrecorded(self) -> Mapping[int, Sequence[int]]:
+        """By cell: what it returned that differs, and that no recorded call inside made."""
+        graph, found = self._graph, dict[int, list[int]]()
+        for cell in graph.inside:
+            if own := [at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at)]:
+                found[cell] = own
         return found
 
     def _is_untraced(self, row: int) -> bool:
@@ -465,17 +489,6 @@ def _is_shown(
     return True
 
 
-class Consequence(IntEnum):
-    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
-
-    SHOWN = 0
-    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
-    OVERLAID = 1
-    """Whatever receives it also receives another difference."""
-    DENIED = 2
-    """Where it arrives alone, it dies out."""
-
-
 MAX_WEIGHED = 32
 """Differences whose own consequence is followed; each takes a walk over the dataflow."""
 
@@ -491,6 +504,7 @@ def consequences(
     reach = _Reach(aligned, states, unmatched)
     gradients = _differing_gradients(aligned, states)
     seeds: dict[int, list[int]] = {}
+    received: dict[int, set[int]] = {}  # by place: the target's tensors that diverge
     weighed: list[int] = []
     for event in aligned.events:
         own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
@@ -504,13 +518,16 @@ def consequences(
         are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
         if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
             weighed.append(event.place)
+            received[event.place] = {aligned.graphs[0].numbers[aligned.rows[0][row]] for row in own} - {-1}
     found: dict[int, Consequence] = {}
     if len(seeds) < 2:
         return found
     for place in weighed[:MAX_WEIGHED]:
-        others = reach.reached(at for other, rows in seeds.items() if other != place for at in rows)
+        # One tensor at two calls, or at a cell and a call inside, is one difference.
+        is_same = {other for other, tensors in received.items() if tensors and tensors == received[place]} | {place}
+        others = reach.reached(at for other, rows in seeds.items() if other not in is_same for at in rows)
         alone = reach.reached(seeds[place]) - others
-        if (consequence := reach.consequence(alone, others)) is not Consequence.SHOWN:
+        if (consequence := reach.consequence(seeds[place], alone, others)) is not Consequence.SHOWN:
             found[place] = consequence
     return found
 

@@ -287,7 +287,10 @@ class StatisticsEvidence(OutputEvidence):
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
                     outputs = by_form[call.form(forms)] if outputs is None else outputs
                     outputs[call.offsets(row)].append(row)
-        self._amplified = amplifications(changes, unchanged, is_across=aligned.is_across)
+        are_products_equal = not any(one.is_product for one in changes.values()) and self._are_products_equal()
+        self._amplified = amplifications(
+            changes, unchanged, is_across=aligned.is_across, are_products_equal=are_products_equal
+        )
         decided = judge_laws(self._identities(by_form.values()), is_across=aligned.is_across)
         # Where only the sum of all elements is kept, these may still differ grossly.
         self._laws = {

@@ -12,6 +12,7 @@ LONGEST = 600
 LONGER = {
     "msprobe_ms/debugger.py": "the functions that a training calls, and what they do after an interrupt",
     "compare/noise/judge.py": "one walk along the dataflow, and the verdicts that follow from its states",
+    "compare/noise/reach.py": "one search of the dataflow, for what dies out and for what has consequences",
 }
 
 # The home of whoever wrote it, or a workplace: such a path is right on one machine only.

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from two_frameworks import W1, W2, H, R, X, Y, noisy, verdict  # beside this file, which is no package
 
+from msprobe.compare.locate import wording
+
 JOINED = np.concatenate([H, R], axis=1)
 W3 = np.random.default_rng(3).normal(size=(2, 10)).astype(np.float32)
 MASKED = np.triu(np.ones((3, 5), bool), 2)
@@ -81,6 +83,25 @@ def test_a_mask_of_another_value_that_dies_out_is_harmless(sides):
 def test_a_mask_that_is_too_weak_is_named(sides):
     _, located = sides(lambda side: masked(side, -2.0, weak=-2.0) if side.is_ms else masked(side, -3.4e38))
     assert located.first.name == "Tensor.__add__.0.forward"
+
+
+@pytest.mark.parametrize(("is_by_keyword", "kind"), [(False, "computes differently"), (True, "argument differs")])
+def test_a_position_that_one_framework_alone_has_is_no_argument_that_differs(sides, is_by_keyword, kind):
+    """The signatures of two frameworks differ; a keyword says which argument it is."""
+
+    def fill(side):
+        side.dense("a", X, H, W1)
+        made = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
+        inputs = [side.tensor(H, source=f"call {made}.output.0")]
+        kwargs = {}
+        if not side.is_ms:
+            inputs += [] if is_by_keyword else [side.value(5)]
+            kwargs = {"approximate": side.value("tanh")} if is_by_keyword else {}
+        made = np.tanh(H) * np.float32(1.2 if side.is_ms else 1)
+        side.build.call("Functional.gelu.0.forward", inputs, [side.tensor(made)], kwargs=kwargs)
+
+    _, located = sides(fill)
+    assert (located.first.name, wording.kind(located.first)) == ("Functional.gelu.0.forward", kind)
 
 
 @pytest.mark.parametrize(("wrong", "clean"), [(0.0, True), (0.05, False)])

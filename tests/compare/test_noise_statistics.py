@@ -476,3 +476,36 @@ def test_a_sum_explains_what_does_not_differ_grossly():
     (law,) = judge_laws({0: law_error(1e-8)}).values()
     assert not law.is_broken
     assert judge_laws({0: law_error(0.0, law=Law.MONOTONE, statistic="max")}) == {}  # holds, and says too little
+
+
+def test_a_backward_product_is_no_coarser_than_forward_ones_that_are_equal():
+    """All backward products differ by what one fault has left there; no kernel rounds so, as those forward show."""
+    products = [change(0.3, "matmul", 0.1, 0.1, rounds_inside=True, is_backward=True) for _ in range(5)]
+    assert amplified(products)[0].own == pytest.approx(6e-3)
+    found = amplifications(dict(enumerate(products)), are_products_equal=True)
+    assert found[0].own == 2 * UNIT
+
+
+def test_a_wrong_gradient_of_a_parameter_that_is_written_before_its_call_is_named(builder, tensor):
+    """A hook on the parameter may run before the backward call that made its gradient is recorded."""
+    cell, call = "Cell.fc.Dense", "Mint.matmul.0"
+    x, w, g = (np.random.default_rng(seed).normal(size=(8, 8)).astype(np.float32) for seed in (1, 2, 3))
+    noise = np.random.default_rng(4).normal(size=(8, 8)).astype(np.float32) * np.float32(1e-7)
+
+    def run(side):
+        is_target = side == "t"
+        made = x @ w * (1 + noise * is_target)
+        of_weight = (x.T @ g) * np.float32(1.03 if is_target else 1)
+        build, inner = builder(side), f"{cell}.forward.0"
+        inputs, weight = [tensor(x, "leaf")], tensor(w, "parameter fc.weight")
+        build.call(f"{call}.forward", [*inputs, weight], [tensor(made)], parent=inner)
+        build.call(inner, inputs, [tensor(made)], parameters={"weight": weight})
+        bent = [tensor(made, f"call {inner}.output.0")]
+        build.call("Mint.tanh.0.forward", bent, [tensor(np.tanh(made))])
+        build.call("Mint.tanh.0.backward", [tensor(g, "leaf")], [tensor(g)])
+        build.gradients(f"{cell}.parameters_grad", weight=tensor(of_weight))
+        build.call(f"{call}.backward", [tensor(g)], [tensor(g @ w.T), tensor(of_weight)], parent=f"{cell}.backward.0")
+        build.call(f"{cell}.backward.0", [tensor(g)], [tensor(g @ w.T)])
+        return build.dump()
+
+    assert [found.name for found in locate(compare(run("t"), run("g"))).findings] == [f"{call}.backward"]
