@@ -322,9 +322,44 @@ class _Walk:
             found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
         ):
             return None
+        without_effect, functions = self._arguments_without_effect, self._functions(event)
+        return next(
+            (
+                judged
+                for judged in self._values_of_one_side(event)
+                if (functions, *_value_of_one_side(judged)) not in without_effect and not self._is_length(event, judged)
+            ),
+            None,
+        )
+
+    def _values_of_one_side(self, event: Event) -> Iterator[Judged]:
+        """The arguments that are no tensors and that only one side's call has."""
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
-        return next((j for j in self._judged(alone) if j.pair.record.kind == "value"), None)
+        return (judged for judged in self._judged(alone) if judged.pair.record.kind == "value")
+
+    def _functions(self, event: Event) -> tuple[str, ...]:
+        """The two functions of a pair of calls."""
+        return tuple(dump.names[int(calls[event.place])].stem for dump, calls, _ in self._sides)
+
+    @cached_property
+    def _arguments_without_effect(self) -> set[tuple[object, ...]]:
+        """The arguments of one side in pairs of calls that agree: another pair of these functions does not differ
+        because of them."""
+        agreeing = (seen.event for seen in self._seen if seen.event.is_matched and not seen.outputs)
+        return {
+            (self._functions(event), *_value_of_one_side(judged))
+            for event in agreeing
+            if event.direction == "forward"
+            for judged in self._values_of_one_side(event)
+        }
+
+    def _is_length(self, event: Event, judged: Judged) -> bool:
+        """Whether a number in a sequence of one side is the length of an axis of a tensor that the call takes: it says
+        nothing that the tensor does not say."""
+        record = judged.pair.record
+        shapes = (j.pair.record.shape or () for j in self._judged(event.own_inputs(self._comparison)))
+        return len(record.path) > 1 and any(record.value in shape for shape in shapes)
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
@@ -501,6 +536,12 @@ class _Walk:
     @cached_property
     def _not_collected(self) -> set[int]:
         return not_collected(self._comparison, self._events)
+
+
+def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:
+    """What an argument of one side is recognised by: the side, its place, and its value."""
+    record = judged.pair.record
+    return "target" if judged.pair.target else "golden", path_of(record), repr(record.value)
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:
