@@ -169,8 +169,19 @@ class _Walk:
         return Located(tuple(found), self._roles)
 
     def _doubt(self, finding: Finding) -> int:
-        """How doubtful it is that a difference has consequences: what is sure goes first."""
-        return self._doubts.get(self._events[finding.at].place, 0)
+        """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
+        side ends, nothing that is computed from them is compared."""
+        place = self._events[finding.at].place
+        return max(self._doubts.get(place, 0), int(place in self._ends_of_one_side))
+
+    @cached_property
+    def _ends_of_one_side(self) -> set[int]:
+        """The places of the calls without a counterpart that come after all pairs of forward calls."""
+        forward = [event for event in self._events if event.direction == "forward"]
+        last = max(
+            (event.at for event in forward if event.is_matched and event.kind == "api"), default=len(self._events)
+        )
+        return {event.place for event in forward if not event.is_matched and event.at > last}
 
     @cached_property
     def _doubts(self) -> dict[int, int]:
