@@ -526,8 +526,13 @@ def consequences(
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
         seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
-        is_received = any(aligned.is_input[row] for row in own)
-        if is_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
+        inputs = [row for row in own if aligned.is_input[row]]
+        is_received = len(inputs) == len(own) or not any(aligned.are_tensors[row] for row in inputs)
+        if (
+            inputs
+            and is_received
+            and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own)
+        ):
             weighed.append(event.place)
             if all(aligned.is_input[row] and aligned.are_tensors[row] for row in own):
                 of_tensors.add(event.place)
@@ -537,8 +542,11 @@ def consequences(
     for place in weighed[:MAX_WEIGHED]:
         others = reach.reached(at for other, rows in seeds.items() if other != place for at in rows)
         alone = reach.reached(seeds[place]) - others
-        consequence = reach.consequence(alone, others)
-        if consequence is Consequence.DENIED or (consequence is Consequence.OVERLAID and place in of_tensors):
+        if place not in of_tensors:  # an argument: only where its difference reaches nothing that counts
+            consequence = Consequence.SHOWN if reach.live(seeds[place]) else Consequence.DENIED
+        else:
+            consequence = reach.consequence(alone, others)
+        if consequence is not Consequence.SHOWN:
             found[place] = consequence
     return found
 
