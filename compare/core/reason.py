@@ -120,6 +120,7 @@ class Why(Enum):
     COMPARED_LATER = auto()
     OF_FORWARD = auto()
     NOBODY_USES = auto()
+    NOT_COMPARED = auto()
     OTHER_STEP = auto()
     ZEROS = auto()
     UNNEEDED = auto()

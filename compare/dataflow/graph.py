@@ -428,6 +428,22 @@ class Graph:
         made = -1 if forward < 0 else self.row_of(self.columns.names[forward], "output", self.columns.path_of(row))
         return -1 if made < 0 else self.alias(made)
 
+    @cached_property
+    def constant_calls(self) -> frozenset[int]:
+        """The forward calls whose results depend on no data: no parameter, and no leaf but those of one number."""
+        columns, found = self.columns, set[int]()
+
+        def is_constant(row: int) -> bool:
+            kind, made = self.origin(row)
+            if kind == "call":
+                return self.call_of[made] in found
+            return kind != "parameter" and bool(columns.max[row] == columns.min[row])
+
+        for call, name in enumerate(self.names):
+            if name.direction == "forward" and call not in self.inside and all(map(is_constant, self.inputs(call))):
+                found.add(call)
+        return frozenset(found)
+
     def incoming(self, made: int, back: int) -> Iterator[int]:
         """The incoming gradients of a backward call that are with respect to an innermost output of its forward."""
         return (row for row in self.inputs(back) if self._owner_of_gradient(row) == made)

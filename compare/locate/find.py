@@ -169,8 +169,20 @@ class _Walk:
         return Located(tuple(found), self._roles)
 
     def _doubt(self, finding: Finding) -> Consequence:
-        """How doubtful it is that a difference has consequences: what is sure goes first."""
-        return self._doubts.get(self._events[finding.at].place, Consequence.SHOWN)
+        """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
+        side ends, nothing that is computed from them is compared."""
+        place = self._events[finding.at].place
+        doubt = self._doubts.get(place, Consequence.SHOWN)
+        return max(doubt, Consequence.OVERLAID) if place in self._ends_of_one_side else doubt
+
+    @cached_property
+    def _ends_of_one_side(self) -> set[int]:
+        """The places of the calls without a counterpart that come after all pairs of forward calls."""
+        forward = [event for event in self._events if event.direction == "forward"]
+        last = max(
+            (event.at for event in forward if event.is_matched and event.kind == "api"), default=len(self._events)
+        )
+        return {event.place for event in forward if not event.is_matched and event.at > last}
 
     @cached_property
     def _doubts(self) -> dict[int, Consequence]:
@@ -337,12 +349,47 @@ class _Walk:
             found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
         ):
             return None
+        without_effect, functions = self._arguments_without_effect, self._functions(event)
+        return next(
+            (
+                judged
+                for judged in self._values_of_one_side(event)
+                if (functions, *_value_of_one_side(judged)) not in without_effect and not self._is_length(event, judged)
+            ),
+            None,
+        )
+
+    def _values_of_one_side(self, event: Event) -> Iterator[Judged]:
+        """The arguments that are no tensors and that only one side's call has."""
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
         found = (one for one in self._judged(alone) if one.pair.record.kind == "value")
         if self._are_two_frameworks:
-            found = (one for one in found if not path_of(one.pair.record).split(".")[1].isdigit())
-        return next(found, None)
+            return (one for one in found if not path_of(one.pair.record).split(".")[1].isdigit())
+        return found
+
+    def _functions(self, event: Event) -> tuple[str, ...]:
+        """The two functions of a pair of calls."""
+        return tuple(dump.names[int(calls[event.place])].stem for dump, calls, _ in self._sides)
+
+    @cached_property
+    def _arguments_without_effect(self) -> set[tuple[object, ...]]:
+        """The arguments of one side in pairs of calls that agree: another pair of these functions does not differ
+        because of them."""
+        agreeing = (seen.event for seen in self._seen if seen.event.is_matched and not seen.outputs)
+        return {
+            (self._functions(event), *_value_of_one_side(judged))
+            for event in agreeing
+            if event.direction == "forward"
+            for judged in self._values_of_one_side(event)
+        }
+
+    def _is_length(self, event: Event, judged: Judged) -> bool:
+        """Whether a number in a sequence of one side is the length of an axis of a tensor that the call takes: it says
+        nothing that the tensor does not say."""
+        record = judged.pair.record
+        shapes = (j.pair.record.shape or () for j in self._judged(event.own_inputs(self._comparison)))
+        return len(record.path) > 1 and any(record.value in shape for shape in shapes)
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
@@ -541,6 +588,12 @@ class _Walk:
     @cached_property
     def _not_collected(self) -> set[int]:
         return not_collected(self._comparison, self._events)
+
+
+def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:
+    """What an argument of one side is recognised by: the side, its place, and its value."""
+    record = judged.pair.record
+    return "target" if judged.pair.target else "golden", path_of(record), repr(record.value)
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:

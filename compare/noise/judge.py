@@ -593,14 +593,17 @@ class _Judging:
 
     def _dies_out(self, row: int, propagated: float) -> bool:
         """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
-        differs by no more than noise, and by far less than they do."""
+        differs by no more than noise, and by far less than they do. In backward, where terms cancel, one side may round
+        to zero."""
         if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
         noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
         is_rounded = distance <= self._aligned.kernel_error and VANISHED * distance <= propagated
-        return (is_gone or is_rounded) and not self._outputs.ignores_order(row) and self._aligned.has_same_zeros(row)
+        if not (is_gone or is_rounded) or self._outputs.ignores_order(row):
+            return False
+        return self._aligned.direction(row) == "backward" or self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
         found = self._inside(event)

@@ -22,12 +22,20 @@ _GREATEST = 1e3
 _SIDES = ("target", "golden")
 
 
+FourStatistics = tuple[float, float, float, float]
+"""Maximum, minimum, mean and norm."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """A tensor that no recorded call made: the rows that it is, and its statistics."""
 
     rows: tuple[int, ...]
-    statistics: tuple[float, float, float, float]
+    statistics: FourStatistics
+
+    def distance(self, other: "_Leaf") -> float:
+        """Return the greatest difference of two statistics, each as a share of the other's scale."""
+        return distance_of_statistics(self.statistics, other.statistics)
 
 
 def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Constant]:
@@ -42,11 +50,11 @@ def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> di
     leaves = [_unpaired(aligned, side) for side in (0, 1)]
     for shape in leaves[0].keys() & leaves[1].keys():
         mine, theirs = leaves[0][shape], leaves[1][shape]
-        left = [one for one in mine if not any(_distance(one, other) <= ROUNDING for other in theirs)]
-        right = [one for one in theirs if not any(_distance(one, other) <= ROUNDING for other in mine)]
+        left = [one for one in mine if not any(one.distance(other) <= ROUNDING for other in theirs)]
+        right = [one for one in theirs if not any(one.distance(other) <= ROUNDING for other in mine)]
         if len(left) != 1 or len(right) != 1:
             continue
-        both, distance = (left[0], right[0]), _distance(left[0], right[0])
+        both, distance = (left[0], right[0]), left[0].distance(right[0])
         if _has_effect(aligned, states, both, distance):
             places = {place for side, one in enumerate(both) for place in calls_after(aligned, side, one.rows)}
             order = {place: aligned.event_at[place].at for place in places}
@@ -78,7 +86,7 @@ def _unpaired(aligned: AlignedGraphs, side: int) -> dict[tuple[int, ...], list[_
         is_table = family(dtype) == "float" and high != low and max(abs(high), abs(low)) <= _GREATEST
         if is_table and all(pair_of[row] < 0 for row in rows):
             lengths = tuple(length for length in shape or () if length != 1)
-            found[lengths].append(_Leaf(tuple(rows), (high, low, columns.mean[rows[0]], columns.norm[rows[0]])))
+            found[lengths].append(_Leaf(tuple(rows), statistics_of(columns, rows[0])))
     return found
 
 
@@ -101,17 +109,22 @@ def _is_constant(graph: Graph, row: int, returned: Mapping[Elements, int]) -> bo
     return is_new and (back < 0 or graph.columns.kind[back] != TENSOR)
 
 
-def _distance(one: _Leaf, other: _Leaf) -> float:
+def statistics_of(columns: Columns, row: int) -> FourStatistics:
+    """Return the statistics of a tensor."""
+    return columns.max[row], columns.min[row], columns.mean[row], columns.norm[row]
+
+
+def distance_of_statistics(one: FourStatistics, other: FourStatistics) -> float:
     """Return the greatest difference of two statistics, each as a share of its scale."""
-    greatest = max(map(abs, other.statistics[:2]))
-    scales = (greatest, greatest, greatest, abs(other.statistics[3]))
-    pairs = zip(one.statistics, other.statistics, scales, strict=True)
-    return max(abs(a - b) / scale if scale else 0.0 for a, b, scale in pairs)
+    greatest = max(map(abs, other[:2]))
+    scales = (greatest, greatest, greatest, abs(other[3]))
+    pairs = zip(one, other, scales, strict=True)
+    return max(abs(a - b) / scale if scale else float(a != b) for a, b, scale in pairs)
 
 
 def _has_effect(aligned: AlignedGraphs, states: "memoryview[int]", both: tuple[_Leaf, _Leaf], distance: float) -> bool:
     """Return whether something that is computed from two constants differs, or agrees less closely than it would
-    without an effect of theirs; behind a harmless difference, what the call returns that takes it."""
+    without an effect of theirs; after a harmless difference, what the call returns that takes it."""
     for side, leaf in enumerate(both):
         for pair in compared_after(aligned, side, inputs=leaf.rows):
             rows, received = [pair], distance

@@ -285,9 +285,12 @@ class _Reach:
         return found
 
     def _is_returned(self, row: int, call: int) -> bool:
-        """Whether an output that no recorded call uses leaves every cell around its call, or is the last one."""
+        """Whether an output that no recorded call uses leaves every cell around its call, or is the last one. What is
+        computed from constants alone, such as a mask, is no result of a run."""
         graph = self._graph
         alias = graph.alias(row)
+        if call in graph.constant_calls:
+            return False
         for cell in graph.around(call):
             if not any(graph.alias(at) == alias for at in graph.outputs(cell)):
                 return False
@@ -441,7 +444,8 @@ def _causes_of_unexplained(
     """Return the harmless origins that explain the first difference that is left, if nothing else explains it.
 
     Nothing else does if no live origin comes before, and none is at the call itself, or if the call takes a harmless
-    difference besides. If none of them leads to it along the dataflow, unrecorded code did.
+    difference besides. If none of them leads to it along the dataflow, unrecorded code did: after an origin of which
+    nothing that follows is compared, if there is one.
     """
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
     for event in aligned.events:
@@ -456,8 +460,16 @@ def _causes_of_unexplained(
         before = [origin for at, origin in dead.items() if at < event.at]
         call = aligned.calls[0][event.place]
         leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
-        return leading or ([] if is_begun else before)
+        return leading or (
+            [] if is_begun else [one for one in before if not _is_followed(aligned, states, one)] or before
+        )
     return []
+
+
+def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Origin) -> bool:
+    """Whether an output of the call where a difference originates was compared."""
+    outputs = aligned.outputs(origin.event)
+    return any(aligned.are_tensors[row] and states[row] != State.UNKNOWN for row in outputs)
 
 
 def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
@@ -498,13 +510,13 @@ def consequences(
 ) -> dict[int, Consequence]:
     """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
 
-    Only of tensors that other calls of the two sides, or no calls, made: what a call computes differently, it does
-    whatever the consequence.
+    Only of arguments, and of tensors that other calls of the two sides, or no calls, made: what a call computes
+    differently, it does whatever the consequence, and so with another argument, unless that dies out.
     """
     reach = _Reach(aligned, states, unmatched)
     gradients = _differing_gradients(aligned, states)
     seeds: dict[int, list[int]] = {}
-    received: dict[int, set[int]] = {}  # by place: the target's tensors that diverge
+    received: dict[int, set[int]] = {}  # by place of what receives tensors alone: the target's that diverge
     weighed: list[int] = []
     for event in aligned.events:
         own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
@@ -515,19 +527,30 @@ def consequences(
         seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
         if any(aligned.is_input[row] for row in own):
             seeds[event.place] += (at for at in gradients.get(event.place, ()) if at >= 0)
-        are_received = all(aligned.is_input[row] and aligned.are_tensors[row] for row in own)
-        if are_received and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own):
+        inputs = [row for row in own if aligned.is_input[row]]
+        is_received = len(inputs) == len(own) or not any(aligned.are_tensors[row] for row in inputs)
+        if (
+            inputs
+            and is_received
+            and not any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own)
+        ):
             weighed.append(event.place)
-            received[event.place] = {aligned.graphs[0].numbers[aligned.rows[0][row]] for row in own} - {-1}
+            if all(aligned.is_input[row] and aligned.are_tensors[row] for row in own):
+                received[event.place] = {aligned.graphs[0].numbers[aligned.rows[0][row]] for row in own} - {-1}
     found: dict[int, Consequence] = {}
     if len(seeds) < 2:
         return found
     for place in weighed[:MAX_WEIGHED]:
         # One tensor at two calls, or at a cell and a call inside, is one difference.
-        is_same = {other for other, tensors in received.items() if tensors and tensors == received[place]} | {place}
+        mine = received.get(place)
+        is_same = {other for other, tensors in received.items() if tensors and tensors == mine} | {place}
         others = reach.reached(at for other, rows in seeds.items() if other not in is_same for at in rows)
         alone = reach.reached(seeds[place]) - others
-        if (consequence := reach.consequence(seeds[place], alone, others)) is not Consequence.SHOWN:
+        if place not in received:  # an argument: only where its difference reaches nothing that counts
+            consequence = Consequence.SHOWN if reach.live(seeds[place]) else Consequence.DENIED
+        else:
+            consequence = reach.consequence(seeds[place], alone, others)
+        if consequence is not Consequence.SHOWN:
             found[place] = consequence
     return found
 
@@ -574,13 +597,20 @@ def _is_made(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether no call made a tensor, and none before its call was given one."""
+    """Whether no call made a tensor, and none before its call was given one. One number in all elements, on both sides,
+    is a constant that a program made, no data."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
-    if _is_made(aligned, row):
+    if _is_made(aligned, row) or (aligned.count(row) > 1 and _is_one_number(aligned, row)):
         return False
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
+
+
+def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
+    """Whether all elements of a tensor are one number, on each side."""
+    sides = zip(aligned.graphs, aligned.rows, strict=True)
+    return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 
 
 def _spare_the_same(

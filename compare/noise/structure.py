@@ -27,7 +27,7 @@ from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.store.record import NULL, Record
 
 from .pairs import AlignedGraphs
-from .upstream import last_forward
+from .upstream import have_same_results, last_forward
 
 LIMIT_OF_PARTS = 1e-5
 """Up to this share of their scale the statistics of parts and of their whole may differ."""
@@ -81,6 +81,8 @@ class Structure:
                 found |= self._of_pair(one)
             for one in following(side, row):
                 found |= one
+        if not found and self._has_same_results and call == self._last[side]:
+            return Consequence.COMPARED
         if not found and not is_backward:
             found = self._of_unrecorded(side, call)
         if not found and (call in self._ends[side] or self._may_be_used_outside(graph, call)):
@@ -201,6 +203,14 @@ class Structure:
                     for side, graph in enumerate(aligned.graphs):
                         found[side][graph.alias(aligned.rows[side][row])].append(row)
         return found
+
+    @cached_property
+    def _last(self) -> tuple[int, ...]:
+        return tuple(map(last_forward, self._aligned.graphs))
+
+    @cached_property
+    def _has_same_results(self) -> bool:
+        return have_same_results(self._aligned)
 
     @cached_property
     def _ends(self) -> tuple[set[int], set[int]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.noise import State
+from msprobe.compare.core.noise import ROUNDING, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
@@ -20,6 +20,8 @@ from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.replay.operations import Kind
 from msprobe.store.record import INPUT, PARAMETERS, TENSOR
 
+from .deviations import ACROSS
+from .lone_leaves import distance_of_statistics, statistics_of
 from .operation import operation_of
 from .pairs import AlignedGraphs
 from .reach import DIFFERING
@@ -110,13 +112,13 @@ class Upstream:
 
     def without_hidden(self, rows: Iterable[int]) -> list[int]:
         """The records of a forward call that may explain what its backward call returns: not the inputs whose
-        differences a mask hides, where what the call made of them agrees."""
-        found = list(rows)
-        if any(row in self.hidden for row in found):
-            outputs = (row for row in found if not self._aligned.is_input[row])
-            if not any(self._states[row] in DIFFERING for row in outputs):
-                found = [row for row in found if row not in self.hidden]
-        return found
+        differences a mask hides, where what the call made of them agrees, nor arguments that are no tensors, where its
+        outputs show by how much they count."""
+        found, aligned = list(rows), self._aligned
+        outputs = (row for row in found if not aligned.is_input[row] and aligned.are_tensors[row])
+        if any(self._states[row] in DIFFERING for row in outputs):
+            return [row for row in found if aligned.are_tensors[row] or self._states[row] not in DIFFERING]
+        return [row for row in found if row not in self.hidden]
 
     def received(self, rows: Iterable[int]) -> Received:
         """What the records that a pair of calls received amount to."""
@@ -141,6 +143,8 @@ class Upstream:
         for row in rows:
             made_by = self._aligned.made_by(side, row)
             for made in made_by:
+                if self._is_other_constant(side, made):
+                    continue
                 error = max(error, self._error(side, made))
                 propagated = max(propagated, self.propagated(side, made))
             if not made_by and (leaf := self._leaves[side].get(graph.numbers[row])) is not None:
@@ -148,6 +152,12 @@ class Upstream:
                 error = max(error, distance)
                 propagated = max(propagated, (distance or _LEAST) if leaf[1] in DIFFERING else 0.0)
         return Received(error, propagated)
+
+    def _is_other_constant(self, side: int, made: int) -> bool:
+        """Whether an output is a constant that differs: a mask, made in another way. It explains nothing of what one
+        side computes with it and the other with its own; that must agree as if both constants were right."""
+        graph, pair = self._aligned.graphs[side], self._aligned.pair_of[side][made]
+        return pair >= 0 and self._states[pair] in DIFFERING and graph.call_of[made] in graph.constant_calls
 
     def _pair(self, side: int, row: int) -> int:
         """The pair of tensors that a record stands in; -1 for none."""
@@ -166,6 +176,8 @@ class Upstream:
         for row in graph.inputs(call):
             made_by = self._aligned.made_by(side, row)
             for made in made_by:
+                if self._is_other_constant(side, made):
+                    continue
                 if (pair := self._pair(side, made)) >= 0:
                     pairs.add(pair)
                 else:
@@ -228,9 +240,10 @@ class Upstream:
 
     def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Where calls that only one side makes stand in the comparison, in order; without those that return their
-        input, or receive no tensor. Those that compute, and of these those that take what both sides have, say more
-        than what only arranges, or is computed besides."""
-        known = [(side, call) for side, call in calls if self._changes(side, call)]
+        input, or receive no tensor. Those that compute from data, and of these those that take what both sides have,
+        say more than what makes constants, only arranges, or is computed besides."""
+        changing = [(side, call) for side, call in calls if self._changes(side, call)]
+        known = [one for one in changing if one[1] not in self._aligned.graphs[one[0]].constant_calls] or changing
         computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
         informative = [one for one in computing if self._uses_a_pair(*one)] or computing
         return self.unmatched_places(informative)
@@ -269,6 +282,7 @@ def transparent(
     found: dict[int, Reason] = {}
     suspects = {*responsible, *aligned.trained_on_one_side}
     last = [last_forward(graph) for graph in aligned.graphs]
+    has_same_results = have_same_results(aligned)
     forwards: dict[tuple[str, str], Reason] = {}
     for event in aligned.events:
         reason = aligned.pairs.notes.without.get(event.place)
@@ -283,10 +297,12 @@ def transparent(
             reason = Reason(Why.OF_FORWARD)
         if reason is None and event.kind != "parameters_grad":
             is_covered = (side, call) in covered or _is_returned(aligned, side, call)
+            is_covered = is_covered or (has_same_results and call == last[side])
             if is_covered or (event.kind == "cell" and call in graph.inside):
                 reason = Reason(Why.COMPARED_LATER)
             elif event.direction == "backward" or call != last[side]:
-                reason = Reason(Why.NOBODY_USES)
+                is_used = any(graph.users.get(graph.alias(row)) for row in graph.outputs(call))
+                reason = Reason(Why.NOT_COMPARED if is_used else Why.NOBODY_USES)
         if reason is not None:
             found[event.place] = reason
             forwards[event.side, event.called] = reason
@@ -328,6 +344,29 @@ def last_forward(graph: Graph) -> int:
             if known is None or known.kind is not Kind.CREATES:
                 return call
     return -1
+
+
+def have_same_results(aligned: AlignedGraphs) -> bool:
+    """Return whether both sides end with calls without a counterpart that return the same: a loss, written in two ways.
+
+    They agree up to the rounding of one call; of two frameworks, up to that of a function that they approximate.
+    """
+    ends = [(graph, last_forward(graph)) for graph in aligned.graphs]
+    if any(call < 0 or aligned.place_of[side][call] >= 0 for side, (_, call) in enumerate(ends)):
+        return False
+    rows = [[row for row in graph.outputs(call) if graph.columns.kind[row] == TENSOR] for graph, call in ends]
+    if any(len(found) != 1 for found in rows):
+        return False
+    (graph, _), (other, _) = ends
+    ours, theirs = rows[0][0], rows[1][0]
+    lengths = [
+        [length for length in one.columns.shape(row) or () if length != 1]
+        for one, row in ((graph, ours), (other, theirs))
+    ]
+    if lengths[0] != lengths[1]:
+        return False
+    distance = distance_of_statistics(statistics_of(graph.columns, ours), statistics_of(other.columns, theirs))
+    return distance <= (ACROSS if aligned.is_across else ROUNDING)
 
 
 def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:

@@ -1,12 +1,16 @@
-"""Fixtures of tests that save in this very process."""
+"""Fixtures of tests that save in this very process, and of tests that compare what a program dumped."""
 
 import json
+import os
+import subprocess
 
 import mindspore as ms
 import numpy as np
 import pytest
+from preloaded import python
 
 from msprobe.base import log
+from msprobe.cli import main
 from msprobe.graph_save import planted_save
 from msprobe.graph_save import save as saving
 from msprobe.graph_save.tree import SaveTree
@@ -94,3 +98,33 @@ def logged(capsys):
     """The lines that were said, also those that were said before in this process."""
     log._logged.clear()
     return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe")]
+
+
+@pytest.fixture(scope="module")
+def dumps(request, tmp_path_factory):
+    """The folder in which the `PROGRAM` of a test module has run in a process of its own."""
+    root = tmp_path_factory.mktemp("program")
+    (root / "program.py").write_text(request.module.PROGRAM)
+    done = subprocess.run(
+        [python("mindspore"), "program.py"],
+        cwd=root,
+        env={**os.environ, "GLOG_v": "3"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """`compared(target, golden)`: the exit code, and the table as an object."""
+
+    def make(target, golden):
+        out = tmp_path / "out"
+        code = main(["compare", str(target), str(golden), "-o", str(out), "--format", "json"])
+        return code, json.loads(next(out.rglob("compare_result*.json")).read_text())
+
+    return make

@@ -4,13 +4,8 @@ The graph leaves out the gradient of the network's own input, which PyNative com
 """
 
 import json
-import os
-import subprocess
 
 import pytest
-from preloaded import python
-
-from msprobe.cli import main
 
 FIRST_NORM = "Cell.n1.LayerNorm.backward.0"
 
@@ -66,42 +61,24 @@ for is_deep in (False, True):
 """
 
 
-@pytest.fixture(scope="module")
-def dumps(tmp_path_factory):
-    root = tmp_path_factory.mktemp("modes")
-    (root / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [python("mindspore"), "program.py"],
-        cwd=root,
-        env={**os.environ, "GLOG_v": "3"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return root
-
-
-def rows(target, golden, out):
-    """What is said of the results of the first norm's backward, and of the whole."""
-    code = main(["compare", str(target), str(golden), "-o", str(out), "--format", "json"])
-    text = json.loads(next(out.rglob("compare_result*.json")).read_text())
-    return code, text, [row for row in text["rows"] if f"{FIRST_NORM}.output.0" in row.values()]
+def rows_of_first_norm(found):
+    """The rows of the results of the first norm's backward."""
+    return [row for row in found["rows"] if f"{FIRST_NORM}.output.0" in row.values()]
 
 
 @pytest.mark.parametrize("mode", ["graph", "jit"])
 @pytest.mark.parametrize("is_golden", [False, True])
-def test_a_gradient_that_nobody_needs_is_no_first_wrong_call(dumps, mode, is_golden, tmp_path):
+def test_a_gradient_that_nobody_needs_is_no_first_wrong_call(dumps, compared, mode, is_golden):
     sides = dumps / f"{mode}0", dumps / "pynative0"
-    _, text, (row,) = rows(*(sides[::-1] if is_golden else sides), tmp_path)
+    _, text = compared(*(sides[::-1] if is_golden else sides))
+    (row,) = rows_of_first_norm(text)
     assert row["Verdict"] == "unjudged"
     assert {"cause": "unneeded_gradient", "pairs": 1, "is_exempt": True}.items() <= text["unjudged"][-1].items()
     assert FIRST_NORM not in {finding["name"] for finding in text["first_wrong"] + text["next_beginnings"]}
 
 
 @pytest.mark.parametrize("mode", ["graph", "jit"])
-def test_a_gradient_that_a_parameter_upstream_needs_stays_visible(dumps, mode, tmp_path):
+def test_a_gradient_that_a_parameter_upstream_needs_stays_visible(dumps, compared, mode, tmp_path):
     """Behind a layer with parameters the graph has it. Without it, as where something is detached, it is wrong."""
     target = tmp_path / "target"
     target.mkdir()
@@ -113,6 +90,7 @@ def test_a_gradient_that_a_parameter_upstream_needs_stays_visible(dumps, mode, t
             text["data"][FIRST_NORM]["output"][0] = None
         (target / name).write_text(json.dumps(text))
     (golden,) = (dumps / "pynative1" / "step0").rglob("dump.json")
-    code, text, (row,) = rows(target, golden.parent, tmp_path / "out")
+    code, text = compared(target, golden.parent)
+    (row,) = rows_of_first_norm(text)
     assert (code, row["Verdict"]) == (1, "error")
     assert FIRST_NORM in {finding["name"] for finding in text["first_wrong"] + text["next_beginnings"]}

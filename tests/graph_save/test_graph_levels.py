@@ -5,14 +5,7 @@ PyNative records the gradient of a tensor as the sum over its users where a laye
 layer's own.
 """
 
-import json
-import os
-import subprocess
-
 import pytest
-from preloaded import python
-
-from msprobe.cli import main
 
 PROGRAM = """
 import mindspore as ms
@@ -92,34 +85,12 @@ for task in ("statistics", "tensor"):
 """
 
 
-@pytest.fixture(scope="module")
-def dumps(tmp_path_factory):
-    root = tmp_path_factory.mktemp("levels")
-    (root / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [python("mindspore"), "program.py"],
-        cwd=root,
-        env={**os.environ, "GLOG_v": "3"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return root
-
-
-def compared(target, golden, out):
-    code = main(["compare", str(target), str(golden), "-o", str(out), "--format", "json"])
-    return code, json.loads(next(out.rglob("compare_result*.json")).read_text())
-
-
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("is_golden", [False, True])
-def test_a_clean_pair_is_clean(dumps, tmp_path, task, level, is_golden):
+def test_a_clean_pair_is_clean(dumps, compared, task, level, is_golden):
     sides = dumps / f"{task}-graph-1e-05", dumps / f"{task}-{level}-1e-05"
-    code, text = compared(*(sides[::-1] if is_golden else sides), tmp_path)
+    code, text = compared(*(sides[::-1] if is_golden else sides))
     assert (code, text["first_wrong"]) == (0, [])
     assert {one["cause"] for one in text["unjudged"]} <= {"other_level"}
     assert ("other_level" in {one["cause"] for one in text["unjudged"]}) is (level == "mix")
@@ -129,10 +100,10 @@ def test_a_clean_pair_is_clean(dumps, tmp_path, task, level, is_golden):
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("is_graph_wrong", [False, True])
-def test_a_wrong_epsilon_is_named_at_its_layer(dumps, tmp_path, task, level, is_graph_wrong):
+def test_a_wrong_epsilon_is_named_at_its_layer(dumps, compared, task, level, is_graph_wrong):
     wrong = dumps / (f"{task}-graph-0.01" if is_graph_wrong else f"{task}-{level}-0.01")
     right = dumps / (f"{task}-{level}-1e-05" if is_graph_wrong else f"{task}-graph-1e-05")
-    code, text = compared(wrong, right, tmp_path)
+    code, text = compared(wrong, right)
     assert (code, text["first_wrong"][0]["name"]) == (1, "Cell.blocks.1.norm1.LayerNorm.forward.0")
     assert text["first_wrong"][0]["kind"] == "computes differently"
     assert "could not be judged" not in text["first_wrong"][0]["reason"]

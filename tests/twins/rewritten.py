@@ -8,9 +8,9 @@ from torch.nn import functional
 
 WIDTH, HEADS, LENGTH, BATCH, TOKENS, DEPTH = 16, 2, 6, 2, 13, 2
 
-REWRITES = ("fused", "formula", "plus_zero", "mask", "keywords")
+REWRITES = ("fused", "formula", "plus_zero", "mask", "keywords", "loss")
 """One projection for query, key and value; a layer norm as its formula; `weight + 0.0`; a mask that is added instead of
-filled in; arguments by keyword, and defaults left out."""
+filled in; arguments by keyword, and defaults left out; a loss as its formula."""
 
 FAULTS = ("scale", "eps", "gelu", "dropped", "doubled")
 """A scale 1.02 times as large; an epsilon of 1e-3; the other gelu; a residual that is missing; a factor too many."""
@@ -46,6 +46,9 @@ class Attention(nn.Module):
     def forward(self, x, mask):
         parts = self.qkv(x).chunk(3, -1) if "fused" in self.rewrites else (self.q(x), self.k(x), self.v(x))
         q, k, v = (part.view(BATCH, LENGTH, HEADS, -1).transpose(1, 2) for part in parts)
+        if "sdpa" in self.rewrites:
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return self.out(mixed.transpose(1, 2).reshape(x.shape))
         scores = torch.matmul(q, k.transpose(-1, -2)) * (self.factor / math.sqrt(WIDTH // HEADS))
         scores = scores + mask if "mask" in self.rewrites else scores.masked_fill(mask, -1e9)
         weights = torch.softmax(scores, dim=-1) if "keywords" in self.rewrites else torch.softmax(scores, -1)
@@ -83,12 +86,17 @@ class Decoder(nn.Module):
     def forward(self, tokens, labels):
         if "mask" in self.rewrites:
             mask = torch.triu(torch.full((LENGTH, LENGTH), -1e9), 1)
+        elif "sdpa" in self.rewrites:
+            mask = torch.triu(torch.full((LENGTH, LENGTH), float("-inf")), 1)
         else:
             mask = torch.triu(torch.ones(LENGTH, LENGTH, dtype=torch.bool), 1)
         x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x, mask)
-        return functional.cross_entropy(self.head(self.norm(x)).reshape(-1, TOKENS), labels.reshape(-1))
+        logits, labels = self.head(self.norm(x)).reshape(-1, TOKENS), labels.reshape(-1)
+        if "loss" in self.rewrites:
+            return -torch.log_softmax(logits, -1).gather(1, labels[:, None]).mean()
+        return functional.cross_entropy(logits, labels)
 
 
 def weights(rewrites):
@@ -104,13 +112,17 @@ def weights(rewrites):
     return plain
 
 
+def data():
+    """The tokens and the labels of the step."""
+    generator = torch.Generator().manual_seed(2)
+    return tuple(torch.randint(0, TOKENS, (BATCH, LENGTH), generator=generator) for _ in range(2))
+
+
 def train(debugger, rewrites=(), fault=""):
     """One step, which a debugger collects."""
     net = Decoder(rewrites, fault)
     net.load_state_dict(weights(rewrites))
-    generator = torch.Generator().manual_seed(2)
-    tokens, labels = (torch.randint(0, TOKENS, (BATCH, LENGTH), generator=generator) for _ in range(2))
     debugger.start(net)
-    net(tokens, labels).backward()
+    net(*data()).backward()
     debugger.stop()
     debugger.step()

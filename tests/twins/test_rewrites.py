@@ -1,4 +1,4 @@
-"""Harmless rewrites within one framework: no finding by themselves, and a real fault behind them heads the answer."""
+"""Harmless rewrites within one framework: no finding by themselves, and a real fault after them heads the answer."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_a_rewrite_alone_is_no_difference(rewrites, task, is_target, dumps, tmp_
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("fault", rewritten.FAULTS)
 @pytest.mark.parametrize("rewrites", ROUNDING, ids="-".join)
-def test_a_fault_behind_a_rewrite_heads_the_answer(rewrites, fault, task, dumps, tmp_path, capsys):
+def test_a_fault_after_a_rewrite_heads_the_answer(rewrites, fault, task, dumps, tmp_path, capsys):
     code, lines, found = compare(dumps(rewrites, fault, task), dumps(task=task), tmp_path, capsys)
     (first,) = found["first_wrong"]
     cell, kinds = EXPECTED[fault]

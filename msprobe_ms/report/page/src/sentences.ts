@@ -145,7 +145,8 @@ export const OF_COMPARISONS: Record<string, string> = {
   "Written differently: what is computed from it is compared": "写法不同：比对由其算出的值",
   "Its forward call is written differently": "其前向调用写法不同",
   "Only one side's call has this argument, and both return the same": "只有一侧的调用带有该参数，两侧返回值相同",
-  "No recorded call uses what it returns": "没有已记录的调用使用其返回值",
+  "No recorded call is known to use what it returns": "没有发现已记录的调用使用其返回值",
+  "Nothing that recorded calls compute from it is compared": "由它计算出的结果都没有参与比对",
   "Its forward call begins or ends at another step than on the other side": "其前向调用的起止位置与另一侧不同",
   "None on one side and zeros on the {r.side} side: both are no gradient":
     "一侧为 None，{r.side}侧为全零：两者都表示没有梯度",
