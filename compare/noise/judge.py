@@ -145,8 +145,8 @@ class _Judging:
             died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs, without)
         elif not (aligned.is_across or self._limits.is_exact):
             # The runs are equal to the bit: so is what unrecorded code made of these.
-            without = sorted(self._unrecorded.rows_without_effect)
-            died_out = DiedOut(dict.fromkeys(without, NoConsequence.AGREES))
+            in_order = sorted(self._unrecorded.rows_without_effect)
+            died_out = DiedOut(dict.fromkeys(in_order, NoConsequence.AGREES))
             states[list(died_out.harmless)] = State.HARMLESS
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
