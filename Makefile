@@ -1,9 +1,10 @@
 # Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file.
 #
 #   make demo     train a small network twice, once with a fault, and find the fault
-#   make test     every test: what runs without any framework, a smoke on the oldest MindSpore, PyTorch's API on MindSpore,
-#                 and the rest on the newest; each once, but for statistics and measures, which depend on numpy. The commands
-#                 that examples and documentation show are run by `make examples`
+#   make test     everything a change needs: the tests without any framework, a smoke on the oldest MindSpore, PyTorch's API
+#                 on MindSpore, and the tests on the newest; of large grids a sample (15 minutes on two cores)
+#
+#   make check    the inner loop: what needs no framework, without its slow tests (3 minutes on two cores)
 #
 # Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
 # make test PYTHON=python3.12
@@ -26,24 +27,12 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 # pip's own progress bar goes with its chatter; what is being downloaded is said, and errors are not touched.
 TERSE = | { grep -E '^ *Downloading ' || true; }
 
-# What runs without any framework, and is tested there; some of these files have cases that need a framework, too.
-BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/bundle tests/diagnose tests/flow_compare \
-    tests/rollout tests/checks tests/readiness tests/report tests/monitor_compare tests/monitor_convert tests/report_build tests/graph_visualize) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
-    $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
-    tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py \
-    tests/perturb/test_formulas.py tests/perturb/test_ranking.py tests/perturb/test_table.py \
-    $(addprefix tests/precheck/,test_judge.py test_inputs.py test_tables.py) \
-    tests/monitor/test_alerts.py tests/monitor/test_anomalies.py tests/monitor/test_names.py tests/monitor/test_settings.py
-# Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules. Where
-# noise is judged, one place has torch and the other does without.
-BOTH := $(wildcard tests/base/test_digest.py tests/base/test_brief.py tests/base/test_finite.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
-    tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py tests/report_build/test_kernels.py
-# Everything else: each test runs once. Of these folders one part runs there, the other here.
-PARTED := gather monitor perturb precheck replay
-SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/mindtorch $(addprefix tests/,$(PARTED)) tests/conftest.py, \
-    $(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py $(patsubst %,tests/%/test_*.py,$(PARTED)))) $(BOTH)
-# What runs in both pipelines of MindSpore, of which a process can have one.
-PIPELINE := $(shell grep -rl --include='test_*.py' pytest.mark.pipeline tests)
+# Which tests a run has, by the markers of their files; see tests/README.md. The files themselves say what they need.
+CHECK_MARKERS := not mindspore and not torch and not browser and not slow
+BARE_MARKERS := not mindspore and not torch
+FRAMEWORK_MARKERS := (mindspore or torch or everywhere) and not (mindspore and mindtorch) and not smoke and not examples
+MINDTORCH_MARKERS := mindtorch
+OTHER_MARKERS := smoke or examples
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
 # for the files with the fewest tests, which would come last, take longest. Threads that wait sleep: OpenMP's would keep
 # the cores busy, which the other processes need.
@@ -53,7 +42,7 @@ PYTEST = OMP_WAIT_POLICY=PASSIVE MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo docs examples test suite mindtorch smoke bare run-smoke run-bare test-matrix verify mutations tooled lint \
+.PHONY: help demo docs examples check test suite mindtorch smoke bare run-check run-smoke run-bare test-matrix verify mutations tooled lint \
     page format install clean
 
 help:
@@ -66,44 +55,53 @@ test: bare smoke mindtorch suite
 
 suite: $(TOOLS) $(TORCH) install
 	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
-	@$(PYTEST) $(SUITE)
+	@$(PYTEST) -m "$(FRAMEWORK_MARKERS)" tests
 	@echo "== tests of the asynchronous pipeline on MindSpore $(MINDSPORE), Python $(VERSION)"
-	@$(PYTEST) --asynchronous $(PIPELINE)
+	@$(PYTEST) --asynchronous -m "pipeline" tests
 
 mindtorch: $(TOOLS) $(TORCH) $(LAYER) install
 	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"
-	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) tests/mindtorch
+	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) -m "$(MINDTORCH_MARKERS)" tests
 
 #   make examples     the commands that the examples' READMEs show, run one after the other
 examples: $(TOOLS) $(TORCH) install
 	@echo "== the examples on MindSpore $(MINDSPORE), Python $(VERSION)"
-	@$(PYTEST) tests/examples
+	@$(PYTEST) -m examples tests
 
 smoke:
 	@$(MAKE) --no-print-directory run-smoke VENV=.venv-$(OLDEST) MINDSPORE=$(OLDEST)
 
+check:
+	@$(MAKE) --no-print-directory run-check VENV=.venv-bare MINDSPORE=none
+
 bare:
 	@$(MAKE) --no-print-directory run-bare VENV=.venv-bare MINDSPORE=none
 
+run-check: $(TOOLS) install
+	@echo "== the quick tests without any framework, Python $(VERSION)"
+	@$(PYTEST) -m "$(CHECK_MARKERS)" tests
+
 run-smoke: $(TOOLS) install
 	@echo "== smoke on MindSpore $(MINDSPORE), Python $(VERSION)"
-	@$(PYTEST) tests/smoke
+	@$(PYTEST) -m smoke tests
 
 run-bare: $(TOOLS) install
 	@echo "== without any framework, Python $(VERSION)"
-	@$(PYTEST) $(BARE)
+	@$(PYTEST) -m "$(BARE_MARKERS)" tests
 
 #   make test-matrix     the smoke on the versions of MindSpore between the oldest and the newest (gigabytes of downloads)
 test-matrix:
 	@for version in $(MATRIX); do \
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
 
-#   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/en/explanation/bit-identity.md
-#                 (three quarters of an hour on two cores; interrupted, it goes on where it was); then every test with all of its cases, of
-#                 which `make test` takes a sample, and 300 examples for each property
-verify: install
-	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/en/explanation/bit-identity.md
-	@$(MAKE) --no-print-directory test CASES=--all-cases
+#   make verify   everything, in parts: all cases of every test, of which `make test` has a sample, 300 examples for each property,
+#                 hundreds of trainings compared bit by bit (docs/en/explanation/bit-identity.md), and the planted faults. Some hours on
+#                 two cores; a part that has passed is not run again until something changes, the one that was run longest
+#                 ago comes first. MSPROBE_VERIFY_MINUTES=25 ends it after that time and says what was not reached
+verify: $(TOOLS) $(TORCH) $(LAYER) install
+	@$(MAKE) --no-print-directory tooled VENV=.venv-bare MINDSPORE=none
+	@$(BIN)/python tests/support/verify.py --bare "$(BARE_MARKERS)" --frameworks "$(FRAMEWORK_MARKERS)" \
+	    --mindtorch "$(MINDTORCH_MARKERS)" --layer $(LAYER)
 
 #   make mutations   faults of the product, one after the other; each must be noticed by the tests as `make test` runs them
 #                    (half an hour on two cores; interrupted, it goes on where it was)

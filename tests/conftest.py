@@ -21,7 +21,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.append(str(Path(__file__).parent / "preloaded"))
+sys.path.append(str(Path(__file__).parent / "support"))
 from preloaded import python
+from selection import FRAMEWORKS, commit, folder_may_run, may_run, missing_frameworks, sampled
 
 gc.disable()  # while all is imported; see pytest_collection
 
@@ -44,17 +46,53 @@ def pytest_addoption(parser):
         "--all-cases", action="store_true", help="also the cases and searches that are left to `make verify`"
     )
     parser.addoption(
+        "--sample-seed",
+        metavar="TEXT",
+        help="which cases of a test marked `sample` are run follows from this; default: the commit",
+    )
+    parser.addoption(
         "--asynchronous",
         action="store_true",
         help="only what is marked `pipeline`, in MindSpore's asynchronous pipeline",
     )
 
 
+MARKERS = {
+    "mindspore": "needs MindSpore",
+    "torch": "needs PyTorch",
+    "everywhere": "runs without a framework and beside them, where numpy is another version and torch is there",
+    "mindtorch": "needs PyTorch's API on MindSpore, which takes the name `torch`",
+    "smoke": "runs on every supported version of MindSpore",
+    "examples": "runs the commands of an example's README",
+    "ranks": "starts several processes that train together",
+    "browser": "opens a page in Chromium",
+    "pipeline": "--asynchronous runs it too, in MindSpore's other pipeline",
+    "slow": "left out of `make check`",
+    "verify": "left to `make verify`: run with --all-cases only; also for one value of a parameter",
+    "sample(n)": "n of the test's cases are run, spread evenly, others for each commit; all with --all-cases",
+}
+
+
 def pytest_configure(config):
-    config.addinivalue_line("markers", "sample(n): n of the test's cases are run, spread evenly; all with --all-cases")
-    config.addinivalue_line("markers", "verify: a value of a parameter that is run with --all-cases only")
-    config.addinivalue_line("markers", "pipeline: a test that --asynchronous runs too, in MindSpore's other pipeline")
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
     settings.load_profile("all" if config.getoption("--all-cases") else "sample")
+    config.option.sample_seed = config.option.sample_seed or commit()
+
+
+def pytest_report_header(config):
+    if not config.getoption("--all-cases"):
+        return f"cases: a sample (--sample-seed {config.option.sample_seed}); all with --all-cases"
+    return "cases: all"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out, without importing them, files and folders of which no test can be run."""
+    expression = config.option.markexpr
+    if collection_path.is_dir():
+        return None if folder_may_run(collection_path, expression) else True
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_test and not may_run(collection_path, expression) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,29 +107,30 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is marked `verify`; of the rest keep n cases, spread evenly, of each test marked `sample(n)`."""
+    """Leave out what is marked `verify`; of the rest keep n cases of each test marked `sample(n)`."""
     left = set()
     if config.getoption("--asynchronous"):
         left = {item for item in items if not item.get_closest_marker("pipeline")}
     if not config.getoption("--all-cases"):
-        left |= not_sampled(items)
+        left |= not_sampled(items, config.option.sample_seed)
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item in left])
         items[:] = [item for item in items if item not in left]
+    for item in items:
+        for name in FRAMEWORKS:
+            if name in missing_frameworks() and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
 
 
-def not_sampled(items):
+def not_sampled(items, seed):
     """Of the tests, those that only `make verify` runs."""
     cases, left = {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
         if item not in left and (marker := item.get_closest_marker("sample")):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
-    return left | {
-        item
-        for count, every in cases.values()
-        for i, item in enumerate(every)
-        if i * count // len(every) == (i - 1) * count // len(every)
-    }
+    for (parent, name), (count, every) in cases.items():
+        left.update(set(every).difference(sampled(count, every, seed, f"{parent.name} {name}")))
+    return left
 
 
 def pytest_collection_finish(session):

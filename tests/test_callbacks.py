@@ -18,6 +18,8 @@ from msprobe.mindspore_debugger import PrecisionDebugger
 sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
 from by_model import BATCHES, Net, X, Y, batches, bits, data_of, forget_debuggers, steps, train
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.fixture(autouse=True)
 def _alone():

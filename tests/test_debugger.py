@@ -13,6 +13,8 @@ from mindspore import Tensor, nn, ops
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.ones((2, 4), np.float32))
 
 

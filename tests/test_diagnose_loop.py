@@ -9,6 +9,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.mindspore
+
 DEMO = Path(__file__).parents[1] / "examples" / "demo"
 
 TRAIN = """

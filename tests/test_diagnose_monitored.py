@@ -11,6 +11,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 STEP = 25  # from which on the second block multiplies by 1.05
 
 COMMON = """

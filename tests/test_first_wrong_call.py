@@ -11,6 +11,8 @@ import pytest
 from msprobe.cli import main
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 _spec = importlib.util.spec_from_file_location("faults", Path(__file__).parent / "training" / "faults.py")
 faults = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(faults)

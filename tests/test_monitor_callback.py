@@ -20,6 +20,8 @@ from msprobe.mindspore import MsprobeMonitor, TrainerMon
 sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
 from by_model import BATCHES, Net, X, Y, batches, bits, forget_debuggers, steps, train
 
+pytestmark = pytest.mark.mindspore
+
 ALL = {
     "xy_distribution": True,
     "wg_distribution": True,

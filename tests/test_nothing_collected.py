@@ -12,6 +12,8 @@ from importlib.util import find_spec
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 TRAIN = {
     "pytorch": """
 import json, os, sys, torch

@@ -12,6 +12,8 @@ from msprobe.cli import main
 from msprobe.mindspore_debugger import PrecisionDebugger as MindSporeDebugger
 from msprobe.pytorch_debugger import PrecisionDebugger as PyTorchDebugger
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 X = np.random.default_rng(0).normal(size=(16, 32)).astype(np.float32)
 W = np.random.default_rng(1).normal(size=(32, 32)).astype(np.float32) / 6
 

@@ -13,6 +13,8 @@ from msprobe.readiness.configuration import examine
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.target import Target
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 TASKS = [
     "statistics",
     "tensor",

@@ -16,6 +16,8 @@ from mindspore.common.initializer import initializer  # noqa: E402
 from msprobe.base import log  # noqa: E402
 from msprobe.core import SingleSave  # noqa: E402
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 

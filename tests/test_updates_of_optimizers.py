@@ -9,6 +9,8 @@ from msprobe.compare.locate.finding import Basis, UpdateCause
 from msprobe.compare.updates.judgement import Parameter as Judged
 from msprobe.compare.updates.judgement import Track, judge
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 torch = pytest.importorskip("torch")
 
 SHAPES = {"a.weight": (40, 32), "b.weight": (32, 48), "b.bias": (48,)}

@@ -14,6 +14,8 @@ from preloaded import python
 from msprobe.base.errors import UsageError
 from msprobe.verify_collection import Moment, Trace, first_difference, judged, verify_collection
 
+pytestmark = pytest.mark.mindspore
+
 pytest.importorskip("mindspore", reason="trains")
 
 ROOT = Path(__file__).parents[1]

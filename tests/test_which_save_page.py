@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from preloaded import python
 
+pytestmark = pytest.mark.mindspore
+
 pytest.importorskip("mindspore", reason="the programs of the page train with it")
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msprobe.base.brief import COLUMNS, measure_all
 from msprobe.store.monitor.layout import STATISTICS
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 EPS = 1e-8
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from msprobe.base import digest as module
 from msprobe.base.digest import KINDS, are_of_one_kind, crc32c, digest
 
+pytestmark = pytest.mark.everywhere
+
 
 class bfloat16(np.void):  # the name is what bfloat16 is known by
     """A numpy type such as frameworks register: two bytes that numpy cannot calculate with."""
@@ -113,6 +115,7 @@ def test_two_bytes_of_another_kind_are_not_widened():
         assert digest(array) == f"{zlib.crc32(array.tobytes()):08x}"
 
 
+@pytest.mark.mindspore
 def test_bfloat16_of_mindspore():
     mindspore = pytest.importorskip("mindspore", reason="needs MindSpore's own bfloat16")
     values = (np.linspace(-3, 5, 1001).astype("f4").view("u4") & np.uint32(0xFFFF0000)).view("f4")

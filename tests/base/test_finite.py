@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msprobe.base.finite import is_finite
 from msprobe.base.statistic import widen
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 
 @pytest.mark.parametrize("dtype", FLOATS.values(), ids=FLOATS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from msprobe.base.statistic import statistic
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 
 @pytest.mark.parametrize("dtype", FLOATS.values(), ids=FLOATS)

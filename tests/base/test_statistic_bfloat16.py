@@ -6,7 +6,7 @@ from exact_statistic import BFLOAT16, assert_finite_statistic, round_to
 
 from msprobe.base.statistic import statistic, widen
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 
 def test_widen_gives_bfloat16_as_float32():
@@ -26,6 +26,7 @@ def test_widen_leaves_other_arrays_as_they_are(dtype):
     assert widen(array) is array
 
 
+@pytest.mark.mindspore
 def test_bfloat16_of_mindspore():
     mindspore = pytest.importorskip("mindspore", reason="needs MindSpore's own bfloat16")
     values = np.linspace(-3, 5, 1001).astype("f4").view("u4") & np.uint32(0xFFFF0000)  # what bfloat16 holds

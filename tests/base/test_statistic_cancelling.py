@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msprobe.base.statistic import statistic
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 CANCELLING = {
     "one lost between giants": [1e16, 1.0, -1e16],

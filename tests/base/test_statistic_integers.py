@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msprobe.base.statistic import Statistic, statistic
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 NONE = Statistic(None, None, None, None, 0, 0, 0, 0)
 

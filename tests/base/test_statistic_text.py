@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from msprobe.base import statistic as module
 from msprobe.base.statistic import statistic
 
+pytestmark = pytest.mark.everywhere
+
 HEAD = '{"x":1,'
 
 

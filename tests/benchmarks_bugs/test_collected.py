@@ -6,6 +6,8 @@ import mindspore as ms
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.fixture
 def train(bench):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor, ops
 
+pytestmark = pytest.mark.mindspore
+
 RNG = np.random.default_rng(0)
 
 

@@ -7,6 +7,8 @@ from functools import cached_property
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 FAULTS = {
     "mlp-norm-eps": ("bit-equal", "tensor"),
     "cnn-conv-backward-weight": ("bit-equal", "tensor"),

@@ -11,6 +11,8 @@ from mindspore import Tensor, mint, nn
 
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.mindspore
+
 pytest.importorskip("torch", reason="it computes in float64")
 
 X = np.random.default_rng(2).standard_normal((6, 8)).astype(np.float32)

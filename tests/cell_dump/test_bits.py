@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 from preloaded import python
 
+pytestmark = pytest.mark.mindspore
+
 TRAINING = Path(__file__).parents[1] / "training"
 sys.path.append(str(TRAINING))  # the files there stand beside each other, as train.py needs them
 bits, calls, grid = (importlib.import_module(name) for name in ("bits", "calls", "grid"))

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
+pytestmark = pytest.mark.mindspore
+
 torch = pytest.importorskip("torch", reason="the values are of this framework")
 
 ROW = np.array([[1.0, -2.0, 3.0]], dtype=np.float32)

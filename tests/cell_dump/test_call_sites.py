@@ -8,6 +8,8 @@ import pytest
 
 from msprobe.cell_dump.call_sites import CallSites, Name, Users, reference_at
 
+pytestmark = pytest.mark.mindspore
+
 OUTER, INNER = ModuleType("outer"), ModuleType("outer.inner")
 OUTER.inner = INNER
 has_columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not know columns")

@@ -9,6 +9,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.random.default_rng(3).standard_normal((4, 4)).astype(np.float32))
 
 

@@ -13,6 +13,8 @@ from mindspore import Tensor, nn, ops
 
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[2] / "docs"
 X = Tensor(np.ones((2, 4), np.float32))
 

@@ -11,6 +11,8 @@ from msprobe.base.errors import SettingsError
 from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = pytest.mark.mindspore
+
 pytest.importorskip("pyarrow", reason="the format is written through it; install msprobe-ms[columnar]")
 
 

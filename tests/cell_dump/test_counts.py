@@ -23,6 +23,8 @@ from mindspore.ops import gelu, relu
 
 from msprobe.executors import api
 
+pytestmark = pytest.mark.mindspore
+
 TRAINING = Path(__file__).parents[1] / "training"
 NAMESPACES = {
     "Functional": [ops],

@@ -10,6 +10,8 @@ from mindspore import Tensor, nn, ops
 
 from msprobe.cell_dump.backends.mindspore import framework, tensor
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32))
 
 

@@ -10,6 +10,8 @@ from mindspore import Parameter, Tensor, nn, ops, utils
 from msprobe.base.errors import UsageError
 from msprobe.cell_dump.backends.mindspore import framework
 
+pytestmark = pytest.mark.mindspore
+
 rng = np.random.default_rng(3)
 X = Tensor(rng.standard_normal((2, 4)).astype(np.float32))
 needed = pytest.mark.skipif(not framework.HAS_DISPATCH, reason="MindSpore tells of its operations from 2.9 on")

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
+pytestmark = pytest.mark.mindspore
+
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
 

@@ -8,6 +8,8 @@ from mindspore import Tensor, ops
 from msprobe.base.statistic import widen
 from msprobe.cell_dump.backends.mindspore import tensor
 
+pytestmark = pytest.mark.mindspore
+
 BASE = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 
 VIEWS = {

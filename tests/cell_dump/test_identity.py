@@ -15,6 +15,8 @@ from mindspore.mint.nn.functional import relu as of_mint
 
 from msprobe.cell_dump.backends.mindspore.api import functions
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 PAGE = Path(__file__).parents[2] / "docs/en/reference/support.md"
 

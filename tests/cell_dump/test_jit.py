@@ -9,6 +9,8 @@ from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.executors import api, tracer
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = pytest.mark.mindspore
+
 rng = np.random.default_rng(11)
 X, Y = (Tensor(rng.standard_normal((2, 4)).astype(np.float32)) for _ in range(2))
 

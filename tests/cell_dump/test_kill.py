@@ -14,6 +14,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.mindspore
+
 ENDLESS = Path(__file__).parents[1] / "training" / "endless.py"
 KILLS = 50
 

@@ -7,6 +7,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
+pytestmark = pytest.mark.mindspore
+
 BATCHES = [np.random.default_rng(n).standard_normal((3, 4)).astype(np.float32) for n in range(3)]
 
 

@@ -9,6 +9,8 @@ from mindspore import Tensor, nn, ops
 
 from msprobe.base.errors import UsageError
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 
 

@@ -17,7 +17,7 @@ from mindspore.common import hook_handle
 REGISTER_HOOK = hook_handle._HookUtils.register_hook.__code__  # here: not what stands in its place in a step
 
 
-pytestmark = NEEDS
+pytestmark = [pytest.mark.mindspore, *NEEDS]
 
 
 def counted(debugger, length):

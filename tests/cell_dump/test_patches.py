@@ -7,6 +7,8 @@ from mindspore import Tensor, jit, mint, nn, ops
 
 from msprobe.cell_dump.backends.mindspore import api
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 
 

@@ -11,6 +11,8 @@ from mindspore import Tensor, mint, nn, ops
 
 from msprobe.cell_dump.backends.mindspore.api import functions
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.array([-1.0, 2.0], np.float32))
 
 

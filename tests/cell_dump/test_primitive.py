@@ -11,6 +11,8 @@ from mindspore import Parameter, Tensor, nn, ops
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = pytest.mark.mindspore
+
 rng = np.random.default_rng(7)
 X = Tensor(rng.standard_normal((2, 4)).astype(np.float32))
 

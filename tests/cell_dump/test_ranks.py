@@ -19,6 +19,8 @@ from mindspore.mint import distributed
 from msprobe.cell_dump.backends.mindspore.api import COLLECTIVES
 from msprobe.cell_dump.collective import NOT_WAITED
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.ranks]
+
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
 STEPS = 3
 X = ms.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))

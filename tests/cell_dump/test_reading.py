@@ -12,7 +12,7 @@ import pytest
 from mindspore import Parameter, Tensor, mint, nn, ops
 from shown_tensors import RANDOM, Root, check, differences, record_of
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.mindspore, pytest.mark.pipeline]
 
 PLAIN_NUMBERS = [ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8, ms.uint16]
 PLAIN_NUMBERS += [ms.uint32, ms.uint64, ms.bfloat16]

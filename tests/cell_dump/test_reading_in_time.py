@@ -5,7 +5,7 @@ import pytest
 from mindspore import Parameter, Tensor, mint, nn, ops
 from shown_tensors import RANDOM, check
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.mindspore, pytest.mark.pipeline]
 
 
 def test_the_pipeline_is_the_one_that_was_asked_for(request):

@@ -9,7 +9,7 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from mindspore.common.initializer import Normal, One, initializer
 from shown_tensors import RANDOM, Root, check
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.mindspore, pytest.mark.pipeline]
 
 
 def test_parameters_of_every_origin(collecting, dumped):

@@ -14,6 +14,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
+pytestmark = pytest.mark.mindspore
+
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
 HAS_HOOKS = "use_reentrant" in (nn.Cell.recompute.__doc__ or "")
 KINDS = ["set", "called"] + (["hooks"] if HAS_HOOKS else [])

@@ -14,6 +14,8 @@ from mindspore import Tensor, mint, nn, ops
 from mindspore.ops import functional as F
 from mindspore.ops import isnan_ext, relu, tanh
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 ACT2FN = {"gelu": ops.gelu, "words": ["no", "functions"]}
 STAGES = [ops.exp, relu]

@@ -13,6 +13,8 @@ from saved_by_hand import GRID, statistics
 from msprobe.cli import main
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.fixture
 def debugging(tmp_path):

@@ -8,6 +8,8 @@ from saved_by_hand import GRID, statistics
 
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
+pytestmark = pytest.mark.mindspore
+
 
 class Net(nn.Cell):
     """Saves inside `construct`, in a loop and in a function, a tensor that three others use."""

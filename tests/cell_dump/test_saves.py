@@ -11,6 +11,8 @@ from saved_by_hand import GRID, statistics
 
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.mindspore
+
 
 def test_the_example_of_the_documentation(running):
     run = running()

@@ -9,6 +9,8 @@ from saved_by_hand import GRID
 from msprobe.cell_dump.backends.mindspore.jit import in_graph
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.mindspore
+
 
 def test_a_dump_that_cannot_be_opened_is_said_and_the_training_goes_on(running, logged):
     run = running()

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from preloaded import python
 
+pytestmark = pytest.mark.mindspore
+
 
 def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
     code, (shown,) = (

@@ -9,9 +9,10 @@ from importlib.util import find_spec
 import pytest
 from preloaded import python
 
-pytestmark = pytest.mark.skipif(
-    find_spec("mindspore") is None, reason="what is seeded is MindSpore; it is not installed"
-)
+pytestmark = [
+    pytest.mark.mindspore,
+    pytest.mark.skipif(find_spec("mindspore") is None, reason="what is seeded is MindSpore; it is not installed"),
+]
 
 DRAW = """
 import json, os, random

@@ -10,6 +10,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base import log
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 
 

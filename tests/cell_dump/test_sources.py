@@ -14,6 +14,8 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.cell_dump.backends.mindspore import api
 from msprobe.cell_dump.functions import register_custom_api, restore_custom_api, stems_of
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 
 

@@ -10,6 +10,8 @@ from mindspore import Tensor, nn, ops
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.mindspore import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.fixture
 def stages(tmp_path):

@@ -9,6 +9,8 @@ import pytest
 from mindspore import Tensor, nn, ops
 from states import PYTHON_SETTINGS, python_state
 
+pytestmark = pytest.mark.mindspore
+
 
 class Net(nn.Cell):
     """Values of many kinds: infinite ones, half precision, integers, and numbers that are drawn."""

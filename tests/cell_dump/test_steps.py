@@ -9,6 +9,8 @@ from mindspore import Tensor, mint, nn, ops
 
 from msprobe.base.errors import UsageError
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.arange(4, dtype=np.float32))
 
 

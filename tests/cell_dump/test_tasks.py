@@ -13,6 +13,8 @@ from msprobe.base.digest import KINDS
 from msprobe.base.errors import SettingsError
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
+pytestmark = pytest.mark.mindspore
+
 X = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
 W = np.linspace(0.5, 2.0, 4, dtype=np.float32)
 

@@ -7,6 +7,8 @@ from mindspore import Tensor, nn, ops
 
 from msprobe.base.errors import UsageError
 
+pytestmark = pytest.mark.mindspore
+
 
 class Show(nn.Cell):
     def construct(self, x):

@@ -4,9 +4,13 @@ import mindspore as ms
 import pytest
 from mindspore import Tensor, mint, nn, ops
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(Tensor, "_version") or not hasattr(mint, "empty"), reason="tensors tell no version before MindSpore 2.9"
-)
+pytestmark = [
+    pytest.mark.mindspore,
+    pytest.mark.skipif(
+        not hasattr(Tensor, "_version") or not hasattr(mint, "empty"),
+        reason="tensors tell no version before MindSpore 2.9",
+    ),
+]
 
 BLANK = {"type": "uninitialized", "value": ["mindspore.Tensor", "Float32", [4, 4]]}
 

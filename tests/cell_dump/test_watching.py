@@ -13,6 +13,8 @@ from preloaded import python
 
 from msprobe.base.errors import UsageError
 
+pytestmark = pytest.mark.mindspore
+
 X = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
 
 

@@ -14,10 +14,13 @@ from msprobe.cell_dump.describer import Describer
 from msprobe.store.npy import load_npy
 from msprobe.store.writer import Writer
 
-pytestmark = pytest.mark.skipif(
-    backward.extension is None or nested.tree_of is nested._tree_of,
-    reason="without the extensions there is nothing to compare",
-)
+pytestmark = [
+    pytest.mark.mindspore,
+    pytest.mark.skipif(
+        backward.extension is None or nested.tree_of is nested._tree_of,
+        reason="without the extensions there is nothing to compare",
+    ),
+]
 
 
 class Several(nn.Cell):

@@ -12,6 +12,8 @@ from msprobe.cli import main  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger as OfMindSpore  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger as OfPyTorch  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 TOKENS, WIDTH, BLOCKS = 19, 16, 3
 GENERATOR = np.random.default_rng(4)
 BATCH = GENERATOR.integers(0, TOKENS, (4, 9)).astype(np.int32)

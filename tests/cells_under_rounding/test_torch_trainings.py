@@ -17,6 +17,8 @@ from torch.nn import functional  # noqa: E402
 from msprobe.cli import main  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TOKENS, WIDTH, HEADS, LAYERS = 29, 32, 4, 3
 FAULTY = "blocks.1"
 

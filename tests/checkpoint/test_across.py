@@ -7,6 +7,8 @@ import torch
 from mindspore import Tensor, nn
 from safetensors.torch import save_file
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 
 class Net(nn.Cell):
     def __init__(self):

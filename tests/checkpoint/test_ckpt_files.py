@@ -10,6 +10,8 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.checkpoint.ckpt import read_ckpt
 from msprobe.compare.checkpoint.formats import read_safetensors
 
+pytestmark = pytest.mark.mindspore
+
 RNG = np.random.default_rng(3)
 DTYPES = [
     *(ms.float16, ms.float32, ms.float64, ms.bfloat16, ms.bool_),

@@ -7,6 +7,8 @@ import torch
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize(
     ("how", "other"),

@@ -13,6 +13,8 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.checkpoint.sources import read_side
 from msprobe.store.torch_files import load_tree
 
+pytestmark = pytest.mark.torch
+
 WEIGHTS = OrderedDict(a=torch.arange(6.0).reshape(2, 3), b=torch.ones(2, dtype=torch.int64))
 
 

@@ -405,6 +405,7 @@ def test_every_row_is_on_the_page(pytestconfig):
         assert all(f"| `{row.name}` |" in page for row in ROWS)
 
 
+@pytest.mark.torch
 def test_calls_that_cannot_be_executed_again_are_counted_without_only(tmp_path, capsys):
     """A function that no reference knows, in a dump of tensors: nothing says whether it computed correctly."""
     pytest.importorskip("torch", reason="calls are executed again")

@@ -9,6 +9,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "checks"
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 from mindspore import nn, ops
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 X, LABELS = np.random.default_rng(0).normal(0, 1, (5, 4)).astype(np.float32), np.array([0, 1, 2, 3, 0])
 
 

@@ -22,7 +22,13 @@ SENDERS = ("broadcast_object_list", "send_object_list")
 """They read their `object_list`, of a broadcast on the root."""
 
 
-@pytest.mark.parametrize("package", ["torch.distributed", "mindspore.mint.distributed"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        pytest.param("torch.distributed", marks=pytest.mark.torch),
+        pytest.param("mindspore.mint.distributed", marks=pytest.mark.mindspore),
+    ],
+)
 def test_the_filled_arguments_are_those_of_the_signatures(package):
     pytest.importorskip(package.partition(".")[0], reason="its signatures are read")
     module = importlib.import_module(package)

@@ -42,6 +42,8 @@ from msprobe.compare.run import compare
 MS, PT, ACROSS = ("mindspore", "mindspore"), ("pytorch", "pytorch"), ("mindspore", "pytorch")
 
 
+@pytest.mark.mindspore
+@pytest.mark.torch
 @pytest.mark.parametrize("row", DEFAULTS, ids=lambda row: f"{row.owner}.{row.argument}")
 def test_the_defaults_are_those_of_the_installed_frameworks(row):
     """Of each row the value, the place among positional arguments, and the page of its documentation."""

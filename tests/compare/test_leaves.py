@@ -130,6 +130,7 @@ def normalized(side, eps):
     side.product(h, U, "head")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize(("mine", "other"), [(1e-5, 1e-6), (1e-6, 1e-5), (5e-6, 1e-6)])
 def test_an_epsilon_whose_effect_is_within_the_noise_of_float32_is_named(compared, mine, other):
@@ -138,6 +139,7 @@ def test_an_epsilon_whose_effect_is_within_the_noise_of_float32_is_named(compare
     assert not comparison.is_clean
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_an_epsilon_without_an_effect_in_float64_is_harmless_and_listed(compared):
     comparison, located = compared(lambda side: normalized(side, side(1e-9, 1e-8)))
@@ -146,6 +148,7 @@ def test_an_epsilon_without_an_effect_in_float64_is_harmless_and_listed(compared
     assert comparison.unjudged[Cause.HARMLESS] == 1
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize("layers", [1, 3])
 def test_another_approximation_that_bfloat16_hides_is_named(compared, layers):
@@ -210,6 +213,7 @@ def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
     assert (written["kind"], written["evidence"]["type"]) == ("harmless difference", "Harmless")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_an_argument_without_a_known_effect_is_listed_as_open(compared, monkeypatch):
     """Where the two functions cannot be compared in float64 (other shapes), neither harm nor its absence is claimed."""
@@ -336,6 +340,7 @@ def test_a_call_that_takes_a_harmless_difference_does_not_begin_it(compared):
 # Bounds.
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_verdict_does_not_rest_on_a_bound_beyond_a_tenth(compared):
     """Products of the target round to bfloat16. After them functions without a reference are 0.4 %, 3 % and 25 % off,

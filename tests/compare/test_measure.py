@@ -22,7 +22,7 @@ from msprobe.store.npy import NpyFile, open_npy
 F32 = STANDARDS["float32"]
 NAN, INF = math.nan, math.inf
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 
 finite = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))

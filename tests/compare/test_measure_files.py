@@ -18,6 +18,8 @@ from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
 from msprobe.store.npy import open_npy
 
+pytestmark = pytest.mark.everywhere
+
 
 @pytest.fixture
 def always_worth_it(monkeypatch):

@@ -16,6 +16,8 @@ from msprobe.compare.measure import block as measure_block
 from msprobe.compare.measure import tensors as module
 from msprobe.compare.measure.tensors import measure
 
+pytestmark = pytest.mark.everywhere
+
 F32 = STANDARDS["float32"]
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 

@@ -11,7 +11,7 @@ from msprobe.compare.measure.tensors import measure
 
 NAN, INF = math.nan, math.inf
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
 
 def assert_measures(target, golden, dtype="", **expected):

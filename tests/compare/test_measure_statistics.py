@@ -13,6 +13,8 @@ from msprobe.compare.measure import statistics as measure_statistics
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Statistics
 
+pytestmark = pytest.mark.everywhere
+
 F32 = STANDARDS["float32"]
 NAN, INF = math.nan, math.inf
 

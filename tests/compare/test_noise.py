@@ -156,6 +156,7 @@ def whys(comparison):
     return {reason.why for reasons in comparison.reasons.values() for reason in reasons}
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_another_order_of_sums_is_noise(judged):
     comparison, located = judged(product=other_order)
@@ -168,6 +169,7 @@ def test_another_order_of_sums_is_noise(judged):
     assert State.NOISE in set(comparison.noise.states.tolist())
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_device_that_rounds_inside_its_products_is_one_precision_class(judged):
     comparison, located = judged(product=bf16)
@@ -189,6 +191,7 @@ def test_a_device_that_rounds_inside_its_products_is_one_precision_class(judged)
     assert comparison.noise.evidence[row].is_of is KernelPrecision.BRAIN
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_golden_that_rounds_is_its_class(judged):
     comparison, located = judged(golden={"product": bf16})
@@ -197,6 +200,7 @@ def test_a_golden_that_rounds_is_its_class(judged):
     assert [(found.side, found.is_of) for found in comparison.noise.classes] == [("golden", KernelPrecision.BRAIN)]
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize(
     ("product", "factor", "sign"),
@@ -218,6 +222,7 @@ def test_a_wrong_call_stands_out_of_its_kin(judged, product, factor, sign):
     assert comparison.noise.states[after] == State.PROPAGATED
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize("product", [other_order, bf16])
 def test_operands_that_changed_places_are_wired_otherwise(judged, product):
@@ -226,6 +231,7 @@ def test_operands_that_changed_places_are_wired_otherwise(judged, product):
     assert not comparison.is_clean
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_mask_of_another_value_is_harmless(judged):
     """exp(-65504) and exp(-1e9) are both zero."""
@@ -240,6 +246,7 @@ def test_a_mask_of_another_value_is_harmless(judged):
     assert reason(located.harmless[0]).endswith("; what recorded calls compute from it agrees")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize("product", [other_order, bf16])
 def test_a_mask_that_is_too_weak_is_named(judged, product):
@@ -248,6 +255,7 @@ def test_a_mask_that_is_too_weak_is_named(judged, product):
     assert [finding.name for finding in located.findings] == ["Mint.add.4.forward"]
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_second_output_that_nobody_uses_is_harmless(judged):
     saved = np.arange(16, dtype=np.float32)
@@ -272,6 +280,7 @@ def test_a_difference_that_nothing_compared_is_computed_from_is_harmless_and_the
     assert reason(listed).endswith("; nothing that recorded calls compute from it is compared")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_mask_does_not_hide_what_was_wrong_before(judged):
     """Beside -1e9 the wrong scores are small, and they are what the softmax is about."""
@@ -280,7 +289,7 @@ def test_a_mask_does_not_hide_what_was_wrong_before(judged):
     assert located.first.name == "Mint.matmul.2.forward"
 
 
-@pytest.mark.parametrize("door", ["_replaying", "_without_torch"])
+@pytest.mark.parametrize("door", [pytest.param("_replaying", marks=pytest.mark.torch), "_without_torch"])
 def test_one_ulp_is_rounding_and_no_wrong_call(judged, request, door):
     """R1: all else is equal to the bit, and the difference stays within tolerance."""
     request.getfixturevalue(door)
@@ -295,7 +304,7 @@ def test_one_ulp_is_rounding_and_no_wrong_call(judged, request, door):
     assert left.largest < left.hidden <= left.most
 
 
-@pytest.mark.parametrize("door", ["_replaying", "_without_torch"])
+@pytest.mark.parametrize("door", [pytest.param("_replaying", marks=pytest.mark.torch), "_without_torch"])
 def test_the_first_error_is_named_and_not_the_first_bit(judged, request, door):
     """R1: one call rounds otherwise before another is wrong."""
     request.getfixturevalue(door)
@@ -328,6 +337,7 @@ def test_nothing_is_replayed_where_nothing_differs(judged):
     assert not located.findings
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_saved_value_counts_whatever_uses_it(builder, tensor, value):
     sides = []

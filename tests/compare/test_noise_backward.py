@@ -7,6 +7,8 @@ from msprobe.compare.core.noise import KernelPrecision, Sign, State
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("torch", reason="calls are replayed")
 LAYERS = 4
 

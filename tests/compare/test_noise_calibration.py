@@ -74,6 +74,7 @@ def eta(a, b, result):
     return np.sqrt(np.mean((result - value) ** 2 / ((a**2) @ (b**2) + value**2)))
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize(("product", "precision"), [(other_order, "float32"), (bf16, "bfloat16")])
 def test_a_calibration_holds_the_greatest_residual_of_each_kind(limits, product, precision):
@@ -92,6 +93,7 @@ def test_a_calibration_holds_the_greatest_residual_of_each_kind(limits, product,
     assert found.residuals == tuple(sorted(found.residuals, key=lambda row: (row.kind, row.precision)))
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_what_a_trusted_run_has_equal_to_the_bit_is_calibrated_by_the_goldens_kernels(limits):
     """No product is in another order, so that nothing differs at all; numpy's products are those of float32."""
@@ -102,6 +104,7 @@ def test_what_a_trusted_run_has_equal_to_the_bit_is_calibrated_by_the_goldens_ke
     assert tanh[0] == "float32"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_class_that_the_calibration_did_not_see_is_not_taken_as_intended(limits, judged):
     by_itself, _ = judged(Limits(), product=bf16)
@@ -121,6 +124,7 @@ def test_a_class_that_the_calibration_did_not_see_is_not_taken_as_intended(limit
     assert [reason.names for reason in reasons if reason.why is Why.RESIDUAL] == [("calibrated",)]
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_class_that_the_calibration_saw_is_noise_and_says_so(limits, judged):
     comparison, located = judged(limits(product=bf16), product=bf16)
@@ -133,6 +137,7 @@ def test_a_class_that_the_calibration_saw_is_noise_and_says_so(limits, judged):
     assert of_tanh.source is LimitSource.BUILT_IN, "a kernel in float32 needs no calibration"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 @pytest.mark.parametrize(("product", "factor"), [(other_order, 1.01), (bf16, 1.03), (bf16, 2.0)])
 def test_a_wrong_call_stands_out_of_its_kin_within_a_calibrated_class_too(limits, judged, product, factor):
@@ -141,6 +146,7 @@ def test_a_wrong_call_stands_out_of_its_kin_within_a_calibrated_class_too(limits
     assert not comparison.is_clean
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_what_the_trusted_run_shows_itself_is_excused_and_the_run_is_named(limits, judged):
     found = limits(product=bf16, change=row_times(1.03))
@@ -154,6 +160,7 @@ def test_what_the_trusted_run_shows_itself_is_excused_and_the_run_is_named(limit
     assert comparison.noise.evidence[row].source is LimitSource.CALIBRATED
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_kind_that_is_not_reproducible_in_the_trusted_run_need_not_give_the_same_bits(limits, judged):
     # More than one call in float32 may differ by, and less than its residual tells.
@@ -169,6 +176,7 @@ def test_a_kind_that_is_not_reproducible_in_the_trusted_run_need_not_give_the_sa
     assert judged(found, change=row_times(1.01))[1].first.name == "Mint.matmul.2.forward"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_several_ranks_give_one_limit(dump):
     found = []
@@ -183,6 +191,7 @@ def test_several_ranks_give_one_limit(dump):
     assert row_of_kind(limits, TANH)[0][2] == 8, "four layers each"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_by_exact_limits_another_order_of_sums_is_a_difference(judged):
     comparison, located = judged(EXACT, product=other_order)
@@ -211,6 +220,7 @@ def fused_norm_apart(share):
     return change
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_call_without_reference_may_amplify_three_times_what_it_does_in_the_trusted_run(limits, judged):
     """Inputs that are nearer than 1.2e-7, a tenth of the rounding of one call, count as that far apart."""
@@ -281,6 +291,7 @@ def test_a_drift_that_the_trusted_run_has_is_excused_and_a_far_greater_one_is_no
     assert judgement.differing == ("up.weight",)
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_running_mean_may_be_three_times_as_far_apart_as_in_the_trusted_run(builder, tensor, value, tmp_path):
     """No optimizer updates it. Built in is 5e-4 of its norm; the trusted run is 1e-3 apart."""
@@ -359,6 +370,7 @@ def table(folder):
     return json.loads(file.read_text())
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_the_command_calibrates_writes_the_file_and_takes_it_again(sides, tmp_path, capsys):
     words = sides({"product": bf16}, {"product": other_order})
@@ -382,6 +394,7 @@ def test_the_command_calibrates_writes_the_file_and_takes_it_again(sides, tmp_pa
     assert not (tmp_path / "again" / "noise.json").exists()
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_the_columns_of_noise_stand_behind_ours(sides, tmp_path):
     words = sides({"product": bf16}, {"product": bf16})
@@ -399,6 +412,7 @@ def test_the_columns_of_noise_stand_behind_ours(sides, tmp_path):
     assert [inputs[title] for title in titles[-4:]] == ["", "", "", ""]
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_trusted_run_that_is_wrong_is_warned_of_now_and_whenever_its_limits_are_used(sides, tmp_path, capsys):
     words = sides({"product": bf16}, {"product": bf16, "change": row_times(2.0)})
@@ -422,6 +436,7 @@ def test_the_command_is_exact_where_it_is_asked_for(sides, tmp_path, capsys):
     assert found["first_wrong"][0]["name"] == "Mint.matmul.0.forward"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_limits_go_with_every_rank_to_every_process(builder, tensor, value, tmp_path, capsys):
     for side, product in (("target", bf16), ("golden", plain), ("clean", other_order)):

@@ -228,6 +228,7 @@ def test_without_torch_nothing_is_calibrated(sides, run, capsys, wrong):
     assert "torch is not installed" in refused([*words, "--calibrate", str(clean)], capsys)
 
 
+@pytest.mark.torch
 def test_the_python_call_takes_the_same(sides, changed, tmp_path, run):
     pytest.importorskip("torch", reason="calls are replayed")
     sides()

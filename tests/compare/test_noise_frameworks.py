@@ -153,6 +153,7 @@ def test_another_function_in_its_place(compared):
     assert [(f.name, f.kind) for f in located.findings] == [("Mint.relu.0.forward", FindingKind.CALL)]
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_another_function_of_the_same_name_is_no_precision_class(compared):
     # By their own residuals both compute in float32; all of them are off by as much as half precision would be.

@@ -10,6 +10,8 @@ from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.torch
+
 RANDOM = np.random.default_rng(7)
 GIVEN = RANDOM.standard_normal((16, 32)).astype(np.float32)
 WEIGHT = RANDOM.standard_normal((32, 32)).astype(np.float32)

@@ -59,7 +59,7 @@ class Blocks:
         return result, f"call {full}.output.0"
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=[pytest.param(mode, marks=pytest.mark.torch) if mode == "tensor" else mode for mode in MODES])
 def judged(builder, tensor, value, request):
     """`judged(products={"mlp": bf16})`: the target against the plain network, by tensors and by statistics."""
     if request.param == "tensor":

@@ -95,6 +95,7 @@ class TestAnotherComputation:
         _, (first, *_) = answer(mode, "Torch.exp.0.forward", [X], [np.exp(X) * np.float32(1.1), np.exp(X)])
         assert first.kind == "computes differently"
 
+    @pytest.mark.everywhere
     def test_a_fault_behind_is_the_first_of_the_next(self, answer, mode):
         """The layer behind takes other numbers, and computes something else of them."""
         if mode == "tensor":

@@ -16,6 +16,8 @@ from msprobe.config_check import checker as module
 from msprobe.config_check.random_calls import RandomCalls, functions
 from msprobe.core.config_check import ConfigChecker
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):

@@ -11,6 +11,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 SCRIPT = Path(__file__).parents[1] / "training" / "packed.py"
 FRAMEWORKS = ("mindspore", "pytorch")
 MODULES = {"mindspore": ("mindspore",), "pytorch": ("torch", "torch._dynamo")}

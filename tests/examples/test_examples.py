@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.examples]
+
 pytest.importorskip("mindspore", reason="the examples train; without a framework they cannot")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

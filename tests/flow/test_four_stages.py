@@ -15,6 +15,8 @@ from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E40
 from msprobe.core import MsProbe  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
+pytestmark = pytest.mark.mindspore
+
 WORDS, BATCH, STEPS = 5, 2, 3
 FILES = ("construct.json", "dump.json", "stack.json")
 STAGES = ("actor_compute_log_prob", "actor_generate_sequences", "actor_update", "reference_compute_log_prob")

@@ -12,6 +12,8 @@ from msprobe import doctor
 from msprobe.core import MsProbe
 from msprobe.store import writer
 
+pytestmark = pytest.mark.mindspore
+
 mindspore = pytest.importorskip("mindspore", reason="a stage is of a model")
 
 TAGS = ("reference_compute_log_prob", "actor_update")

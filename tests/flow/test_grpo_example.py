@@ -20,6 +20,8 @@ from openpyxl import load_workbook
 from msprobe.cli import main
 from msprobe.core import SingleComparator
 
+pytestmark = pytest.mark.mindspore
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo"
 
 ONCE = (

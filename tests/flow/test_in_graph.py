@@ -17,6 +17,8 @@ from msprobe.at_compile import AtCompile  # noqa: E402
 from msprobe.core import MsProbe  # noqa: E402
 from msprobe.graph_save import planted_save  # noqa: E402
 
+pytestmark = pytest.mark.mindspore
+
 SECTION = {"msprobe": True, "dump_path": "run", "key_data_dump": True}
 X = Tensor(np.array([1, 2], np.float32))
 

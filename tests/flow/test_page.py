@@ -12,6 +12,8 @@ pytest.importorskip("mindspore", reason="the page trains with it")
 from msprobe.mindspore import PrecisionDebugger
 from msprobe.rl.settings import SWITCHES, FlowSettings  # only where the framework is
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.ranks]
+
 pytest.importorskip("mindspore", reason="msrun starts its ranks")
 
 SCRIPT = Path(__file__).parents[1] / "training" / "flow_ranks.py"

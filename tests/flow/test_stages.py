@@ -18,6 +18,8 @@ from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E40
 from msprobe.debugger import PLACES  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
+pytestmark = pytest.mark.mindspore
+
 X = Tensor(np.ones((1, 3), np.float32))
 BODY, HEAD = "Cell.body.Layer", "Cell.head.Layer"
 

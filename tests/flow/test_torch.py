@@ -12,6 +12,8 @@ from msprobe.base.errors import UsageError  # noqa: E402  # only where the frame
 from msprobe.core import MsProbe  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 ON = {
     **{"msprobe": True, "key_data_dump": True, "actor_infer_dump": True, "actor_train_dump": True},
     **{"reference_dump": True, "token_range_start": 1, "token_range_end": 1, "step_start": 1, "step_end": 1},

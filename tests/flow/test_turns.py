@@ -13,6 +13,8 @@ from mindspore import Tensor, nn  # noqa: E402  # only where the framework is
 from msprobe.core import MsProbe  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.fixture
 def collect():

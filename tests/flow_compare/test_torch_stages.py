@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch", reason="its models are what is collected he
 
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402  # only where the framework is
 
+pytestmark = pytest.mark.torch
+
 
 class Policy(torch.nn.Module):
     def __init__(self, seed, eps=1e-5):

@@ -18,6 +18,8 @@ from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
 from msprobe.store.stacks_and_construct import user_line
 
+pytestmark = pytest.mark.mindspore
+
 SCRIPT = Path(__file__).parents[1] / "training" / "kernel_dump.py"
 DOCS = Path(__file__).parents[2] / "docs"
 RUNS = {

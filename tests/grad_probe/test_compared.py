@@ -12,6 +12,8 @@ from msprobe import GradComparator
 from msprobe.mindspore_debugger import PrecisionDebugger as OfMindSpore
 from msprobe.pytorch_debugger import PrecisionDebugger as OfPyTorch
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 SHAPES = {"a.weight": (7, 5), "b.bias": (11,)}
 STEPS = 4
 

@@ -10,6 +10,8 @@ from mindspore import Parameter, Tensor, nn, ops
 from msprobe.base.errors import UsageError
 from msprobe.grad_probe.backends import mindspore as backend
 
+pytestmark = pytest.mark.mindspore
+
 FRAMEWORK = "mindspore"
 
 

@@ -12,6 +12,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.sections import GradProbeSettings
 from msprobe.grad_probe.gradient import header, positive, row, shares
 
+pytestmark = pytest.mark.torch
+
 
 class Training:
     """Parameters of PyTorch whose gradients are set by hand, and their optimizer."""

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from preloaded import python
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 TRAIN = Path(__file__).parent / "train.py"
 STEPS = 3
 BOUNDS = [-0.5, 0, 0.25]

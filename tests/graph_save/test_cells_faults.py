@@ -16,6 +16,8 @@ from msprobe.cli import main
 from msprobe.graph_save import planting
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 TRAINING = Path(__file__).parents[1] / "training"
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(TRAINING))

@@ -8,6 +8,8 @@ import mindspore as ms
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.mindspore
+
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))
     import graph_nets

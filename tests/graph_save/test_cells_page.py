@@ -11,6 +11,8 @@ from preloaded import python
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

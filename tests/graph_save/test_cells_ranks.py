@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.ranks]
+
 SCRIPT = Path(__file__).parents[1] / "training" / "graph_ranks.py"
 STEPS = 2
 RANKS = ("rank0", "rank1")

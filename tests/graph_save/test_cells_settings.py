@@ -15,6 +15,8 @@ from msprobe.base.digest import digest
 from msprobe.base.errors import UsageError
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))
 

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.mindspore
+
 FIRST_NORM = "Cell.n1.LayerNorm.backward.0"
 
 PROGRAM = """

@@ -7,6 +7,8 @@ layer's own.
 
 import pytest
 
+pytestmark = pytest.mark.mindspore
+
 PROGRAM = """
 import mindspore as ms
 import numpy as np

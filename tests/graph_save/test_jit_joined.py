@@ -9,6 +9,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore_debugger import PrecisionDebugger
 
+pytestmark = pytest.mark.mindspore
+
 
 class Scaled(nn.Cell):
     """A dense layer behind a scale of its own."""

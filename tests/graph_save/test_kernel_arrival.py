@@ -4,6 +4,8 @@ import pytest
 
 from msprobe.graph_save.kernel.collector import complaints
 
+pytestmark = pytest.mark.mindspore
+
 ORDER = "NodeExecutionOrder-FullNameWithScope\nDefault/fc-Dense/MatMul-op0\nDefault/Exp-op0\n"
 
 

@@ -5,7 +5,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from preloaded import python
+
+pytestmark = pytest.mark.mindspore
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from preloaded import python
 
+pytestmark = pytest.mark.mindspore
+
 TRAINING = Path(__file__).parents[1] / "training"
 STEPS = (0, 1, 2)
 # The kernels of tests/training/kernels.py that multiply matrices: the dense layer, and its gradient for the weight.

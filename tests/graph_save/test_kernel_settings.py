@@ -15,6 +15,8 @@ from msprobe.graph_save.kernel.dump_settings import LAST, PARKED, Machine, plan_
 from msprobe.graph_save.kernel.environment import Switch
 from msprobe.graph_save.kernel.machine import this_machine
 
+pytestmark = pytest.mark.mindspore
+
 NEW, OLD = (2, 10, 0), (2, 7, 0)
 CPU = Machine("CPU", True, "O0", NEW)
 KERNELS = Machine("Ascend", True, "O0", NEW)

@@ -15,6 +15,8 @@ from msprobe.cli import main
 from msprobe.store.reader import read
 from msprobe.store.stacks_and_construct import user_line
 
+pytestmark = pytest.mark.mindspore
+
 TRAINING = Path(__file__).parents[1] / "training"
 NETS = TRAINING / "graph_nets.py"
 RUNS = {

@@ -27,9 +27,10 @@ with pytest.MonkeyPatch.context() as patch:
 
 FUNCTIONS = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "parameter_gradients")
 
-pytestmark = pytest.mark.skipif(
-    reports.library is None, reason="the operators in C were not built, or not for this version"
-)
+pytestmark = [
+    pytest.mark.mindspore,
+    pytest.mark.skipif(reports.library is None, reason="the operators in C were not built, or not for this version"),
+]
 with_kernel = pytest.mark.skipif(kernel is None, reason="without the extension of statistics Python makes the records")
 
 

@@ -16,6 +16,8 @@ from msprobe.graph_save import save as saving
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
 
+pytestmark = pytest.mark.mindspore
+
 NUMPY_TYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),

@@ -11,6 +11,8 @@ from mindspore import Tensor
 from msprobe.graph_save.tree import SaveTree
 from msprobe.mindspore import flush, save, step
 
+pytestmark = pytest.mark.mindspore
+
 ONE = Tensor([1.0])
 
 

@@ -7,6 +7,8 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore import save, save_grad
 
+pytestmark = pytest.mark.mindspore
+
 
 def floats(*values):
     return Tensor(np.array(values, np.float32))

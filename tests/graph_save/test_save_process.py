@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from preloaded import python
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = Path(__file__).parents[1] / "training" / "saves.py"
 ENVIRONMENT = {**os.environ, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"}

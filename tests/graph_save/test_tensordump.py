@@ -18,6 +18,8 @@ from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.mindspore
+
 
 class Twice(nn.Cell):
     """A cell around a layer that it calls two times."""

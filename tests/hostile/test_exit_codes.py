@@ -73,13 +73,20 @@ a link to itself                12 12 12 22 12 22 12 12 12 12 12 12 12
 """
 
 
+def needs(verb):
+    """The markers of a verb."""
+    return pytest.mark.torch if verb in NEEDS_TORCH else ()
+
+
 def cells():
     for line in EXPECTED.strip().splitlines()[1:]:
         name, codes = line[:32].strip(), line[32:].split()
         for verb, (one, both) in zip(VERBS, codes, strict=True):
             for ranks, code in (((1,), one), ((0, 1), both)):
                 if not (len(ranks) == 1 and (verb in ONE_DUMP or name == "nothing")):
-                    yield pytest.param(verb, name, ranks, int(code), id=f"{verb}-{name}-{len(ranks)}")
+                    yield pytest.param(
+                        verb, name, ranks, int(code), marks=needs(verb), id=f"{verb}-{name}-{len(ranks)}"
+                    )
 
 
 @pytest.mark.sample(90)
@@ -116,7 +123,7 @@ def test_every_input_and_every_verb_is_in_the_table():
 
 
 @pytest.mark.parametrize("form", ["packed", "columnar"])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [pytest.param(verb, marks=needs(verb)) for verb in VERBS])
 def test_a_correct_run_of_every_format_is_clean(verb, form, tmp_path):
     if form == "columnar":
         pytest.importorskip("pyarrow", reason="the format is written through it")

@@ -3,6 +3,8 @@
 import pytest
 from interrupting import CASES, interrupt
 
+pytestmark = pytest.mark.mindspore
+
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("seed", "count"), CASES)

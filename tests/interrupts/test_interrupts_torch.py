@@ -3,6 +3,8 @@
 import pytest
 from interrupting import CASES, interrupt
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("seed", "count"), CASES)

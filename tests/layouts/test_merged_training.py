@@ -15,9 +15,12 @@ from msprobe.compare.dispatch import compare_paths
 from msprobe.compare.parallel.merge import merge_sides
 from msprobe.compare.request import Request
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
-)
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(
+        not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
+    ),
+]
 
 FOUR = {"plain": Layout(4, 2, 2), "virtual": Layout(4, 2, 2, 2), "sequence": Layout(4, 2, 2)}
 WORDS = ("--rank_size", "4", "1", "--tp", "2", "1", "--pp", "2", "1")

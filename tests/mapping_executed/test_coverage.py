@@ -10,6 +10,8 @@ from mindspore import mint, ops
 from msprobe.cell_dump.backends.mindspore.api import functions
 from msprobe.mapping.api import load_table
 
+pytestmark = pytest.mark.mindspore
+
 TABLE = load_table()
 
 FORGOTTEN = {

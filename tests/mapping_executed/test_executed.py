@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 pytest.importorskip("mindspore", reason="both sides are run")
 pytest.importorskip("torch", reason="both sides are run")
 

@@ -12,6 +12,8 @@ pytest.importorskip("torch", reason="its signatures are read")
 
 from mindspore import ops
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
 executed = importlib.import_module("executed")
 TABLE = importlib.import_module("msprobe.mapping.api").load_table()

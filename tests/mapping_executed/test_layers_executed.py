@@ -19,6 +19,8 @@ from mindspore import mint, nn
 from msprobe.mapping.layers import counterpart_classes, layers, layers_of, parameter_name, reason_without
 from msprobe.mapping.transform import parse
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 sys.path.append(str(Path(__file__).parent))  # the cases stand beside this file
 _cases = importlib.import_module("layers_cases")
 CASES, positive = _cases.CASES, _cases.p

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 pytest.importorskip("mindspore", reason="its signatures are read")
 pytest.importorskip("torch", reason="its signatures are read")
 

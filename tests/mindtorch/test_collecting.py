@@ -16,6 +16,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from msprobe.base.errors import SettingsError, UsageError  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 
 @pytest.fixture(scope="module")
 def undisturbed():

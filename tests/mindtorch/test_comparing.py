@@ -16,6 +16,8 @@ from msprobe.compare.locate.find import locate  # noqa: E402
 from msprobe.compare.run import compare  # noqa: E402
 from msprobe.store.reader import read  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 
 @pytest.fixture
 def collected(collecting, dumped):

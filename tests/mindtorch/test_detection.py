@@ -9,6 +9,8 @@ import pytest
 
 from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 
+pytestmark = [pytest.mark.mindtorch, pytest.mark.everywhere]
+
 
 class Ours:
     """MindSpore's tensors."""

@@ -15,6 +15,8 @@ from torch import nn  # noqa: E402
 
 from msprobe.core import MsProbe  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 ON = {"msprobe": True, "dump_path": "run", "key_data_dump": True, "actor_infer_dump": True, "actor_train_dump": True}
 
 

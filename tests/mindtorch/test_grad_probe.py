@@ -10,6 +10,8 @@ pytest.importorskip("msadapter", reason=REASON)
 
 import torch  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 
 class Descent(torch.optim.Optimizer):
     """As the layer's own SGD, which takes parameters that a module made only."""

@@ -16,6 +16,8 @@ from small_net import filled  # noqa: E402
 
 from msprobe.mindspore import TrainerMon  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 OPS = ["norm", "min", "max", "zeros", "nans", "mean"]
 TOKENS = [[1, 2, 3, 4], [5, 6, 7, 8]]
 

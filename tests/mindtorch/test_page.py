@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 DOCS = Path(__file__).parents[2] / "docs"
 REASON = "MSAdapter, which takes the place of torch, is not installed; `make mindtorch` runs this"
 

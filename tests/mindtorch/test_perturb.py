@@ -14,6 +14,8 @@ from msprobe.base.errors import SettingsError  # noqa: E402
 from msprobe.mindspore_debugger import PrecisionDebugger  # noqa: E402
 from msprobe.store.free_benchmark import read_table  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 
 @pytest.fixture
 def make(tmp_path):

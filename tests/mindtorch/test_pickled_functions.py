@@ -11,6 +11,8 @@ import torch  # noqa: E402  # the layer's
 
 from msprobe.cell_dump.backends.mindtorch.api import functions  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 PROTOCOL = 2  # that of torch.save
 SHOWN = ("nn.functional.gelu", "nn.functional.relu", "relu", "cat", "Tensor.sum")
 

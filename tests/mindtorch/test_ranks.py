@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch, pytest.mark.ranks]
+
 REASON = "MSAdapter, which takes the place of torch, is not installed; `make mindtorch` runs this"
 pytest.importorskip("msadapter", reason=REASON)
 

@@ -10,6 +10,8 @@ msadapter = pytest.importorskip("msadapter", reason=REASON)
 
 import torch  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
+
 
 class Layer(torch.nn.Module):
     def __init__(self, fault=False):

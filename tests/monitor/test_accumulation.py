@@ -13,6 +13,8 @@ from msprobe.base.errors import UsageError
 from msprobe.monitor.backends.pytorch import PyTorch
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 MICRO, STEPS = 3, 3
 
 

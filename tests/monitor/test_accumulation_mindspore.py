@@ -11,6 +11,8 @@ from test_mindspore import OPTIMIZERS, Net, Training, batch
 
 from msprobe.mindspore import TrainerMon
 
+pytestmark = pytest.mark.mindspore
+
 MICRO = 3
 
 

@@ -71,7 +71,11 @@ def replicated(net):
     return torch.nn.parallel.DistributedDataParallel(net)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch.compile's
+pytestmark = [
+    pytest.mark.mindspore,
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+]  # torch.compile's
 
 
 def compiled_blocks(net):

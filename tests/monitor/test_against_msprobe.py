@@ -17,6 +17,8 @@ from msprobe.core.monitor_v2.trainer import TrainerMonitorV2
 from msprobe.pytorch import TrainerMon
 from msprobe.store.monitor.reader import read_output
 
+pytestmark = pytest.mark.torch
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "monitor" / "26.2.0"
 KINDS = (
     "actv",

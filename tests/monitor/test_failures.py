@@ -13,6 +13,8 @@ from kept_training import Training, batch
 from msprobe.monitor.backends.pytorch import PyTorch
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 KINDS = {"wg_distribution": True, "param_distribution": True, "xy_distribution": True, "mv_distribution": True}
 
 

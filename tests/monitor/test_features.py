@@ -20,6 +20,8 @@ from msprobe.monitor.backends import mindspore as mindspore_backend
 from msprobe.monitor.backends.pytorch import PyTorch
 from msprobe.pytorch import TrainerMon
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "monitor" / "26.2.0" / "features"
 TARGETS = {
     "attention_hook": ["0:core"],

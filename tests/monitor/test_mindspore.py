@@ -10,6 +10,8 @@ from mindspore.experimental import optim
 from msprobe.base.errors import UsageError
 from msprobe.mindspore import TrainerMon
 
+pytestmark = pytest.mark.mindspore
+
 EVERYTHING = {
     **{"xy_distribution": True, "wg_distribution": True, "mv_distribution": True, "param_distribution": True},
 }

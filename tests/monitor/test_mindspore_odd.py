@@ -10,6 +10,8 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 
 from msprobe.mindspore import PrecisionDebugger, TrainerMon
 
+pytestmark = pytest.mark.mindspore
+
 POINTS = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
 X = np.array([[1, -2, 3]], np.float32)
 

@@ -12,6 +12,8 @@ from msprobe.base.errors import UsageError
 from msprobe.core.monitor_v2.trainer import TrainerMonitorV2
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 KINDS = {"wg_distribution": True, "param_distribution": True, "xy_distribution": True}
 
 

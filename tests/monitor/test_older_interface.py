@@ -9,6 +9,8 @@ import pytest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.monitor.trainer import TrainerMon
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 
 def torch_training():
     torch = pytest.importorskip("torch", reason="trains with PyTorch")

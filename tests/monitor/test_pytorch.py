@@ -9,6 +9,8 @@ from torch_training import batch, network, train
 from msprobe.base.errors import UsageError
 from msprobe.pytorch import PrecisionDebugger, TrainerMon
 
+pytestmark = pytest.mark.torch
+
 EVERYTHING = {
     **{"xy_distribution": True, "wg_distribution": True, "mv_distribution": True, "param_distribution": True},
 }

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from preloaded import python
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.ranks]
+
 HERE = Path(__file__).parent
 
 

@@ -10,6 +10,8 @@ from torch_training import batch, network, train
 from msprobe.base.errors import UsageError
 from msprobe.core.monitor_v2.trainer import TrainerMonitorV2
 
+pytestmark = pytest.mark.torch
+
 OPS = ["norm", "min", "max", "mean", "nans"]
 
 

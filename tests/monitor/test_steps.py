@@ -14,6 +14,8 @@ from torch_training import batch, network, train
 from msprobe.base.errors import UsageError
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 
 def monitored(path, start=0, **options):
     net = network()

@@ -12,6 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 X = np.array([[1, -2, 3]], np.float32)
 
 

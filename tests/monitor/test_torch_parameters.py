@@ -9,6 +9,8 @@ from torch import nn
 
 from msprobe.pytorch import TrainerMon
 
+pytestmark = pytest.mark.torch
+
 POINTS = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
 STEPS = 3
 

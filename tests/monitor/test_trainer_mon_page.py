@@ -23,6 +23,8 @@ from msprobe.monitor import sectioned_settings
 from msprobe.monitor.settings import Collectives, MonitorSettings, OnAlert, load
 from msprobe.store.monitor.layout import STATISTICS
 
+pytestmark = pytest.mark.mindspore
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "en/how-to/collecting/trainer-mon.md"
 REFERENCE = "reference/trainer-mon.md"

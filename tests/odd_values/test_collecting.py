@@ -17,6 +17,8 @@ from odd import LARGE, ODD
 
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 # Something of these is null, and named.
 NULL = (
     *("cycle", "mapped cycle", "deep", "deeper than Python"),

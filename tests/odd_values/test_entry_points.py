@@ -12,6 +12,8 @@ from preloaded import python
 from msprobe.core import MsProbe
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 STAGE = "actor_update"
 
 

@@ -14,6 +14,8 @@ from odd import ODD
 from msprobe.mindspore import PrecisionDebugger
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.mindspore
+
 WORDS = ("mapping", "numpy", "nothing", "long text")
 EQUAL = (1, True, 1.0)
 

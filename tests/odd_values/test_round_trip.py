@@ -17,6 +17,8 @@ from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.store.reader import read
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.torch
+
 KEYS = st.one_of(
     st.text(max_size=3),
     st.sampled_from(["1", "a", "a.b", "b", "type", "value", "1.5", "a.0", "0", "\udc80", "#2", "1#2"]),

@@ -10,6 +10,8 @@ from preloaded import python
 from msprobe.base import log
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 
 @pytest.fixture
 def logged(capsys):

@@ -14,6 +14,8 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.store.free_benchmark import read_table
 
+pytestmark = pytest.mark.mindspore
+
 FRAMEWORK = "mindspore"
 
 

@@ -13,6 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from msprobe.base.errors import SettingsError, UsageError
 
+pytestmark = pytest.mark.torch
+
 FRAMEWORK = "pytorch"
 
 

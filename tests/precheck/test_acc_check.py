@@ -17,6 +17,8 @@ from msprobe.precheck.standards import Criterion  # noqa: E402
 from msprobe.replay.recorded import Cause  # noqa: E402
 from msprobe.store.reader import read  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 _spec = importlib.util.spec_from_file_location("replay_conftest", Path(__file__).parents[1] / "replay" / "conftest.py")
 _replay = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_replay)

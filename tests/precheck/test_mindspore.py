@@ -14,6 +14,8 @@ pytest.importorskip("torch", reason="it computes in float64")
 
 from msprobe.cli import main  # behind the skips
 
+pytestmark = pytest.mark.mindspore
+
 BENCH = Path(__file__).parents[2] / "benchmarks" / "precheck"
 SAMPLE = (7, 17, 36)
 """A product that sums up in float16, a scale in bfloat16, a gradient of equal rows."""

@@ -21,6 +21,7 @@ def test_pt_files_are_of_pytorch(task, tmp_path):
     assert f'{task}.file_format: "pt"' in wrong_with_mindspore(settings)
 
 
+@pytest.mark.mindspore
 def test_the_debugger_of_mindspore_refuses_pt_files(tmp_path):
     pytest.importorskip("mindspore", reason="its debugger refuses")
     from msprobe.mindspore import PrecisionDebugger

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.torch
+
 CLEAN = 1e-6
 
 

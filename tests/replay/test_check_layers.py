@@ -9,6 +9,8 @@ from msprobe.checks.invariants.judgement import Status
 from msprobe.checks.invariants.replayed import outputs_replay
 from msprobe.checks.invariants.verb import read_run
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 X = np.random.default_rng(0).normal(0, 1, (3, 4)).astype(np.float32)
 
 

@@ -9,6 +9,8 @@ import pytest
 from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 from msprobe.replay.replay import Partner, crossed
 
+pytestmark = pytest.mark.torch
+
 CLEAN = 6e-7
 INPUT, OUTPUT = (False, "input", ("0",)), (False, "output", ("0",))
 

@@ -5,6 +5,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 CLEAN = 1e-6
 LR, B1, B2, EPS, DECAY, T, MU = 0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.8
 

@@ -6,6 +6,8 @@ import torch
 
 from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 
+pytestmark = pytest.mark.torch
+
 CLEAN = 6e-7
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from msprobe.replay.recorded import Cause, NotReplayed
 
+pytestmark = pytest.mark.torch
+
 CLEAN = 1e-6
 TOKENS, TOPK, EXPERTS, SIZE = 6, 2, 4, 5
 CHOSEN = np.array([[1, 0], [3, 1], [1, 2], [0, 3], [2, 0], [3, 2]], np.int32)

@@ -8,6 +8,8 @@ from playwright.sync_api import expect
 from synthetic_networks import Network
 from synthetic_reports import FAULT
 
+pytestmark = pytest.mark.browser
+
 
 def chosen(page):
     return page.locator(".details header h2 code").inner_text()

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.browser
+
 OPEN = 3.0  # seconds
 CLICK = 100  # milliseconds
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pages import Page
-from small_net import NAMES, SOURCE, forward, tensor, write_net
+from written_net import NAMES, SOURCE, forward, tensor, write_net
 
 from msprobe.cli import main
 from msprobe.compare.jobs import outcome

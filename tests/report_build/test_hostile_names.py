@@ -5,7 +5,7 @@ import re
 
 import pytest
 from pages import ELEMENT, Page
-from small_net import NAMES, forward, tensor, write_net
+from written_net import NAMES, forward, tensor, write_net
 
 from msprobe.base.names import parse
 from msprobe.cli import main

@@ -9,6 +9,8 @@ from pages import Page
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("torch")
 
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 from pages import Page
-from small_net import NAMES, forward, tensor, write_net
+from written_net import NAMES, forward, tensor, write_net
 
 from msprobe.compare.entry import compare
 from msprobe.compare.locate.find import locate

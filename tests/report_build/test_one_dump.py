@@ -5,7 +5,7 @@ import math
 
 import pytest
 from pages import Page
-from small_net import NAMES, forward, tensor, write_net
+from written_net import NAMES, forward, tensor, write_net
 
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.invariants.wording import where_to_look as of_invariants

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from pages import Page
-from small_net import forward, tensor, write_net
+from written_net import forward, tensor, write_net
 
 from msprobe.cli import main
 

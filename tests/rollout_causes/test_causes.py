@@ -14,6 +14,8 @@ from plants import PLANTS, World, clean_pairs
 
 from msprobe.compare.rollout.entry import compare_rollout
 
+pytestmark = pytest.mark.mindspore
+
 HERE = Path(__file__).parent
 TRUTH = yaml.safe_load((HERE / "causes.yaml").read_text(encoding="utf-8"))
 LAYOUTS, CAUSES = TRUTH["clean"]["layouts"], TRUTH["causes"]

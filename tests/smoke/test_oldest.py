@@ -13,6 +13,8 @@ from pathlib import Path
 import mindspore as ms
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.smoke]
+
 TRAINING = Path(__file__).parents[1] / "training"
 STEPS = 3
 HAS_NODES = tuple(int(part) for part in ms.__version__.split(".")[:3]) >= (2, 7, 1)

@@ -14,6 +14,8 @@ from msprobe.base.errors import DumpError
 from msprobe.store.reader import load_file, load_tensor, read
 from msprobe.store.torch_files import examine_pt, load_pt
 
+pytestmark = pytest.mark.everywhere
+
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.output.0.pt"
 

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.torch
+
 X = torch.linspace(-1, 1, 48).reshape(6, 8)
 
 

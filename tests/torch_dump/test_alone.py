@@ -7,6 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 REFUSE = """
 import sys
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("mindspore", reason="the values are of this framework")
 
 ROW = np.array([[1.0, -2.0, 3.0]], dtype=np.float32)

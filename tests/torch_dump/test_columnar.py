@@ -8,6 +8,8 @@ from small_model import Mlp, step
 from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("pyarrow", reason="the format is written through it; install msprobe-ms[columnar]")
 
 

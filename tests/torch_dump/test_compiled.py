@@ -6,6 +6,8 @@ import torch._dynamo
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(autouse=True)
 def _anew():

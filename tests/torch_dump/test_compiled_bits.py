@@ -8,6 +8,8 @@ import pytest
 import torch
 import torch._dynamo
 
+pytestmark = pytest.mark.torch
+
 compiled_training = pytest.importorskip("compiled_training", reason="needs the compiler of torch.compile")
 LATE, TOOLS, WAYS, train = (getattr(compiled_training, name) for name in ("LATE", "TOOLS", "WAYS", "train"))
 

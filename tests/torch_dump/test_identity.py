@@ -23,6 +23,8 @@ from msprobe.base import in_place
 from msprobe.cell_dump.backends.pytorch.api import functions
 from msprobe.cell_dump.functions import register_custom_api, restore_custom_api
 
+pytestmark = pytest.mark.torch
+
 REPLACED = {"__abs__", "__getitem__", "__itruediv__", "__neg__", "__pos__", "__rtruediv__", "__setitem__"}
 """Operators of Tensor that are other objects while they are recorded: two slots, and second names of methods."""
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.torch
+
 SCRIPT = """
 import sys
 import torch

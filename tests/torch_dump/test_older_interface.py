@@ -8,6 +8,8 @@ from msprobe.base import log
 from msprobe.base.errors import UsageError
 from msprobe.pytorch import PtdbgDispatch, module_dump, module_dump_end
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("level", ["L0", "mix"])
 def test_module_dump_changes_nothing_where_modules_are_recorded_and_says_so_once(level, collecting, dumped, caplog):

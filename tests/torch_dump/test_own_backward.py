@@ -9,6 +9,8 @@ from torch import nn
 from torch.autograd.function import BackwardCFunction
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.torch
+
 HELPER = nn.Tanh()
 
 

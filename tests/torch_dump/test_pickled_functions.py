@@ -10,6 +10,8 @@ import torch
 
 from msprobe.cell_dump.backends.pytorch.api import functions
 
+pytestmark = pytest.mark.torch
+
 
 class Net(torch.nn.Module):
     """Keeps functions, as many models do."""

@@ -18,6 +18,8 @@ from msprobe.base.errors import SettingsError
 from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = pytest.mark.torch
+
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
-)
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.ranks,
+    pytest.mark.skipif(
+        not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,11 @@
 """`PrecisionDebugger.save` at level debug: values at once, gradients when they flow back."""
 
+import pytest
 import torch
 
 from msprobe.pytorch import PrecisionDebugger
+
+pytestmark = pytest.mark.torch
 
 
 def test_values_and_the_gradients_of_all_their_users_are_saved(collecting, dumped):

@@ -13,6 +13,8 @@ from msprobe.base.errors import SettingsError
 from msprobe.base.seed_pytorch import restore_dropout
 from msprobe.pytorch import seed_all
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch):

@@ -11,6 +11,8 @@ from torch import nn
 from torch.nn.functional import relu as early_relu
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.torch
+
 MODULES = ["Module.fc1.Linear", "Module.act.ReLU", "Module.fc2.Linear"]
 FORWARD = {
     "L0": [f"{m}.forward.0" for m in MODULES],

@@ -14,6 +14,8 @@ from msprobe.base import log
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.pytorch import PrecisionDebugger
 
+pytestmark = pytest.mark.torch
+
 
 def test_what_is_collected_follows_data_mode_list_scope_and_rank(collecting, dumped):
     def names(**section):

@@ -9,6 +9,8 @@ from torch import nn
 from msprobe.base.errors import UsageError
 from msprobe.pytorch import PrecisionDebugger
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture
 def stages(tmp_path):

@@ -12,6 +12,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+pytestmark = pytest.mark.torch
+
 
 class Functions(TorchFunctionMode):
     def __init__(self):

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.torch
+
 LIMIT = 240
 
 

@@ -14,6 +14,8 @@ from msprobe.compare.judge.verdict import GRADES, Cause
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.torch
+
 
 def test_records_hold_what_numpy_makes_of_the_tensors(collecting, dumped):
     debugger, net = collecting(level="mix"), Mlp()

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.torch
+
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 

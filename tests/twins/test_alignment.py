@@ -7,6 +7,8 @@ import truth
 from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 CASES = [(net, variant) for net, variants in truth.nets().items() for variant in (None, *variants)]
 TOGETHER = "scrambled+reordered+equal_weights"
 # Bugs that leave the calls, and what each is for, as they are.

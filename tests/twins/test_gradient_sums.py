@@ -6,6 +6,8 @@ import pytest
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.reader import load_tensor, read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 
 @pytest.mark.parametrize("framework", ["mindspore", "pytorch"])
 def test_the_contributions_of_the_users_add_up_to_the_incoming_gradient(twins, framework):

@@ -13,6 +13,8 @@ from msprobe.cli import main
 from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 ROWS, WIDTH, MORE = 4, 6, 3
 WHOLE = WIDTH + MORE
 

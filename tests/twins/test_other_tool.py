@@ -10,6 +10,8 @@ from test_planted_bugs import BUGS, compare
 from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "8.3.3" / "twins"
 NETS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
 BUGS_TO_NAME = ["missing-scale", "gelu-erf", "weight-not-loaded", "accumulated-as-a-sum", "bias-doubled"]

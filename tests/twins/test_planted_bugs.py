@@ -10,6 +10,8 @@ import truth
 
 from msprobe.cli import main
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 BUGS = make.bugs()
 # In statistics a transposed weight and an exchanged one look alike, and much else is harder: tensors show more.
 BY_TENSORS = ("transposed-weight", "heads-tiled", "layer-norm-eps", "gate-and-up-swapped", "gelu-erf")

@@ -11,6 +11,8 @@ import rewritten  # noqa: E402  # beside this file, which is no package; it need
 from msprobe.cli import main  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 TASKS = ("tensor", "statistics")
 
 ALL = ("fused", "formula", "mask", "keywords")

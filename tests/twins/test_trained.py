@@ -11,6 +11,8 @@ from one_step import ended  # beside this file
 
 from msprobe.cli import main
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 ROWS, WIDTH = 4, 6
 LAYERS = ("first", "second", "teacher")
 

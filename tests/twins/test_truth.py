@@ -5,6 +5,8 @@ import truth
 
 from msprobe.store.reader import read
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 CASES = [(net, variant) for net, variants in truth.nets().items() for variant in (None, *variants)]
 
 # PyTorch makes the first gradient inside its backward; it is no call of the program.

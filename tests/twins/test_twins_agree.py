@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import truth
 
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+
 CASES = [
     (net, variant)
     for net, variants in truth.nets().items()
