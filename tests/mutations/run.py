@@ -51,11 +51,12 @@ class Mutation:
     bare: bool = False
 
     def applied(self, text: str) -> str:
-        """The source with the fault. ValueError where it cannot be applied, SyntaxError where it is no Python."""
+        """Return the source with the fault. ValueError where it cannot be applied, SyntaxError for invalid Python."""
         if (count := text.count(self.find)) != 1:
             raise ValueError(f"{self.name}: `find` stands {count} times in {self.file}")
         changed = text.replace(self.find, self.replace)
-        compile(changed, self.file, "exec")
+        if self.file.endswith(".py"):
+            compile(changed, self.file, "exec")
         return changed
 
     @property
@@ -163,13 +164,47 @@ def mutated(mutation: Mutation, python: str, folder: Path) -> dict[str, str]:
     shutil.copytree(
         _package(python, folder, os.environ), copy
     )  # compiled files too, for they know their sources' times
-    file = copy / mutation.installed
-    file.write_text(mutation.applied(file.read_text()))
+    if mutation.file.endswith(".py"):
+        file = copy / mutation.installed
+        file.write_text(mutation.applied(file.read_text()))
+    else:
+        build_extension(mutation, python, folder)
     path = os.pathsep.join(filter(None, [str(copy.parent), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
     if (imported := _package(python, folder, environment)) != copy:
         raise RuntimeError(f"{python} imports {imported}, not the copy in {copy}")
     return environment
+
+
+_BUILD = """
+import runpy, setuptools, sys
+setup, file, out = setuptools.setup, sys.argv[1], sys.argv[2]
+def of_the_file(**how):
+    every = how["ext_modules"]
+    how["ext_modules"] = [one for one in every if file in (*one.sources, *one.depends)]
+    for one in how["ext_modules"]:
+        one.optional = False
+    setup(**how)
+setuptools.setup = of_the_file
+sys.argv = ["setup.py", "-q", "build_ext", "--build-lib", out, "--build-temp", out + "-objects"]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+"""Builds the extensions that a file of C or C++ is part of."""
+
+
+def build_extension(mutation: Mutation, python: str, folder: Path) -> None:
+    """Build the extensions that the file is part of, with the fault, into the copy of the package."""
+    sources = folder / "sources"
+    shutil.copytree(ROOT / OWN, sources / OWN, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+    for name in ("cell_dump", "graph_save", "compare", "mapping", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, sources / name)
+    file = sources / mutation.file
+    file.write_text(mutation.applied(file.read_text()))
+    command = [python, "-c", _BUILD, mutation.file, str(folder / "first")]
+    done = subprocess.run(command, cwd=sources, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{mutation.file} cannot be built: {(done.stdout + done.stderr)[-2000:]}")
 
 
 def _package(python: str, folder: Path, environment: Mapping[str, str]) -> Path:
