@@ -69,6 +69,7 @@ MARKERS = {
     "pipeline": "--asynchronous runs it too, in MindSpore's other pipeline",
     "slow": "left out of `make check`",
     "verify": "left to `make verify`: run with --all-cases only; also for one value of a parameter",
+    "turns(word, n)": "of the tests with this word n are run, others for each commit; all with --all-cases",
     "sample(n)": "n of the test's cases are run, spread evenly, others for each commit; all with --all-cases",
 }
 
@@ -126,10 +127,14 @@ def not_sampled(items, seed):
     """Of the tests, those that only `make verify` runs."""
     cases, left = {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
-        if item not in left and (marker := item.get_closest_marker("sample")):
+        if item in left:
+            continue
+        if marker := item.get_closest_marker("sample"):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
-    for (parent, name), (count, every) in cases.items():
-        left.update(set(every).difference(sampled(count, every, seed, f"{parent.name} {name}")))
+        if marker := item.get_closest_marker("turns"):
+            cases.setdefault(marker.args, (marker.args[1], []))[1].append(item)
+    for (group, name), (count, every) in cases.items():
+        left.update(set(every).difference(sampled(count, every, seed, f"{getattr(group, 'name', group)} {name}")))
     return left
 
 

@@ -148,6 +148,7 @@ def test_equal_dumps_exit_with_0(tmp_path):
     assert (done.returncode, output_of(done)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", ["stat", "tensor", "md5"])
 @pytest.mark.parametrize("version", ["8.1.1", "26.2.0"])
 def test_every_sample_pair(version, mode, tmp_path):

@@ -59,6 +59,7 @@ def diagnosed(folder, capsys, *options):
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_proposed_collection_names_the_call_that_the_first_one_could_not(fault, tmp_path, capsys):
     cell, inside, kind = FAULTS[fault]

@@ -180,6 +180,7 @@ def diagnosed(tmp_path, capsys, *options):
     return capsys.readouterr().out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("framework", TRAININGS)
 @pytest.mark.parametrize(("mode", "written"), [("monitor", MONITOR), ("grad_probe", GRADIENTS)])
 def test_what_a_diagnosis_of_monitors_proposes_collects_the_wrong_call(framework, mode, written, tmp_path, capsys):

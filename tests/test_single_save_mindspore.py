@@ -173,6 +173,7 @@ def test_inside_a_graph_the_compiler_refuses_outside_of_it_values_are_saved(root
     assert np.array_equal(saved(root, "y")[1], [2, 4])
 
 
+@pytest.mark.turns("ranks", 2)
 def test_ranks_have_folders_of_their_own_though_communication_began_later(tmp_path, msrun):
     msrun(Path(__file__).parent / "training" / "single_ranks.py", tmp_path / "saved", folder=tmp_path)
     for rank in (0, 1):

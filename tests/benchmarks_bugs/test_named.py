@@ -72,6 +72,7 @@ def answers(tmp_path_factory, request):
     return Answers(tmp_path_factory.mktemp("bugs"), asked)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", EVERY)
 def test_the_faulty_call_is_named_first(answers, name):
     one = answers[name]

@@ -179,7 +179,7 @@ def test_a_cell_list_is_one_root_whose_children_are_numbered(collecting, dumped)
 def test_models_that_are_gone_leave_no_trace_for_new_ones(collecting, dumped):
     """Python gives the identity of an object that is gone to a new one."""
     debugger = collecting(level="L0")
-    for step in range(6):
+    for step in range(3):
         net = Model(float(step))
         debugger.start(net)
         net(X)
@@ -190,7 +190,7 @@ def test_models_that_are_gone_leave_no_trace_for_new_ones(collecting, dumped):
         bystander(X)
         del bystander
         gc.collect()
-    for step in range(6):
+    for step in range(3):
         data = dumped(debugger, step).data
         assert list(data) == ["Cell.inner.Scale.forward.0"]
         assert data["Cell.inner.Scale.forward.0"]["output"][0]["Max"] == 7.0 * step

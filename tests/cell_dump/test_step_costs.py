@@ -127,6 +127,7 @@ def test_a_call_keeps_few_blocks_of_memory_until_its_step_ends(trained, task, mo
     assert (long - short) / (LONG - SHORT) / (2 * CALLS) <= most
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_nothing_of_a_step_is_kept(trained, task):
     """What is kept once, a cache that is filled, is not kept in every stretch of steps."""

@@ -37,7 +37,7 @@ def check(found, expected, ranks, last):
     assert first.file.endswith((planted_mindspore.__name__ + ".py", planted_pytorch.__name__ + ".py"))
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("ranks", "case"), every_case(planted_pytorch))
 def test_pytorch(ranks, case, task, with_pytorch, last_answer):
@@ -49,7 +49,7 @@ def test_pytorch(ranks, case, task, with_pytorch, last_answer):
     check(last_answer(folder), expected, ranks, last=4 + 2 * (ranks == 4))
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("ranks", "case"), every_case(planted_mindspore))
 def test_mindspore(ranks, case, task, with_mindspore, last_answer):

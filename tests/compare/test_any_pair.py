@@ -56,6 +56,7 @@ def dumps(samples):
     return [read(samples / "8.1.1" / "dumps" / name / "step0") for name in SAMPLES]
 
 
+@pytest.mark.sample(50)
 @pytest.mark.parametrize("seed", range(150))
 def test_an_answer_for_every_pair(dumps, seed):
     draw = random.Random(seed)

@@ -34,6 +34,7 @@ def refused(folder, *words):
     return line
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "sides",
     [

@@ -125,6 +125,7 @@ def two_workers(start):
     return start(2)[0]
 
 
+@pytest.mark.slow
 def test_every_task_gives_its_result_once(two_workers, work):
     assert sorted(run(work.square, range(25), scheduler=two_workers)) == [(n, n * n) for n in range(25)]
 
@@ -145,6 +146,7 @@ def test_the_largest_task_is_taken_first(two_workers, work):
     assert min(first) > 11
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_nothing_but_time(two_workers, work, tmp_path):
     tasks = [(n, str(tmp_path)) for n in range(4)]
     (tmp_path / "1").touch()  # these two have had their first attempt
@@ -152,6 +154,7 @@ def test_a_killed_worker_costs_nothing_but_time(two_workers, work, tmp_path):
     assert sorted(run(work.killed_at_first, tasks, scheduler=two_workers)) == [(n, n) for n in range(4)]
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_lost(two_workers, work):
     ((at, lost),) = run(work.always_killed, [0], scheduler=two_workers)
     assert at == 0
@@ -208,6 +211,7 @@ def test_workers_with_another_version_are_refused(two_workers, work, monkeypatch
         list(run(work.square, [1], scheduler=two_workers))
 
 
+@pytest.mark.slow
 def test_a_cluster_without_msprobe_is_told_what_to_install(start, work, tmp_path):
     (tmp_path / "msprobe").mkdir()
     (tmp_path / "msprobe" / "__init__.py").write_text('raise ModuleNotFoundError("No module named msprobe")')
@@ -216,6 +220,7 @@ def test_a_cluster_without_msprobe_is_told_what_to_install(start, work, tmp_path
         list(run(work.square, [1], scheduler=address))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_dies_in_the_middle_is_an_error_and_no_hang(start, work, monkeypatch):
     monkeypatch.setattr(cluster, "LOOK", 0.2)
     address, process = start(1)
@@ -226,6 +231,7 @@ def test_a_scheduler_that_dies_in_the_middle_is_an_error_and_no_hang(start, work
         next(results)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_stays_without_workers_is_given_up(start, work, modules, monkeypatch, capsys):
     monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(cluster, "LOOK", 0.2)
@@ -271,6 +277,7 @@ NO_SCHEDULER = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # Dask leaves sockets that never answered
@@ -288,6 +295,7 @@ def test_what_is_no_scheduler_is_refused_in_time(reply, scheme, monkeypatch, cap
     gc.collect()  # here, where its warning is expected
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # Dask leaves sockets that never answered

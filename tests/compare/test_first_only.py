@@ -198,6 +198,7 @@ def test_without_digests_everything_is_read_and_a_rank_that_cannot_be_is_told(ru
 CALLS = ("compute", "all_reduce", "broadcast", "message", "param")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_the_answer_is_that_of_a_comparison_of_everything(builder, value, tmp_path, data):

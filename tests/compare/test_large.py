@@ -99,6 +99,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("make", "frameworks"), CASES, ids=lambda each: each[-1] if isinstance(each, tuple) else each.__name__
 )

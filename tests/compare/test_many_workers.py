@@ -32,6 +32,7 @@ def content(path):
     return [[(c.value, c.fill.start_color.rgb) for c in row] for sheet in load_workbook(path) for row in sheet]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
 def test_the_answer_is_the_same_for_any_number_of_workers(form, run, result):
     target, golden = run("t", *FOLDERS, wrong={FOLDERS[2]: SIN}), run("g", *FOLDERS)
@@ -53,6 +54,7 @@ def cluster():
         yield made.scheduler_address
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
 def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, result):
     target, golden = run("t", *FOLDERS, wrong={FOLDERS[2]: SIN}, mode="tensor"), run("g", *FOLDERS, mode="tensor")

@@ -4,6 +4,7 @@ import time
 import tracemalloc
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rank_stories import named, node
@@ -20,6 +21,7 @@ def test_stories_that_contradict_each_other_are_gone_along_all_the_same():
     assert min(layers.values()) >= 1
 
 
+@pytest.mark.slow
 def test_hundreds_of_ranks_are_searched_in_seconds_and_little_memory():
     """Every rank hands on what rank 200 began between its reductions 300 and 301."""
     stories = {}

@@ -27,6 +27,7 @@ def table(tmp_path, name, *more):
     return file.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["2", "3"])
 def test_a_table_written_in_shares_is_that_of_one_process(workers, dumps, tmp_path, monkeypatch):
     alone = table(tmp_path, "alone", "--workers", "1")

@@ -240,6 +240,7 @@ HELD_OUT = [
 ]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("noise", [NOISE, 1e-7])
 @pytest.mark.parametrize(("fault", "golden", "at", "steps", "has_small", "cause"), HELD_OUT)
 def test_held_out_faults_of_optimizers_differ_by_their_cause_alone(fault, golden, at, steps, has_small, cause, noise):
@@ -250,6 +251,7 @@ def test_held_out_faults_of_optimizers_differ_by_their_cause_alone(fault, golden
     assert cause is None or {one.cause for one in found.differences} == {cause}
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("noise", [NOISE, 1e-7])
 @pytest.mark.parametrize("at", [1, 3, 5])
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_options_of_scripts_are_those_that_the_shell_would_pass(script):
     assert joined(options_of(script)) == SCRIPTS[script]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_one_line(tmp_path, capsys):
     (tmp_path / "grows.sh").write_text("A=xxxxxxxxxx\n" + 'A="$A$A"\n' * 60 + "msrun --a $A")
     (tmp_path / "many.yaml").write_text(

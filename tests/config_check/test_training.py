@@ -159,6 +159,7 @@ def test_a_model_of_graph_mode_is_seen_where_python_calls_it(tmp_path):
     assert (found["mode"], found["jit_level"]) == ("GRAPH", "O1")
 
 
+@pytest.mark.turns("ranks", 2)
 def test_ranks_pack_into_one_zip(tmp_path, msrun):
     pytest.importorskip("mindspore")
     (tmp_path / "train.sh").write_text("msrun --lr 0.1 t.py\n")

@@ -13,6 +13,7 @@ pytest.importorskip("mindspore", reason="msrun starts its ranks")
 SCRIPT = Path(__file__).parents[1] / "training" / "flow_ranks.py"
 
 
+@pytest.mark.turns("ranks", 2)
 def test_each_rank_of_a_flow_has_its_own_folders_and_values(tmp_path, msrun):
     msrun(SCRIPT, tmp_path, folder=tmp_path)
     flow = tmp_path / "flow"

@@ -57,6 +57,7 @@ def test_equal_runs_have_no_difference(runs, compare):
     assert [stage["stage"] for stage in whole["stages"]] == ["sample", "score", "learn"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stage", LINES)
 @pytest.mark.parametrize("step", [0, 1])
 def test_the_stage_the_step_and_the_call_are_named(stage, step, runs, compare, summary):

@@ -167,6 +167,7 @@ def test_a_second_run_touches_nothing_of_the_first(tmp_path, output):
     assert output(tmp_path / "dump" / "run2" / "rank0").steps == [0, 1, 2]
 
 
+@pytest.mark.turns("ranks", 2)
 def test_each_rank_has_its_folder(tmp_path, output, msrun):
     msrun(TRAIN.with_name("ranks.py"), str(tmp_path / "dump"), folder=tmp_path, count=2)
     for rank in range(2):

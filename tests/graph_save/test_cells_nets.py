@@ -89,7 +89,7 @@ def scale(name, arrays):
 # ---- the training ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("case", "way", "bare"),
     [*((case, "graph", "bare") for case in graph_nets.CASES), *((case, "O1", "bare O1") for case in OPTIMISED)],

@@ -179,6 +179,7 @@ def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
     assert logged["told"] == str(tmp_path / "dump" / "kernel_kbyk_dump.json")
 
 
+@pytest.mark.turns("ranks", 2)
 def test_the_ranks_asked_for_are_dumped(tmp_path, msrun):
     (tmp_path / "config.json").write_text(json.dumps({"rank": [1], "task": "tensor", "tensor": {"list": ["Exp"]}}))
     msrun(TRAINING / "kernel_ranks.py", tmp_path, folder=tmp_path)

@@ -64,6 +64,7 @@ def without(monkeypatch):
     monkeypatch.setattr(reports, "library", None)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("case", graph_nets.CASES)
 def test_files_are_those_of_the_operators_of_python(case, task, tmp_path, monkeypatch):

@@ -125,6 +125,7 @@ def test_the_index_of_a_killed_process_has_whole_lines_only(tmp_path):
     assert np.load(index.parent / records[0]["data_name"]).tolist() == [2.0] * 1000
 
 
+@pytest.mark.turns("ranks", 2)
 def test_every_rank_has_a_folder(tmp_path, msrun):
     msrun(SCRIPT, "ranks", tmp_path / "saved", folder=tmp_path)
     for rank in (0, 1):

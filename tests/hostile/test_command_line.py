@@ -151,6 +151,7 @@ def test_a_standard_error_that_is_full_leaves_the_exit_code(folder):
         assert run(folder, "compare", "t", "nope", stderr=full).returncode == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "environment",
     [

@@ -74,6 +74,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("spoil", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_side_that_cannot_be_read_is_one_line(dump, compare, spoil, tmp_path):
     spoil(dump)
@@ -132,6 +133,7 @@ WITHOUT_TENSOR = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("spoil", WITHOUT_TENSOR.values(), ids=WITHOUT_TENSOR)
 def test_a_tensor_that_cannot_be_read_is_a_verdict(dump, compare, spoil, tmp_path):
     spoil(dump)
@@ -167,6 +169,7 @@ ODD = {
 }
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("change", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("table", ["csv", "xlsx", "json"])
 @pytest.mark.parametrize("task", ["tensor", "statistics"])

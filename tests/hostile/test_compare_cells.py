@@ -290,6 +290,7 @@ def test_rows_beyond_one_sheet_go_on_in_the_next(tmp_path, monkeypatch):
 COLUMNS = tuple(Column(title, 10) for title in ("Name", "N", "Half", "Verdict"))
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_sheet_may_have(tmp_path):
     """For real, at the format's own limit: 1,048,576 rows with the heading, the rest in a second sheet."""
     path = tmp_path / "large.xlsx"

@@ -60,6 +60,7 @@ def target(tmp_path):
     return shutil.copytree(SAMPLE, tmp_path / "step0" / "rank")
 
 
+@pytest.mark.slow
 def test_changed_bytes_give_an_answer_or_our_error(target, tmp_path, capsys):
     chance = random.Random(20260101)
     golden = read(SAMPLE)

@@ -216,6 +216,7 @@ def test_odd_content_is_compared_or_refused_without_a_traceback(name, tmp_path, 
             assert "\x1b" not in captured.out + captured.err
 
 
+@pytest.mark.slow
 def test_names_that_are_all_alike_do_not_take_for_ever(tmp_path):
     for side, shift in (("a", 0), ("b", 1)):
         letters = [chr(97 + n % 26) + chr(97 + n // 26 % 26) + chr(97 + n // 676) for n in range(2 * 1500)]

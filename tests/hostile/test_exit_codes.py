@@ -89,7 +89,7 @@ def cells():
                     )
 
 
-@pytest.mark.sample(90)
+@pytest.mark.sample(40)
 @pytest.mark.parametrize(("verb", "name", "ranks", "code"), list(cells()))
 def test_an_exit_code_says_whether_all_was_judged(verb, name, ranks, code, tmp_path, capfd):
     if verb in NEEDS_TORCH:

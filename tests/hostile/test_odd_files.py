@@ -300,6 +300,7 @@ def in_time():
         signal.signal(number, handler)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("place", CASES, ids=lambda place: f"{CASES[place][0].split()[0]}-{place}")
 def test_an_odd_file_is_no_end_of_the_world(place, world, tmp_path, monkeypatch, capsys, in_time):
     command, is_named = CASES[place]

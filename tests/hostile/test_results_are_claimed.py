@@ -55,6 +55,7 @@ def compare(side, out, form="csv"):
     return ["compare", "-tp", str(side), "-gp", str(side), "-o", str(out), "--format", form, "--workers", "1"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["csv", "xlsx"])
 def test_comparisons_started_together_write_a_table_each(tmp_path, form):
     side = dump(tmp_path / "dump", 300)

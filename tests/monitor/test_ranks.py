@@ -162,6 +162,7 @@ def test_lines_of_code_choose_calls_and_can_be_logged_alone(two):
         assert all("all_reduce is called at" in line and "ranks_pytorch.py[" in line for line in lines)
 
 
+@pytest.mark.turns("ranks", 2)
 def test_two_ranks_of_mindspore(tmp_path, msrun):
     msrun(HERE / "ranks_mindspore.py", tmp_path, folder=tmp_path, count=2)
     check(by_rank(tmp_path / "out"))

@@ -342,6 +342,7 @@ def test_graph_mode_is_refused(perturb):
         perturb("bit_noise").debugger.start()
 
 
+@pytest.mark.turns("ranks", 2)
 def test_each_rank_writes_to_the_one_table(tmp_path, msrun):
     msrun(Path(__file__).with_name("ranks.py"), str(tmp_path / "dump"), folder=tmp_path, count=2)
     rows = read_table(tmp_path / "dump" / "free_benchmark.csv")

@@ -251,6 +251,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
+@pytest.mark.slow
 def test_what_waits_stays_below_the_limit(run_child):
     code, output, _ = run_child(MEMORY)
     assert code == 0
@@ -442,6 +443,7 @@ writer.close()
 """
 
 
+@pytest.mark.slow
 def test_without_a_limit_nothing_waits_for_the_disk(tmp_path, run_child):
     assert run_child(UNBOUNDED) == (0, "", "")
     assert check_dump(tmp_path / "step0", 200) == []

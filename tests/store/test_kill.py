@@ -51,7 +51,7 @@ _JSON = {"construct.json", "dump.json", "stack.json"}
 FILES = {"json": _JSON, "packed": _JSON, "columnar": {"dump.parquet"}}
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("form", FILES)
 @pytest.mark.parametrize("seed", range(50))
 def test_every_reported_call_survives_a_kill(tmp_path, seed, form, capsys):

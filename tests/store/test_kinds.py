@@ -198,6 +198,7 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path):
     tmp_path.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_very_many_files_are_told_at_once(tmp_path):
     many = tmp_path / "many"
     many.mkdir()
