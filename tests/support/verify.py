@@ -129,23 +129,19 @@ def parts(args):
     ]
     for name, python, expression, variables in environments:
         chosen = [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if satisfies(file, expression)]
-        for folder, files in grouped(chosen).items():
-            paths = [str(folder)] if len(folder.parts) > 1 else files
+        for folder, paths in grouped(chosen).items():
             every.append(Part(f"{folder}, {name}", (*pytest(python, expression), *paths), variables))
     return every
 
 
 def grouped(files):
-    """Return the files by the folder of their part."""
+    """Return the folders of the parts, each with its paths: the folder, or its own files where parts lie inside it."""
     found = {}
     for file in (file.relative_to(ROOT) for file in files):
         depth = 3 if file.parts[1] in SPLIT and len(file.parts) > 3 else 2
         inner = Path(*file.parts[: min(depth, len(file.parts) - 1)])
         found.setdefault(inner, []).append(str(file))
-    return {
-        folder: [name for name in names if Path(name).parent == folder] if any_inside(folder, found) else names
-        for folder, names in found.items()
-    }
+    return {folder: names if any_inside(folder, found) else [str(folder)] for folder, names in found.items()}
 
 
 def any_inside(folder, found):
