@@ -10,6 +10,8 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.slow
+
 SIZES = 1500, 6000
 MOST = 8.0
 """Times that four times as much may take: 4 where time is linear, 16 where it is quadratic."""

@@ -6,7 +6,7 @@ from three_calls import SIN
 
 from msprobe.cli import main
 
-pytestmark = pytest.mark.usefixtures("_one_time")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("_one_time")]
 FOLDERS = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
 
 

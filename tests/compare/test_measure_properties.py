@@ -247,6 +247,7 @@ def test_a_scale_that_is_met_late_counts_from_the_beginning(monkeypatch, order):
     assert measure(target, golden, F32).beyond == 64
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("way")
 @example(seed=0, dtype="float64")
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["float32", "float64"]))

@@ -38,6 +38,7 @@ class Deadly:
         raise FileNotFoundError
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_two_workers")
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_worker_that_dies_costs_its_pair_only(batch, trees, monkeypatch):

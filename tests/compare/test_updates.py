@@ -57,6 +57,7 @@ def faulty(fault, at, steps=None, **golden):
     return judged(train(Optimizer(**{**golden, **fault}), steps, NOISE), train(Optimizer(**golden), steps), at)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("at", [1, 2, 4])
 @pytest.mark.parametrize("name", CLEAN)
 def test_drift_of_two_noisy_runs_is_no_difference(name, at):

@@ -14,6 +14,8 @@ from msprobe.cli import main
 sys.path.append(str(Path(__file__).parents[1] / "base"))
 import secret_corpus
 
+pytestmark = pytest.mark.slow
+
 MOST = 0.01
 """Share of the planted secrets that may pass."""
 

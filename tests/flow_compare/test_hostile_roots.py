@@ -5,6 +5,8 @@ import os
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "actor_update"
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.slow
+
 DUMPS = Path(__file__).parents[1] / "samples" / "8.1.1" / "dumps"
 OURS = [sys.executable, "-m", "msprobe"]
 # As a shell starts it, whatever the environment of the tests.

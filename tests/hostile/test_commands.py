@@ -12,6 +12,8 @@ import pytest
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.slow
+
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.input.0.npy"
 

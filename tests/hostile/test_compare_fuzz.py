@@ -11,6 +11,8 @@ from msprobe.compare.jobs.run import run_request
 from msprobe.compare.request import FORMATS, Request
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parent.parent / "samples" / "8.1.1" / "dumps" / "ms_mix_tensor" / "step0" / "rank"
 TIMES = 300
 

@@ -14,6 +14,8 @@ import pytest
 from msprobe.cli import main
 from msprobe.compare.jobs import run as carrying_out
 
+pytestmark = pytest.mark.slow
+
 NAME = "Functional.relu.0.forward"
 FORMATS = ["csv", "xlsx", "json"]
 

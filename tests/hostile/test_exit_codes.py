@@ -14,6 +14,8 @@ from bad_runs import SPOILED, write_run
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.slow
+
 RANK = "step0/rank0"
 
 VERBS = {

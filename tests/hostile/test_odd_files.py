@@ -17,6 +17,8 @@ from msprobe.cli import main
 from msprobe.store.saves.single_saves import Place, write
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.slow
+
 SECONDS, WAITING = 5, 60
 """Of the processor, which does not depend on what else runs, and of the clock, for a pipe that nobody writes to."""
 
@@ -300,7 +302,7 @@ def in_time():
         signal.signal(number, handler)
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("place", CASES, ids=lambda place: f"{CASES[place][0].split()[0]}-{place}")
 def test_an_odd_file_is_no_end_of_the_world(place, world, tmp_path, monkeypatch, capsys, in_time):
     command, is_named = CASES[place]

@@ -12,6 +12,8 @@ import pytest
 from msprobe.base.files import creating, part_of, replacing, sweep
 from msprobe.cli import main
 
+pytestmark = pytest.mark.slow
+
 # The command, but for one line: the process is killed while it writes the table of the second of two ranks.
 KILLED = """
 import os, signal, sys

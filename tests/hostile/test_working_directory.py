@@ -14,6 +14,8 @@ from msprobe.base.settings import read
 from msprobe.cli import VERBS, main
 from msprobe.core import SingleComparator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(dump, tmp_path, monkeypatch):

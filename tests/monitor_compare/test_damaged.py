@@ -13,6 +13,8 @@ from dense_training import train, write
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.slow
+
 KINDS = (
     "actv",
     "actv_grad",
@@ -128,6 +130,7 @@ def test_numbers_that_are_not_finite_on_one_side_are_the_first_divergence(step, 
     assert f"{text} for " in line if side == 0 else f"for {text}" in line
 
 
+@pytest.mark.slow
 def test_with_a_clean_pair_too(sides, runs, tmp_path, capsys):
     write(runs["clean"], tmp_path / "c")
     options = ("--calibrate", str(tmp_path / "c"))
@@ -246,7 +249,7 @@ BY_DESIGN = (
 CASES = [(case, "one side") for case in DAMAGE] + [(case, "both sides") for case in DAMAGE if case not in BY_DESIGN]
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("kind", ["grad_reduced", "actv"])
 @pytest.mark.parametrize(("case", "where"), CASES)
 def test_damage_never_passes(case, where, kind, sides, capsys):
@@ -257,6 +260,7 @@ def test_damage_never_passes(case, where, kind, sides, capsys):
     assert found["finding"] is not None or found["unjudged"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", HARMLESS)
 def test_what_can_be_read_all_the_same_passes(case, sides, capsys):
     for kind in KINDS:

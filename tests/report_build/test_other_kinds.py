@@ -66,6 +66,7 @@ def test_a_monitor_has_its_answer_its_curves_and_its_stages(monitors, printed, t
     assert len(page.head["curves"]) > 10
 
 
+@pytest.mark.slow
 def test_the_band_lies_around_the_golden(monitors, tmp_path):
     """Of a norm the band is golden * exp(+-limit), and that of the command's own page."""
     sides = [str(monitors / name) for name in ("clipped", "golden")]

@@ -31,6 +31,7 @@ def page(runs, tmp_path):
     return Page(path)
 
 
+@pytest.mark.slow
 def test_the_answer_is_of_the_rank_that_is_wrong(page, runs, tmp_path, capsys):
     main(["compare", str(runs / "target"), str(runs / "golden"), "-o", str(tmp_path / "again")])
     assert page.head["answer"]["line"] == capsys.readouterr().out.splitlines()[-1]
@@ -146,6 +147,7 @@ def test_a_large_report_stays_within_its_bytes(runs, tmp_path, monkeypatch):
     assert "details of" in notes
 
 
+@pytest.mark.slow
 def test_eight_ranks_of_many_calls_are_small(tmp_path):
     """8 ranks x 5,000 calls, scaled down to a tenth: far below the 30 MB that 64 ranks x 20,000 may take."""
     write_run(tmp_path / "t", 8, 55, noise=1e-3, wrong_from=20, wrong_rank=5)

@@ -227,6 +227,7 @@ def test_a_json_file_names_only_what_is_whole(folder, gate):
     writer.close()
 
 
+@pytest.mark.slow
 def test_ten_thousand_tensors_in_a_step(folder):
     writer = Writer(folder, HEADER)
     for i in range(10_000):

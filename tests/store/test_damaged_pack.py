@@ -85,6 +85,7 @@ def is_read_otherwise(folder):
     return False
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("file", ["tensors.pack", "tensors.index"])
 @pytest.mark.parametrize("seed", range(12))
 def test_one_flipped_bit_is_found_by_doctor_convert_and_compare(dump, file, seed, tmp_path, capsys):
