@@ -268,6 +268,7 @@ def test_a_second_output_that_nobody_uses_is_harmless(judged):
     assert reason(listed).endswith("; no recorded call uses it")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("_replaying")
 def test_a_difference_that_nothing_compared_is_computed_from_is_harmless_and_the_answer_says_so(judged):
     """R5: one side alone uses the second output, for a result that nothing takes."""
