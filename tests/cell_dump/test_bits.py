@@ -55,6 +55,7 @@ def test_training_is_bit_identical_with_the_debugger(run, assert_equal):
     assert_equal(run)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("net", "asynchronous"),
     [("attention", False), ("micro_batches", True), ("recomputed", False), ("compiled", True)],
@@ -63,6 +64,7 @@ def test_training_is_bit_identical_with_the_monitor(net, asynchronous, assert_eq
     assert_equal(bits.Run(net, bits.MONITOR, bits.EVERYTHING, asynchronous))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("net", "task", "asynchronous"),
     [
@@ -78,6 +80,7 @@ def test_training_is_bit_identical_where_it_is_watched(net, task, asynchronous, 
     assert_equal(bits.Run(net, bits.WATCHING, task, asynchronous))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("net", "asynchronous"), [("attention", True), ("in_place", False), ("chance", True)])
 def test_training_is_bit_identical_where_it_is_checked(net, asynchronous, assert_equal):
     assert_equal(bits.Run(net, bits.CHECKS, bits.AT_ONCE, asynchronous))
@@ -101,7 +104,7 @@ def test_training_is_bit_identical_where_a_user_saves_in_a_graph(assert_equal):
     assert_equal(bits.Run("graph_convolution", bits.GRAPH, bits.SAVE, False))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("net", "stage", "asynchronous"),
     [

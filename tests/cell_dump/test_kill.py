@@ -40,7 +40,7 @@ def killed(folder, seed):
     return [tuple(line.split()) for line in reports[1:] if line.endswith("\n")]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_every_finished_record_is_there_after_doctor(seed, tmp_path, capsys):
     reports = killed(tmp_path, seed)

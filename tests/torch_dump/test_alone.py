@@ -52,6 +52,7 @@ NO_MINDSPORE = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("script", "other", "name"),
     [
