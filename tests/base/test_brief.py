@@ -55,6 +55,15 @@ def test_every_size_gives_the_formulas_values(dtype):
         assert_row(row, values_of(array), 0.01)
 
 
+def test_each_part_of_a_large_tensor_is_counted():
+    """The C pass takes parts of 2^18 elements."""
+    array = np.zeros(3 * 2**18 + 1, np.float32)
+    array[[0, 2**18, -1]] = np.nan, np.nan, 1
+    (row,) = measure_all([array], EPS)
+    assert row[4] == 2
+    assert row[3] == (array.size - 3) / array.size
+
+
 @pytest.mark.parametrize("dtype", FLOATS.values(), ids=FLOATS)
 @given(data=st.data())
 def test_any_bits_give_the_formulas_values(dtype, data):
