@@ -11,7 +11,7 @@ from optimizers import NAMES, Optimizer, train
 from msprobe.compare.locate.finding import Basis, Rule, Status, UpdateCause
 from msprobe.compare.locate.wording import updates
 from msprobe.compare.updates.fit import Fit, Form
-from msprobe.compare.updates.judgement import Parameter, Track, judge
+from msprobe.compare.updates.judgement import Parameter, Track, judge, verdict_of
 from msprobe.compare.updates.settings import ERRORS, _rate_excess
 
 NOISE = 5e-3
@@ -27,6 +27,20 @@ CLEAN = {
     "adamw in groups": {"rule": "adamw", "wd": 0.1, "undecayed": ("gain", "shift", "bias"), "rates": {"emb": 0.1}},
     "clipped": {"rule": "adamw", "wd": 0.1, "max_norm": 0.2},
 }
+
+
+@pytest.mark.parametrize(
+    ("excess", "status"),
+    [
+        (0.0, Status.AGREES),
+        (1.0, Status.AGREES),
+        (1.001, Status.DIFFERS),
+        (np.inf, Status.DIFFERS),
+        (np.nan, Status.UNSEEN),
+    ],
+)
+def test_an_update_differs_as_soon_as_it_is_beyond_what_is_allowed(excess, status):
+    assert verdict_of("weight", "weight", Basis.UPDATES, excess).status is status
 
 
 def tracks(run, gradients=True):
