@@ -34,7 +34,7 @@ def bare(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(6)
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "nothing"])
 @pytest.mark.parametrize("way", WAYS)
@@ -58,7 +58,7 @@ def expected(way, tool):
     return parts - {"monitor"} if tool == "monitor, xy" and way.startswith("whole") else parts
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "nothing"])
 @pytest.mark.parametrize("way", LATE)

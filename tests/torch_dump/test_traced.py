@@ -107,7 +107,7 @@ print("RESULT", json.dumps([steady, *results]))
 """
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["mix, dispatch", "L1, dispatch", "mix", "L0"])
 def test_what_is_traced_is_as_without_the_debugger(how, tmp_path):
     level, _, dispatch = how.partition(", ")

@@ -168,6 +168,7 @@ def compared(target, golden, output):
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
+@pytest.mark.turns("ranks", 2)
 def test_two_equal_trainings_with_sharded_parameters_compare_as_equal(tmp_path):
     for side, seed in (("target", 17), ("golden", 203)):
         run_fsdp(tmp_path / side, seed)
