@@ -169,10 +169,10 @@ $(TORCH): $(RUNTIME) tests/constraints.txt
 	@touch $@
 
 # PyTorch's API on MindSpore, laid over the suite's environment: installed into it, its `torch` would replace PyTorch.
-$(LAYER): $(RUNTIME) tests/mindtorch/requirements.txt
+$(LAYER): $(RUNTIME) tests/end_to_end/mindtorch/requirements.txt
 	@echo "== installing PyTorch's API on MindSpore into $(LAYER)"
 	@rm -rf $@
-	@$(PIP) install --no-deps --target $@ --requirement tests/mindtorch/requirements.txt $(TERSE)
+	@$(PIP) install --no-deps --target $@ --requirement tests/end_to_end/mindtorch/requirements.txt $(TERSE)
 	@touch $@
 
 #   make clean    remove every environment and everything that was built

@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "tests" / "report_build"))
+sys.path.append(str(HERE.parent / "tests" / "report_verb"))
 
 from large_runs import IN_A_LAYER, write_run  # noqa: E402 - the line above says where it is
 

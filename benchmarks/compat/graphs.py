@@ -22,7 +22,7 @@ from pathlib import Path
 from other_tool import ENVIRONMENTS, OtherTool, clean_environment, install
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests" / "graph_visualize"))
+sys.path.append(str(ROOT / "tests" / "compare" / "graph_visualize"))
 
 import odd_dumps  # noqa: E402 - the line above says where it is
 

@@ -2,8 +2,9 @@
 
     python examples_dump.py OUT [--dtype float16] [--scale 1] [--grow 1]
 
-The calls are those with which tests/mapping_executed shows that both frameworks mean the same. `--dtype` casts their
-float32 tensors; `--grow N` makes the first axis of tensors N times as long where all of a call's have one length.
+The calls are those with which tests/end_to_end/mapping_executed shows that both frameworks mean the same. `--dtype`
+casts their float32 tensors; `--grow N` makes the first axis of tensors N times as long where all of a call's have one
+length.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from mindspore import ops
 
 from msprobe.mindspore import PrecisionDebugger
 
-EXAMPLES = Path(__file__).parents[2] / "tests" / "mapping_executed"
+EXAMPLES = Path(__file__).parents[2] / "tests" / "end_to_end" / "mapping_executed"
 sys.path.append(str(EXAMPLES))
 executed = importlib.import_module("executed")
 

@@ -56,9 +56,9 @@ SCATTER = Rounding(0.1, float("inf"), 0.02)
 ONE_WAY, NO_WAY = 0.3, 0.25
 ONE_WAY_SAMPLE, NO_WAY_SAMPLE = 0.08, 0.05
 """Correlation of two gaps of one token id, and of one sample: from the first number on they go one way, up to the
-second they do not. Measured on small trained models (tests/rollout_causes, five seeds that are not those of the
-tests): after one and after four updates 0.42 to 0.70 for tokens and 0.10 to 0.18 for samples; with bfloat16, float16
-and another eps at most 0.20 and 0.03."""
+second they do not. Measured on small trained models (tests/end_to_end/rollout_causes, five seeds that are not those of
+the tests): after one and after four updates 0.42 to 0.70 for tokens and 0.10 to 0.18 for samples; with bfloat16,
+float16 and another eps at most 0.20 and 0.03."""
 
 FEWEST_FOR_COHERENCE = 300
 """Tokens; of fewer that correlation is chance."""

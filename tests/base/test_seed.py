@@ -1,4 +1,4 @@
-"""What `seed_all` refuses, before it touches anything; what it does stands in `tests/cell_dump/test_seed.py`."""
+"""`seed_all`: the arguments that it refuses. `tests/cell_dump/backends/mindspore/test_seed.py` tests its effect."""
 
 import os
 import random

@@ -13,7 +13,7 @@ from msprobe.cli import main
 from msprobe.diagnose.diagnosis import Purpose, Skipped, Verdict
 from msprobe.diagnose.page import page
 
-sys.path.append(str(Path(__file__).parents[1] / "monitor_compare"))
+sys.path.append(str(Path(__file__).parents[1] / "compare" / "monitor"))
 from dense_training import Fault, train, write
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
