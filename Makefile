@@ -1,14 +1,12 @@
-# Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file.
+# Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file. Each command may be
+# repeated: an environment is made once, and again when the requirements change. Lines that begin with three spaces are
+# what `make help` prints.
 #
-#   make demo     train a small network twice, once with a fault, and find the fault
-#   make test     everything a change needs: the tests without any framework, a smoke on the oldest MindSpore, PyTorch's API
-#                 on MindSpore, and the tests on the newest; of large grids a sample (15 minutes on two cores)
+#   make demo           train a small network twice, once with a fault, and find the fault
+#   make check          the tests that need no framework
+#   make test           what a change needs: also MindSpore, its oldest version, PyTorch, and PyTorch's API on MindSpore
+#   make check PYTHON=python3.12  with another Python; so for each target
 #
-#   make check    the inner loop: what needs no framework, without its slow tests (3 minutes on two cores)
-#
-# Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
-# make test PYTHON=python3.12
-
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
@@ -63,7 +61,7 @@ mindtorch: $(TOOLS) $(TORCH) $(LAYER) install
 	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) -m "$(MINDTORCH_MARKERS)" tests
 
-#   make examples     the commands that the examples' READMEs show, run one after the other
+#   make examples       run the commands that the READMEs of the examples show
 examples: $(TOOLS) $(TORCH) install
 	@echo "== the examples on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@$(PYTEST) -m examples tests
@@ -89,44 +87,49 @@ run-bare: $(TOOLS) install
 	@echo "== without any framework, Python $(VERSION)"
 	@$(PYTEST) -m "$(BARE_MARKERS)" tests
 
-#   make test-matrix     the smoke on the versions of MindSpore between the oldest and the newest (gigabytes of downloads)
+#   make test-matrix    the smoke tests on the versions of MindSpore in between (gigabytes of downloads)
 test-matrix:
 	@for version in $(MATRIX); do \
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
 
-#   make verify   everything, in parts: all cases of every test, of which `make test` has a sample, 300 examples for each property,
-#                 hundreds of trainings compared bit by bit (docs/en/explanation/bit-identity.md), and the planted faults. Some hours on
-#                 two cores; a part that has passed is not run again until something changes, the one that was run longest
-#                 ago comes first. MSPROBE_VERIFY_MINUTES=25 ends it after that time and says what was not reached
+#   make verify         everything, in parts: all cases of all tests, the grid of trainings, planted faults (hours; resumes)
+#
+# It writes docs/en/explanation/bit-identity.md. `make test` has a sample of the cases, and 30 examples of each property where
+# this has 300. A part that has passed is not run again until something changes, the one that was run longest ago comes first.
+# MSPROBE_VERIFY_MINUTES=25 ends it after that time and says what was not reached.
 verify: $(TOOLS) $(TORCH) $(LAYER) install
 	@$(MAKE) --no-print-directory tooled VENV=.venv-bare MINDSPORE=none
 	@$(BIN)/python tests/support/verify.py --bare "$(BARE_MARKERS)" --frameworks "$(FRAMEWORK_MARKERS)" \
 	    --mindtorch "$(MINDTORCH_MARKERS)" --layer $(LAYER)
 
-#   make mutations   faults of the product, one after the other; each must be noticed by the tests as `make test` runs them
-#                    (half an hour on two cores; interrupted, it goes on where it was)
+#   make mutations      plant faults in the product; `make test` must notice each (half an hour; continues if interrupted)
 mutations: tooled $(TORCH)
 	@$(MAKE) --no-print-directory tooled VENV=.venv-bare MINDSPORE=none
 	@$(BIN)/python tests/mutations/run.py --bare-python .venv-bare/bin/python --results $(VENV)/mutations.jsonl
 
+#   make tooled         install the package and the test tools into .venv, with MindSpore (VENV=.venv-bare MINDSPORE=none: without)
 tooled: $(TOOLS) install
 
-#   make lint     format, lint and types (mypy --strict; what it checks is in pyproject.toml)
-lint: $(TOOLS) $(TORCH) install
+#   make lint           ruff, format and types
+lint: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory types
+
+#   make types          mypy in strict mode; pyproject.toml says what it checks
+types: $(TOOLS) $(TORCH) install
 	$(BIN)/mypy
 
-#   make page     the page of reports: checked, tested and built again from its sources (needs Node and npm)
+#   make page           check, test and build the report page from its sources (needs Node and npm)
 page:
 	@cd msprobe_ms/report/page && npm ci --silent && npm run --silent check && npm run --silent build
 
-#   make format   put the sources into the form that lint asks for
+#   make format         format the sources as lint demands
 format: $(TOOLS)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-#   make docs     the documentation as a site, in .docs; a dead link is an error
+#   make docs           build the documentation as a site in .docs; a dead link is an error
 docs: .venv-docs/built
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 
@@ -138,6 +141,8 @@ docs: .venv-docs/built
 	@rm -rf build
 	@touch $@
 
+#   make install        build and install the package, as after a change of the sources (VENV and MINDSPORE as above)
+#
 # The wheel of the tree as it stands; the folder `build` would hand it files that are gone.
 install: $(RUNTIME)
 	@echo "== installing msprobe-ms into $(VENV)"
@@ -175,6 +180,68 @@ $(LAYER): $(RUNTIME) tests/end_to_end/mindtorch/requirements.txt
 	@$(PIP) install --no-deps --target $@ --requirement tests/end_to_end/mindtorch/requirements.txt $(TERSE)
 	@touch $@
 
-#   make clean    remove every environment and everything that was built
+#   make clean          remove all environments and everything that was built
 clean:
 	rm -rf .venv .venv-* .demo .docs build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# --- For contributors: coverage, hooks, changelog ---
+
+.PHONY: types coverage coverage-all run-coverage coverage-folder hooks changelog release-notes
+
+COVERAGE = $(CURDIR)/$(VENV)/coverage
+COVERAGE_TOOLS = $(VENV)/coverage-tools
+COVERED_BARE = -m "$(BARE_MARKERS)" tests
+COVERED_ALL = -m "$(FRAMEWORK_MARKERS)" tests
+
+#   make coverage       which lines of Python and C the tests without a framework execute, per package
+coverage:
+	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage MINDSPORE=none COVERED=COVERED_BARE
+
+#   make coverage-all   the same for the tests with MindSpore and PyTorch (more than an hour)
+coverage-all:
+	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage-all COVERED=COVERED_ALL
+
+# COVERED names the variable with the tests. The extensions are built with counters, and their objects are kept, because
+# gcov reads both. Whether tests pass is the question of `make check` and `make test`: measuring slows them down, and some
+# observe the interpreter.
+run-coverage: export CFLAGS = --coverage -fprofile-update=atomic
+run-coverage: export CXXFLAGS = $(CFLAGS)
+run-coverage: export LDFLAGS = --coverage
+run-coverage: export DIST_EXTRA_CONFIG = $(COVERAGE)/build.cfg
+run-coverage: export COVERAGE_FILE = $(COVERAGE)/data
+run-coverage: $(TOOLS) $(COVERAGE_TOOLS) $(if $(filter none,$(MINDSPORE)),,$(TORCH)) coverage-folder install
+	@echo "== coverage, Python $(VERSION), MindSpore: $(MINDSPORE)"
+	@$(subst $(BIN)/pytest,$(BIN)/coverage run -m pytest,$(PYTEST)) $($(COVERED)) || \
+	    echo "== tests failed while coverage was measured; see above"
+	@$(BIN)/python tests/support/coverage_report.py $(COVERAGE)
+
+coverage-folder:
+	@rm -rf $(COVERAGE)
+	@mkdir -p $(COVERAGE)
+	@printf '[build]\nbuild_base = %s\n' $(COVERAGE)/build > $(COVERAGE)/build.cfg
+
+$(COVERAGE_TOOLS): $(RUNTIME) tests/requirements-coverage.txt tests/constraints.txt
+	@echo "== installing the tools of coverage into $(VENV)"
+	@$(PIP) install --constraint tests/constraints.txt --requirement tests/requirements-coverage.txt $(TERSE)
+	@touch $@
+
+#   make hooks          install the git hooks: ruff on the files of each commit, types at each push
+hooks: .venv-bare/hooks
+	@.venv-bare/bin/pre-commit install
+
+.venv-bare/hooks: tests/constraints.txt
+	@$(MAKE) --no-print-directory .venv-bare/tools VENV=.venv-bare MINDSPORE=none
+	@.venv-bare/bin/python -m pip --disable-pip-version-check install --constraint tests/constraints.txt pre-commit $(TERSE)
+	@touch $@
+
+RELEASE := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+#   make changelog      print the changelog of the next release, made of the fragments in changes/
+changelog:
+	@$(MAKE) --no-print-directory .venv-bare/tools VENV=.venv-bare MINDSPORE=none >&2
+	@.venv-bare/bin/towncrier build --draft --version $(RELEASE)
+
+#   make release-notes  move the fragments into CHANGELOG.md, for the version in pyproject.toml
+release-notes:
+	@$(MAKE) --no-print-directory .venv-bare/tools VENV=.venv-bare MINDSPORE=none
+	@.venv-bare/bin/towncrier build --yes --version $(RELEASE)

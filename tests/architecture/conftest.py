@@ -91,7 +91,7 @@ def _tracked():
     if listed is not None and listed.returncode == 0:
         files = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:
-        folders = [*ROOTS, "tests", "docs", "examples", "benchmarks", ".ci"]
+        folders = [*ROOTS, "tests", "docs", "examples", "benchmarks", "changes", ".ci", ".github"]
         files = [f for folder in folders for f in (ROOT / folder).rglob("*") if "__pycache__" not in f.parts]
         files += [f for f in ROOT.iterdir() if f.suffix in (".md", ".py", ".toml") or f.name == "Makefile"]
     return sorted(f for f in files if f.is_file() and f.suffix not in (".so", ".pyc"))

@@ -60,7 +60,10 @@ def texts(modules, root):
                 yield from ((where, command) for command in commands_in(node.value))
                 lines = (line for line in LINE.findall(node.value) if NAMES.match(line))  # others are prose
                 yield from ((where, command) for command in lines)
-    for page in (*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md")):
+    for page in (
+        *root.glob("*.md"),
+        *(page for top in ("docs", "examples", "changes") for page in root.glob(f"{top}/**/*.md")),
+    ):
         text = page.read_text()
         where = str(page.relative_to(root))
         yield from ((where, command) for command in commands_in(FENCE.sub("", text)))

@@ -201,6 +201,7 @@ def test_a_function_of_c_is_seen_and_stays_what_it_is(owner, name, args, kwargs)
 
 
 @needs_extension
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a traced interpreter refuses a wrong `self` before the call")
 def test_a_method_of_c_is_seen_however_it_is_reached():
     text, early, mapped = "ab", "ab".zfill, map(str.zfill, ["ab"], [4])
     with Seen((str, "zfill")) as seen:
