@@ -35,15 +35,15 @@ def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Com
         by_bits = (one is not None and one.sign is Sign.BITS) or (one is None and judged.noise.is_exact)
         by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
         is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
-        is_rounded = is_rounded and not _moves_data(aligned, row)
+        is_rounded = is_rounded and not moves_data(aligned, row)
         if by_bits and is_rounded and aligned.distance(row) <= outputs.rounding(row):
             found.add(row)
     return found
 
 
-def _moves_data(aligned: AlignedGraphs, row: int) -> bool:
+def moves_data(aligned: AlignedGraphs, row: int) -> bool:
     """Whether the call that returned an output only moves or selects elements, which rounds nothing."""
-    known = operation_of(aligned.name(row))
+    known = None if aligned.is_input[row] else operation_of(aligned.name(row))
     return known is not None and known.kind is Kind.MOVES
 
 

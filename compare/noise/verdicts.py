@@ -13,6 +13,7 @@ from msprobe.compare.judge.judged import NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
 
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
+from .rounding import moves_data
 from .statistics import AlignedStatistics
 from .structure import harmless_arguments, harmless_structure, undecided_states
 from .upstream import details, one_sided, transparent
@@ -72,6 +73,8 @@ def entered(
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
         evidence = noise.evidence.get(row)
         if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
+            if grades[row] == PASS and moves_data(aligned, row):
+                grades[row] = WARNING  # no tolerance: the call rounds nothing
             continue  # within tolerance, where all before is equal to the bit
         if grades[row] == PASS:
             grades[row] = WARNING

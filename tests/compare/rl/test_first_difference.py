@@ -397,8 +397,8 @@ def test_limits_of_the_user_apply_to_the_dumps_of_a_flow_and_are_counted(roots, 
 
 
 def test_where_stages_differ_by_rounding_the_answer_says_so(roots, compare):
-    for root, off in zip(roots, (2**-22, 0.0), strict=True):  # one unit in the last place of 2
-        root.save().dump("actor_update", made=(2.0 + off, 3.0, 4.0))
+    for root, off in zip(roots, (2**-22, 0.0), strict=True):  # one unit in the last place of 3
+        root.save().dump("actor_update", made=(2.0, 3.0 + off, 4.0))
     code, lines, _ = compare()
     assert code == 0
     assert lines[-1].startswith("no difference beyond rounding: 15 pairs judged, 0 unjudged, largest ")
