@@ -1,20 +1,18 @@
-"""Fixtures of tests that save in this very process, and of tests that compare what a program dumped."""
+"""Fixtures of tests that save in this very process, and of tests that compare what a program dumped.
+
+MindSpore is imported where it is used: some tests of these folders run without it.
+"""
 
 import json
 import os
 import subprocess
 
-import mindspore as ms
 import numpy as np
 import pytest
 from preloaded import python
 
 from msprobe.base import log
 from msprobe.cli import main
-from msprobe.graph_save import planted_save
-from msprobe.graph_save import save as saving
-from msprobe.graph_save.tree import SaveTree
-from msprobe.mindspore import flush
 
 MODES = ("graph", "jit", "pynative")
 
@@ -23,10 +21,12 @@ class Saved:
     """What was saved below a folder, in the order of the ids."""
 
     def __init__(self, folder, tree):
-        self.folder, self.tree = folder, tree
+        from msprobe.mindspore import flush
+
+        self.folder, self.tree, self.flush = folder, tree, flush
 
     def records(self, step=0, rank=0):
-        flush()
+        self.flush()
         index = self.folder / f"step{step}" / f"rank{rank}" / "saves.jsonl"
         return [json.loads(line) for line in index.read_text("ascii").splitlines()]
 
@@ -38,7 +38,7 @@ class Saved:
         return {(r["name"], r["count"]): self.array(r, step).tolist() for r in self.records(step)}
 
     def files(self):
-        flush()
+        self.flush()
         return sorted(
             p.relative_to(self.folder).as_posix()
             for p in self.folder.rglob("*")
@@ -49,6 +49,12 @@ class Saved:
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
     """What is saved below `saved.folder`, by a process that has saved nothing before."""
+    import mindspore as ms
+
+    from msprobe.graph_save import planted_save
+    from msprobe.graph_save import save as saving
+    from msprobe.graph_save.tree import SaveTree
+
     tree = SaveTree()
     for module in (planted_save, saving):
         monkeypatch.setattr(module, "tree", tree)
@@ -66,10 +72,14 @@ class Mode:
         self.name = name
 
     def begin(self):
+        import mindspore as ms
+
         ms.set_context(mode=ms.GRAPH_MODE if self.name == "graph" else ms.PYNATIVE_MODE)
 
     def ready(self, net, **options):
         """A network as it runs in this mode."""
+        import mindspore as ms
+
         if self.name == "jit":
             net.construct = ms.jit(net.construct, **options)
         return net
