@@ -170,7 +170,9 @@ class _Walk:
 
     def _doubt(self, finding: Finding) -> Consequence:
         """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
-        side ends, nothing that is computed from them is compared."""
+        side ends, nothing that is computed from them is compared. A precision of one side is a fact."""
+        if finding.kind is FindingKind.PRECISION:
+            return Consequence.SHOWN
         place = self._events[finding.at].place
         doubt = self._doubts.get(place, Consequence.SHOWN)
         return max(doubt, Consequence.OVERLAID) if place in self._ends_of_one_side else doubt
