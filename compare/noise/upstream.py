@@ -13,6 +13,7 @@ import numpy as np
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, State
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
@@ -155,9 +156,12 @@ class Upstream:
 
     def _is_other_constant(self, side: int, made: int) -> bool:
         """Whether an output is a constant that differs: a mask, made in another way. It explains nothing of what one
-        side computes with it and the other with its own; that must agree as if both constants were right."""
+        side computes with it and the other with its own; that must agree as if both constants were right. Whole numbers
+        select elements, as positions do, and have one form only."""
         graph, pair = self._aligned.graphs[side], self._aligned.pair_of[side][made]
-        return pair >= 0 and self._states[pair] in DIFFERING and graph.call_of[made] in graph.constant_calls
+        if pair < 0 or self._states[pair] not in DIFFERING or graph.call_of[made] not in graph.constant_calls:
+            return False
+        return family(graph.columns.dtype(made)) != "int"
 
     def _pair(self, side: int, row: int) -> int:
         """The pair of tensors that a record stands in; -1 for none."""
