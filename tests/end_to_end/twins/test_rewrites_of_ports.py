@@ -73,7 +73,10 @@ def compared(dumps, tmp_path, capsys):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("target", "golden"), WAYS)
-def test_a_rewrite_alone_is_no_difference(target, golden, task, compared):
+def test_a_rewrite_alone_is_no_difference(request, target, golden, task, compared):
+    if (target, golden) == WAYS[3] and task == "tensor":
+        reason = "the gradient of a fused parameter of the golden side is compared in whole with that of a part"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     code, lines, found = compared(target, golden, task)
     assert lines[-1].startswith("no difference beyond rounding: "), lines[-1]
     assert (code, found["first_wrong"], found["next_beginnings"]) == (0, [], [])
