@@ -38,7 +38,7 @@ Key = tuple[Identity, int]
 
 
 class Node(Protocol):
-    """What the nodes of the autograd graphs have in common."""
+    """Describe a node of an autograd graph, in either framework."""
 
     @property
     def next_functions(self) -> Iterable[tuple["Node | None", int]]: ...

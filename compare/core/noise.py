@@ -281,12 +281,12 @@ def amplification(output: float, inputs: float, floor: float) -> float:
 
 
 class Consequence(IntEnum):
-    """How well it is shown that a difference has consequences, beside the other differences; the best first."""
+    """How well it is shown that a difference has consequences, in addition to the other differences; the best first."""
 
     SHOWN = 0
     """It reaches something that counts, or another difference, by a path that no other difference reaches."""
     OVERLAID = 1
-    """Whatever receives it also receives another difference."""
+    """All calls that receive it also receive another difference."""
     DENIED = 2
     """Where it arrives alone, it dies out."""
 
@@ -311,7 +311,7 @@ class NoConsequence(Enum):
     """The ground on which a difference is harmless."""
 
     AGREES = "agrees"
-    """What recorded calls compute from the tensor was compared, and agrees."""
+    """The tensors that recorded calls compute from it were compared, and agree."""
     UNUSED = "unused"
     """No recorded call uses the tensor."""
     UNCOMPARED = "uncompared"

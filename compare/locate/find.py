@@ -425,8 +425,8 @@ class _Walk:
             self._origin[event.at] = received.finding if received else known if inside is None else inside
 
     def _received_by_cell(self, row: int, event: Event) -> tuple[Event, Judged, InputCause] | None:
-        """What a cell around a call received that differs, and explains an input which unrecorded code made inside; of
-        the outermost such cell. None where the input differs by itself, or is what the cell received."""
+        """Return the differing tensor that the outermost cell around a call received, and that explains an input which
+        unrecorded code made inside; None if the input differs by itself, or is what the cell received."""
         noise = self._comparison.noise
         if noise is None or noise.states[row] != State.PROPAGATED:
             return None
@@ -593,7 +593,7 @@ class _Walk:
 
 
 def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:
-    """What an argument of one side is recognised by: the side, its place, and its value."""
+    """Return what identifies an argument of one side: the side, its place, and its value."""
     record = judged.pair.record
     return "target" if judged.pair.target else "golden", path_of(record), repr(record.value)
 
