@@ -62,14 +62,14 @@ empty dump                      12 12 12 22 12 22 12 11 12 00 00 00 12
 no tensor files                 11 11 12 22 11 00 00 11 11 00 11 11 11
 tensors cut                     11 11 12 22 11 00 00 11 11 00 11 11 11
 tensors garbage                 11 11 12 22 11 00 00 11 11 00 11 11 11
-unknown operations              00 00 12 22 11 00 00 00 00 00 00 00 11
-level L0                        00 00 02 22 11 00 00 00 00 00 00 00 11
-dump.json cut                   12 12 12 22 12 22 22 12 12 12 11 12 12
-dump.json garbage               12 12 12 22 12 22 22 12 12 12 11 12 12
-dump.json empty                 12 12 12 22 12 22 22 12 12 12 11 12 12
+unknown operations              00 11 12 22 11 00 00 00 00 00 00 00 11
+level L0                        00 00 02 22 00 00 00 00 00 00 00 00 00
+dump.json cut                   12 12 12 22 12 22 12 12 12 12 11 12 12
+dump.json garbage               12 12 12 22 12 22 12 12 12 12 11 12 12
+dump.json empty                 12 12 12 22 12 22 12 12 12 12 11 12 12
 stack.json garbage              00 00 00 00 00 00 00 00 00 00 11 11 00
-construct.json garbage          00 00 00 00 00 00 22 00 00 00 11 11 00
-torn journal                    12 12 12 22 12 22 22 12 12 12 00 22 12
+construct.json garbage          00 00 00 00 00 00 12 00 00 00 11 11 00
+torn journal                    12 12 12 22 12 22 12 12 12 12 00 22 12
 a file                          12 12 12 22 12 22 12 12 12 12 12 02 12
 a link to itself                12 12 12 22 12 22 12 12 12 12 12 12 12
 """
