@@ -175,6 +175,20 @@ def test_a_child_of_a_process_that_collects_is_of_its_run(tmp_path):
     assert done.stdout == "dump\n"
 
 
+def test_a_forked_child_of_the_same_rank_writes_elsewhere(tmp_path):
+    script = (
+        "import os; from pathlib import Path; from msprobe.store.run_folder import run_folder\n"
+        "def name(): return run_folder(Path('dump'), 0).folder.name\n"
+        "before = name()\n"
+        "if (child := os.fork()) == 0:\n"
+        "    print(name(), flush=True); os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "print(before, name())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "run2\ndump dump\n"
+
+
 def test_a_folder_is_free_again_when_its_user_removed_what_was_in_it(process, tmp_path):
     for _ in range(3):
         one = process()

@@ -87,6 +87,26 @@ def test_training_is_bit_identical_and_every_call_is_recorded(net, level, bare, 
         assert counts(data_of(tmp_path, step), "forward") == expected
 
 
+def test_no_hook_stays_on_data_and_parameters_behind_a_step(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"task": "statistics", "level": "mix", "dump_path": str(tmp_path / "dump")}))
+    program = (
+        "import sys, numpy as np, mindspore as ms\n"
+        "from msprobe.mindspore import PrecisionDebugger\n"
+        "debugger = PrecisionDebugger(sys.argv[1])\n"
+        "net, x = ms.nn.Dense(4, 2), ms.Tensor(np.ones((3, 4), np.float32))\n"
+        "gradient = ms.value_and_grad(lambda x: net(x * 2).sum(), 0, net.trainable_params())\n"
+        "for _ in range(2):\n"
+        "    debugger.start(net)\n"
+        "    gradient(x)\n"
+        "    debugger.stop()\n"
+        "    debugger.step()\n"
+        "print([len(tensor.hooks()) for tensor in (x, net.weight, net.bias)])\n"
+    )
+    assert run("-c", program, str(config)).splitlines()[-1] == "[0, 0, 0]"
+    assert sum(counts(data_of(tmp_path / "dump", 1), "backward")) > 0
+
+
 @pytest.mark.parametrize("net", FORWARD)
 def test_every_call_has_a_backward_whose_gradients_say_what_they_are(net, tmp_path):
     train(net, "--collect", str(tmp_path))

@@ -106,6 +106,22 @@ def test_one_flipped_bit_is_found_by_doctor_convert_and_compare(dump, file, seed
     assert "no difference in what could be judged" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_a_flipped_bit_of_an_index_line_is_noticed_by_the_checksum_or_changes_the_digest():
+    line = index.line_of("Functional.add.0.forward.output.0", "float32", (2, 3), "a1b2c3d4", [(64, 24)])
+    name, fields = index.parse_line(line)
+    assert (name, fields.digest) == ("Functional.add.0.forward.output.0", "a1b2c3d4")
+    for bit in range(8 * len(line)):
+        damaged = bytearray(line)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            found, others = index.parse_line(bytes(damaged))
+        except ValueError:
+            continue
+        # the semicolon before the checksum: the rest is a digest then, which no content has
+        assert (found, others._replace(digest=fields.digest)) == (name, fields)
+        assert others.digest != fields.digest
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_of_a_damaged_tensor_is_never_given_in_silence(form, tmp_path):
     folder = write(tmp_path / "dump", form)
