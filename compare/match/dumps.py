@@ -108,16 +108,15 @@ def _respelled(
         return dict(right)
     moved: dict[Place, Place] = {}
     for how in (_content, _types):
+        if how is _types and (len(mine) > 1 or len(other) > 1):
+            break
+        alike: dict[object, list[str]] = defaultdict(list)  # of the golden, the last first
+        for name, records in reversed(other.items()):
+            alike[not name.isdigit(), how(records, theirs)].append(name)
         for name, argument in list(mine.items()):
-            alike = [
-                one
-                for one, records in other.items()
-                if one.isdigit() != name.isdigit() and how(records, theirs) == how(argument, ours)
-            ]
-            if not alike or (how is _types and (len(mine) > 1 or len(other) > 1)):
-                continue
-            records = other.pop(alike[0])
-            moved |= {new[0]: old[0] for old, new in zip(mine.pop(name), records, strict=True)}
+            if names := alike.get((name.isdigit(), how(argument, ours))):
+                records = other.pop(names.pop())
+                moved |= {new[0]: old[0] for old, new in zip(mine.pop(name), records, strict=True)}
     return {moved.get(place, place): row for place, row in right.items()}
 
 
