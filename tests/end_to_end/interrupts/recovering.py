@@ -232,7 +232,12 @@ def main():
                 text = str(cause) if isinstance(cause, Broken) else traceback.format_exc()
                 failure = {"task": training.name, "seed": seed, "number": number, "where": recovering.where}
                 result["failures"].append({**failure, "what": text, "interrupt": recovering.traceback})
-                training.begin_anew()
+                try:
+                    training.begin_anew()
+                except Exception:  # nothing of this process can be trusted any more
+                    result["failures"].append({**failure, "what": traceback.format_exc()})
+                    print(json.dumps(result))
+                    return
             number += 1
             if len(one) > 1:
                 break

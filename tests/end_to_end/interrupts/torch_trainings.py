@@ -80,6 +80,9 @@ class Debugged(Training):
 
     def restore_modes(self):
         torch.set_grad_enabled(True)
+        # An interrupt where `saved_tensors_hooks.__enter__` returns leaves them, as it does without the debugger.
+        while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
 
     def untouched(self):
         """What stands in the framework's places, and hangs at the network."""
