@@ -1,0 +1,29 @@
+"""What every documented command line means, in the words of this tool and of mindstudio-probe 8.1 and 26."""
+
+import json
+
+import parsing
+import pytest
+from snapshots import help_of
+
+from msprobe.cli import VERBS
+
+HELPS = parsing.HERE / "helps"
+
+
+def test_every_command_line_means_what_it_meant():
+    found, golden = parsing.outcomes(), json.loads(parsing.GOLDEN.read_text("utf-8"))
+    assert list(found) == list(golden)
+    assert len(found) > 800
+    differing = {line: (found[line], golden[line]) for line in found if found[line] != golden[line]}
+    assert not differing
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_every_help_is_its_snapshot(verb):
+    assert help_of(verb) == (HELPS / f"{verb.replace(' ', '_') or 'msprobe'}.txt").read_text("utf-8")
+
+
+def test_every_verb_has_command_lines():
+    for verb in VERBS:
+        assert sum(line.removeprefix("msprobe ").startswith(f"{verb} ") for line in parsing.LINES) > 4, verb
