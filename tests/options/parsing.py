@@ -231,6 +231,8 @@ def value_of(value):
     """A value as JSON has it."""
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, str) and (value.startswith("./") or value.endswith("/")):
+        return str(PurePath(value))
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value):
