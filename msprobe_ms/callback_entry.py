@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import SettingsError
-from msprobe.base.sections import SECTIONS, checked, setting, settings_of
+from msprobe.base.sections import SECTIONS
+from msprobe.base.setting import checked, setting, settings_of
 from msprobe.base.settings import Settings
 
 

@@ -9,7 +9,8 @@ from mindspore.train import Callback
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.sections import SECTIONS, checked, setting, settings_of
+from msprobe.base.sections import SECTIONS
+from msprobe.base.setting import checked, setting, settings_of
 from msprobe.base.settings import Settings
 from msprobe.callback_entry import cell_name
 from msprobe.model_training import cell_of, loss_cell_of, model_of, next_step, optimizer_of

@@ -1,6 +1,6 @@
 """Checks of settings: a check takes the value in the file and returns the value that we keep, or raises SettingsError.
 
-Its message says what is wrong and what to do; `sections.checked` adds where.
+Its message says what is wrong and what to do; `setting.checked` adds where.
 """
 
 import json

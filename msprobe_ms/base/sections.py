@@ -1,22 +1,15 @@
-"""The sections of the configuration file, one frozen dataclass per task, and how a field becomes a setting of the file.
-
-A field carries its key in the file, the check that its value must pass, and, where the collector does not use it, the
-reason. Defaults stand here and nowhere else.
-"""
+"""The sections of the configuration file, one frozen dataclass per task. Defaults stand here and nowhere else."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from .checks import (
-    Check,
     above,
     ascending,
     existing,
     flag,
     listed,
-    nearest,
     one_of,
     shown,
     size,
@@ -31,69 +24,7 @@ from .errors import SettingsError
 from .names import wrong_kernel
 from .not_built import WITHOUT_EFFECT
 from .scope import DataMode, parts, wrong_bounds
-
-Where = Callable[[str], str]
-
-
-def setting(
-    check: Check,
-    default: Any = MISSING,
-    *,
-    key: str = "",
-    inert: str = "",
-    when: Callable[[Any], bool] | None = None,
-    read_at: tuple[str, ...] = (),
-) -> Any:
-    """A dataclass field that the file can set.
-
-    `key` is the key in the file where it is not the field's name. `inert` is the reason why the setting has no effect:
-    for all values, or only for those for which `when` is true. At the levels of `read_at` it has its effect.
-    """
-    metadata = {"check": check, "key": key, "inert": inert, "when": when, "read_at": read_at}
-    return field(default=default, metadata=metadata)
-
-
-def settings_of(cls: type) -> "dict[str, Field[Any]]":
-    """The fields that the file can set, by their keys in the file."""
-    return {each.metadata["key"] or each.name: each for each in fields(cls) if "check" in each.metadata}
-
-
-def checked(
-    cls: type, contents: Mapping[str, object], where: Where, elsewhere: Mapping[str, str], also: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """The checked values for the fields of `cls`; a key that is neither one of them nor in `also` is refused.
-
-    null means that the key is absent. `elsewhere` has the right place of keys that are known elsewhere.
-    """
-    known = settings_of(cls)
-    for key in contents:
-        if key not in (*known, *also):
-            names = tuple(dict.fromkeys((*known, *also)))
-            raise SettingsError(f"{where(key)}: {_unknown(key, names, elsewhere)}")
-    values = {}
-    for key, each in known.items():
-        if contents.get(key) is not None:
-            try:
-                values[each.name] = each.metadata["check"](contents[key])
-            except SettingsError as err:
-                raise type(err)(f"{where(key)}: {err}") from err
-    return values
-
-
-def _unknown(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
-    if key in elsewhere:
-        return f"the setting {shown(key)} has no place here; move it to {elsewhere[key]}"
-    if near := nearest(key, (*known, *elsewhere)):
-        place = "" if near in known else f" in {elsewhere[near]}"
-        return f"unknown setting {shown(key)}; did you mean {shown(near)}{place}?"
-    return (
-        f"unknown setting {shown(key)}; remove it, or choose from {listed(known) or 'nothing: this section is empty'}"
-    )
-
-
-def is_inert(each: "Field[Any]", level: str) -> bool:
-    """Whether a setting has no effect at a level, be it for some of its values only."""
-    return bool(each.metadata["inert"]) and level not in each.metadata["read_at"]
+from .setting import checked, is_inert, setting, settings_of
 
 
 def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:

@@ -38,14 +38,10 @@ from .sections import (
     StatisticsSettings,
     StructureSettings,
     TriggerSettings,
-    Where,
-    checked,
     inert,
-    is_inert,
-    setting,
-    settings_of,
     task_name,
 )
+from .setting import Where, checked, is_inert, setting, settings_of
 
 _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_distribution", "ops")
 

@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.base.checks import flag, shown
 from msprobe.base.errors import SettingsError
 from msprobe.base.log import logger, visible
-from msprobe.base.sections import checked, setting
+from msprobe.base.setting import checked, setting
 from msprobe.store.monitor.layout import tag
 
 from .rules import Judge, Matches, Robust, Rule, rules_of

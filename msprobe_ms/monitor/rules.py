@@ -12,7 +12,7 @@ import numpy as np
 
 from msprobe.base.checks import Check, listed, nearest, shown
 from msprobe.base.errors import SettingsError
-from msprobe.base.sections import checked, setting
+from msprobe.base.setting import checked, setting
 
 from .robust import RobustJudge
 

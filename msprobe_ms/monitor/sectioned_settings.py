@@ -7,7 +7,7 @@ from typing import Any
 from msprobe.base.checks import flag, one_of, shown, texts, whole
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import user_path
-from msprobe.base.sections import checked, setting
+from msprobe.base.setting import checked, setting
 
 from .settings import MOST_STEPS, between, expressions, operations, ranks, read_object, section
 

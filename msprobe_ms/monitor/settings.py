@@ -11,7 +11,7 @@ from msprobe.base.checks import flag, one_of, shown, texts, whole
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import few, logger
-from msprobe.base.sections import checked, setting
+from msprobe.base.setting import checked, setting
 from msprobe.store.monitor.layout import STATISTICS, TEXTS, parse_time
 
 from .alerts import AlertSettings, alert_settings

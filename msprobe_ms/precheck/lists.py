@@ -9,7 +9,8 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import read_input
 from msprobe.base.log import few, logger
-from msprobe.base.sections import PRECHECK, AccCheckSettings, settings_of
+from msprobe.base.sections import PRECHECK, AccCheckSettings
+from msprobe.base.setting import settings_of
 
 from .check import Api
 

@@ -10,7 +10,7 @@ from typing import Any
 from msprobe.base.checks import flag, folder, listed, nearest, shown
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.scope import numbers
-from msprobe.base.sections import checked, setting, settings_of
+from msprobe.base.setting import checked, setting, settings_of
 from msprobe.mapping import user_files
 
 SECTION = "msprobe_config"

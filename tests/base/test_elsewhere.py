@@ -4,13 +4,8 @@ import json
 
 import pytest
 
-from msprobe.base.sections import (
-    SECTIONS,
-    ExceptionDumpSettings,
-    FreeBenchmarkSettings,
-    OverflowCheckSettings,
-    settings_of,
-)
+from msprobe.base.sections import SECTIONS, ExceptionDumpSettings, FreeBenchmarkSettings, OverflowCheckSettings
+from msprobe.base.setting import settings_of
 from msprobe.base.settings import Settings, collect_options, load
 from msprobe.cli import VERBS, main
 

@@ -7,7 +7,8 @@ import pytest
 
 from msprobe.base.errors import SettingsError
 from msprobe.base.not_built import IGNORED_KEYS
-from msprobe.base.sections import SECTIONS, settings_of
+from msprobe.base.sections import SECTIONS
+from msprobe.base.setting import settings_of
 from msprobe.base.settings import Settings, ignored_settings, load
 
 DOCS = Path(__file__).parents[2] / "docs"

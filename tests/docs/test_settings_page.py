@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from msprobe.base.scope import DataMode
-from msprobe.base.sections import SECTIONS, settings_of
+from msprobe.base.sections import SECTIONS
+from msprobe.base.setting import settings_of
 from msprobe.base.settings import Settings, load
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,7 +17,7 @@ import numpy as np
 from mindspore import nn
 from mindspore.train import Model
 
-from msprobe.base.sections import settings_of
+from msprobe.base.setting import settings_of
 from msprobe.mindspore import MsprobeMonitor
 from msprobe.monitor import sectioned_settings
 from msprobe.monitor.settings import Collectives, MonitorSettings, OnAlert, load
