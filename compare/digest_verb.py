@@ -9,7 +9,6 @@ left alone. Nothing else is changed. Exit code 0: every dump has its digests. 1:
 the command was wrong.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,27 +16,30 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
+from msprobe.options.declaration import positional
+from msprobe.options.groups import Cluster
+from msprobe.options.kinds import PATH
 from msprobe.store import layout
 from msprobe.store.folders import folders_below, ranks_without_dump
-
-from .request import check_workers
 
 _DUMPS = (layout.DUMP, layout.DUMP_TABLE)
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("path", metavar="DIR", help="a dump_path, a step's or a rank's folder, or a dump.json")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786"
+@dataclass(frozen=True, kw_only=True)
+class Options(Cluster):
+    """The options of the command."""
+
+    path: Path = positional(
+        PATH,
+        "DIR",
+        help="a dump_path, the folder of a step or of a rank, or a dump.json",
+        zh="dump_path、某个 step 或 rank 的文件夹，或 dump.json",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Digest what the arguments name, and count; UsageError where no dump is there."""
-    check_workers(args.workers, args.scheduler)
-    root = Path(args.path).absolute()
+    root = options.path.absolute()
     if root.is_file() and root.name not in _DUMPS:
         raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
     unreadable: dict[Path, str] = {}
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run")
     from .workers import run as workers  # here: the help of the command is there before numpy is
 
-    done = workers.run(digest_one, files, workers=args.workers or 0, scheduler=args.scheduler or "", title="digesting")
+    done = workers.run(digest_one, files, workers=options.workers or 0, scheduler=options.scheduler, title="digesting")
     results = dict(done)
     made = kept = failed = 0
     empty = [] if root.is_file() else ranks_without_dump(root, {file.parent for file in files})

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -145,6 +145,12 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
     module = import_module(verb.module)
+    if hasattr(module, "Options"):
+        from msprobe.options.parser import parsed  # here: the help of `msprobe` itself needs no options
+
+        if not verb.runs_script:
+            _refuse_empty(words, _may_be_empty(module.Options))
+        return int(module.run(parsed(prog, module.Options, words, module.__doc__ or "")))
     parser = _Parser(
         prog=prog,
         description=module.__doc__,
@@ -154,19 +160,28 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
     module.add(parser)
     if verb.runs_script:
         return int(module.run(parser.parse_args(words)))
-    may_be_empty = getattr(module, "MAY_BE_EMPTY", ())
-    for at, word in enumerate(words):
-        if (words[at - 1] if at and not word else word.rstrip("=")) in may_be_empty:
-            continue
-        # An empty path would be the current folder, and an empty option none at all; nobody means either.
-        if not word or (word.endswith("=") and word.startswith("--")):
-            after = f" behind {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
-            parser.error(
-                f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it out"
-            )
+    _refuse_empty(words, getattr(module, "MAY_BE_EMPTY", ()))
     args = parser.parse_intermixed_args(words)
     _expand(args)
     return int(module.run(args))
+
+
+def _may_be_empty(options: type) -> tuple[str, ...]:
+    from msprobe.options.declaration import declared
+
+    return tuple(flag for each in declared(options).values() if each.may_be_empty for flag in each.flags)
+
+
+def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
+    """Raise UsageError for an empty word, which would be the current folder, or an option without a value."""
+    for at, word in enumerate(words):
+        if (words[at - 1] if at and not word else word.rstrip("=")) in may_be_empty:
+            continue
+        if not word or (word.endswith("=") and word.startswith("--")):
+            after = f" after {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
+            raise UsageError(
+                f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it out"
+            )
 
 
 def _complain(prog: str, text: str, code: int) -> int:

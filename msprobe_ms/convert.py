@@ -9,14 +9,17 @@ the same folders, and a copy of every other file. Columnar dumps need pyarrow: p
 stays as it is. What cannot be carried is listed, with the number in the last line.
 """
 
-import argparse
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
+from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import PATH, one_of
 from msprobe.store import layout
 from msprobe.store.arrow import need
 from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
@@ -28,17 +31,28 @@ _SHOWN = 20
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("dump", metavar="DUMP", help="a dump_path, a step's folder, a rank's folder, or its file")
-    parser.add_argument("-o", "--output_path", metavar="OUT", required=True, help="a folder that does not exist yet")
-    parser.add_argument("--to", choices=("json", "packed", "columnar"), required=True, help="the format of OUT")
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    dump: Path = positional(
+        PATH,
+        "DUMP",
+        help="a dump_path, the folder of a step or of a rank, or the file of a dump",
+        zh="dump_path、某个 step 或 rank 的文件夹，或 dump 文件",
+    )
+    output: Path = output_option(
+        "--output_path", metavar="OUT", required=True, help="a folder that does not exist yet", zh="尚不存在的文件夹"
+    )
+    to: str = option(
+        one_of("json", "packed", "columnar"), "--to", required=True, help="the format of OUT", zh="OUT 的格式"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Convert each dump that lies in or below DUMP. UsageError where none is there, or OUT is."""
-    dump, out = Path(args.dump), Path(args.output_path)
-    named = (layout.DUMP, layout.DEBUG) if args.to != "json" else (*layout.TABLES, layout.DUMP, layout.DEBUG)
+    dump, out = options.dump, options.output
+    named = (layout.DUMP, layout.DEBUG) if options.to != "json" else (*layout.TABLES, layout.DUMP, layout.DEBUG)
     root = dump.parent if dump.is_file() else dump
     if not root.is_dir():
         raise UsageError(f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
@@ -46,16 +60,18 @@ def run(args: argparse.Namespace) -> int:
     unreadable: dict[Path, str] = {}
     folders = [folder for folder, _ in folders_below(root, unreadable)]
     lost.update((f"{folder}", f"cannot be read ({why})") for folder, why in unreadable.items())
-    found = {folder: [file for name in named if _is_other(file := folder / name, args.to)] for folder in folders}
+    found = {folder: [file for name in named if _is_other(file := folder / name, options.to)] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
             raise UsageError(f"{folder}: holds an unfinished dump; run `msprobe doctor {folder}` first")
     if not any(found.values()):
-        raise UsageError(f"{dump}: holds no dump of another format than {args.to}, nor does any folder below; give one")
+        raise UsageError(
+            f"{dump}: holds no dump of another format than {options.to}, nor does any folder below; give one"
+        )
     refuse_existing(out, "give a folder that does not exist yet with -o")
     if out.absolute().is_relative_to(root.absolute()):
         raise UsageError(f"{out}: lies in the folder that is converted; give another folder with -o")
-    if args.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
+    if options.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
         need("a columnar dump is read and written through pyarrow", UsageError)
     before = after = 0
     verdicts = Verdicts(gaps={Gap.UNREADABLE_FOLDER: len(unreadable)})
@@ -65,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             make_folder(into)
             for file in files:
                 try:
-                    lost_here = _CONVERSIONS[args.to](file, into)
+                    lost_here = _CONVERSIONS[options.to](file, into)
                     verdicts += Verdicts(wrong=1) if lost_here else Verdicts(fine=1)
                 except DumpError as err:
                     lost_here = {file.name: f"not converted: {err}"}

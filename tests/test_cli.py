@@ -122,7 +122,7 @@ def test_version():
         (("compare", "-i", "c.json", "-tp", "x"), "-i names both sides already"),
         (("compare", "-i", "no.json"), "no.json: cannot be read"),
         (("compare", "--unknown"), "--unknown"),
-        (("gather", "x"), "the following arguments are required: -o/--output_path"),
+        (("gather", "x"), "missing: -o/--output_path"),
         (("gather", "x", "-o", "y"), "x: is no folder; give the dump_path of a kernel dump"),
         (("gather", ".", "-o", "y"), ".: holds no kernel dump"),
     ],

@@ -15,28 +15,56 @@ the stages of a pipeline do; the output says which ranks lack which. Exit code: 
 has no record on any rank, or a rank's table lacks a column of `compare_index`; 2 the command was wrong.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import PATH, one_of
 
 FORMATS = ("xlsx", "csv")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("-i", "--input_dir", required=True, metavar="DIR", help="the folder with the tables")
-    parser.add_argument("-o", "--output_dir", required=True, metavar="DIR", help="the folder for the merged table")
-    parser.add_argument("-config", "--config-path", required=True, metavar="YAML", help="which calls, which measures")
-    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="default: xlsx; csv: a file per measure")
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    input_dir: Path = option(
+        PATH,
+        "-i",
+        "--input_dir",
+        metavar="DIR",
+        required=True,
+        help="the folder with the tables",
+        zh="各表所在的文件夹",
+    )
+    output: Path = output_option(
+        "--output_dir", required=True, help="the folder for the merged table", zh="合并后的表所在的文件夹"
+    )
+    config_path: Path = option(
+        PATH,
+        "-config",
+        "--config-path",
+        metavar="YAML",
+        required=True,
+        help="a YAML file with the calls and the measures",
+        zh="给出调用和指标的 YAML 文件",
+    )
+    format: str = option(
+        one_of(*FORMATS),
+        "--format",
+        default=FORMATS[0],
+        help="format; csv: a file per measure",
+        zh="格式；csv：每个指标一个文件",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Merge, and print the paths of the files, and which ranks lack which records."""
     from .merge import merge_tables  # here: the help of the command is there before openpyxl is
 
-    folder, output, config = Path(args.input_dir), Path(args.output_dir), Path(args.config_path)
-    paths, merged = merge_tables(folder, output, config, form=args.format)
+    paths, merged = merge_tables(options.input_dir, options.output, options.config_path, form=options.format)
     for path in paths:
         print(visible(str(path)))
     for line in merged.lines():

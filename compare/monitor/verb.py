@@ -9,31 +9,48 @@ everything was judged and stays within the band, 1 something leaves it or could 
 judged.
 """
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import Answer, ExitZero, output_option
+from msprobe.options.kinds import FLAG, PATH
 from msprobe.report.file import check_page
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("target", metavar="A", help="the monitor of the training under suspicion")
-    parser.add_argument("golden", metavar="B", help="that of the trusted one")
-    parser.add_argument("--calibrate", metavar="C", help="that of another correct run of B's training")
-    parser.add_argument(
-        "-o", "--output_path", metavar="FOLDER", help="write the answer as JSON and as a page there, with curves"
+@dataclass(frozen=True, kw_only=True)
+class Options(Answer, ExitZero):
+    """The options of the command."""
+
+    target: Path = positional(PATH, "A", help="the monitor of the training under suspicion", zh="待定位训练的监控输出")
+    golden: Path = positional(PATH, "B", help="the monitor of the trusted training", zh="标杆训练的监控输出")
+    calibrate: Path | None = option(
+        PATH,
+        "--calibrate",
+        metavar="C",
+        help="the monitor of another correct run of B's training",
+        zh="B 的训练另一次正确运行的监控输出",
     )
-    parser.add_argument(
-        "--html", action="store_true", help="with -o: also write monitor_report.html there, a page with all curves"
+    output: Path | None = output_option(
+        "--output_path",
+        metavar="FOLDER",
+        help="write the answer there as JSON and as a page with curves",
+        zh="把结论写到该文件夹：JSON，以及带曲线的页面",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of standard output; default: text")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
+    html: bool = option(
+        FLAG,
+        "--html",
+        default=False,
+        decides=False,
+        help="with -o: also write monitor_report.html, a page with all curves",
+        zh="与 -o 一起使用：另外写出带全部曲线的页面 monitor_report.html",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, compare, write, print the answer."""
     from msprobe.store.monitor.reader import read_output  # here: the help of the command is there before numpy is
 
@@ -42,18 +59,18 @@ def run(args: argparse.Namespace) -> int:
     from .report import TARGETS, command_of
     from .wording import lines
 
-    if args.html:
-        if not args.output_path:
+    if options.html:
+        if options.output is None:
             raise UsageError("--html writes into the folder of -o; give -o FOLDER too")
         check_page()
-    a, b = read_output(Path(args.target)), read_output(Path(args.golden))
-    clean = read_output(Path(args.calibrate)) if args.calibrate else None
-    result = compare_outputs(a, b, clean, targets=TARGETS if args.html else 0)
-    written = write(result, Path(args.output_path)) if args.output_path else []
-    if args.html:
-        command = command_of(args.target, args.golden, args.calibrate or "")
-        written.append(write_report(result, Path(args.output_path), command))
-    if args.format == "json":
+    a, b = read_output(options.target), read_output(options.golden)
+    clean = read_output(options.calibrate) if options.calibrate else None
+    result = compare_outputs(a, b, clean, targets=TARGETS if options.html else 0)
+    written = write(result, options.output) if options.output else []
+    if options.html and options.output:
+        command = command_of(str(options.target), str(options.golden), str(options.calibrate or ""))
+        written.append(write_report(result, options.output, command))
+    if options.format == "json":
         print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
     else:
         answer = list(lines(result))
@@ -62,4 +79,4 @@ def run(args: argparse.Namespace) -> int:
         if written:
             print(visible(f"written: {', '.join(map(str, written))}"))
         print(visible(answer[-1]))
-    return 0 if args.exit_zero and result.exit_code == 1 else result.exit_code
+    return 0 if options.exit_zero and result.exit_code == 1 else result.exit_code

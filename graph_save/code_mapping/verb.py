@@ -10,41 +10,57 @@ The answer is OUT/code_mapping_{time}.csv. Exit code 0: every kernel is in the g
 standard output names them. 2: the command was wrong, or nothing could be read.
 """
 
-import argparse
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import few, visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.kinds import FLAG, PATH
 from msprobe.store.lock import claimed
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("--ir", metavar="FILE", required=True, help="the text of the graph that was dumped")
-    parser.add_argument("--dump_data", metavar="PATH", required=True, help="the kernel dump, a folder of it, or a file")
-    parser.add_argument("--output", metavar="DIR", default="./", help="where the table goes; default: here")
-    parser.add_argument(
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    ir: Path = option(
+        PATH, "--ir", metavar="FILE", required=True, help="the text of the dumped graph", zh="所 dump 的计算图的文本"
+    )
+    dump_data: Path = option(
+        PATH,
+        "--dump_data",
+        required=True,
+        help="the kernel dump, a folder in it, or a file",
+        zh="kernel dump、其中的文件夹或文件",
+    )
+    output: Path = option(
+        PATH, "--output", metavar="DIR", default=Path(), decides=False, help="folder for the table", zh="表所在的文件夹"
+    )
+    in_place: bool = option(
+        FLAG,
         "--in-place",
-        action="store_true",
+        default=False,
         help="append the columns to the statistic.csv files themselves, as msprobe 8.1 does",
+        zh="把各列追加到 statistic.csv 文件中，与 msprobe 8.1 相同",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Map, and say how many values have lines."""
     from .table import (
         Graph,  # here: the help of the command is there before the readers are
         map_dump,
     )
 
-    ir, data, output = Path(args.ir), Path(args.dump_data), Path(args.output)
+    ir, data, output = options.ir, options.dump_data, options.output
     graph = Graph(ir)
     with ExitStack() as held:
         second = ""
-        if not args.in_place:
+        if not options.in_place:
             task = f"code_mapping {ir.absolute()} {data.absolute()}"
             second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
-        found = map_dump(graph, data, _table(output, second), in_place=args.in_place)
+        found = map_dump(graph, data, _table(output, second), in_place=options.in_place)
     where = few(found.files)
     parts = [f"{where}: {found.mapped} of {found.values} values have lines"]
     if found.parameters:

@@ -10,42 +10,52 @@ Exit code 0: everything is there. 1: gathered, and something is missing, or the 
 dumped. 2: the command was wrong, or RAW holds no kernel dump.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
-from msprobe.base.scope import numbers_of
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import Selection, Workers, output_option
+from msprobe.options.kinds import PATH, one_of
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("raw", metavar="RAW", help="the dump_path of a kernel dump, or the folder of one rank")
-    parser.add_argument("-o", "--output_path", metavar="OUT", required=True, help="where step{n}/rank{r} is written")
-    parser.add_argument("--step", metavar="N,..", help="these iterations only, such as 0,2-4")
-    parser.add_argument("--rank", metavar="N,..", help="these ranks only, such as 0-3")
-    parser.add_argument(
-        "--task",
-        choices=("tensor", "statistics"),
-        help="statistics: measure the tensors, and leave them where they are; default: the task of the debugger that "
-        "made the dump, tensor where none did",
+@dataclass(frozen=True, kw_only=True)
+class Options(Selection, Workers):
+    """The options of the command."""
+
+    raw: Path = positional(
+        PATH,
+        "RAW",
+        help="the dump_path of a kernel dump, or the folder of one rank",
+        zh="kernel dump 的 dump_path，或某个 rank 的文件夹",
     )
-    parser.add_argument("--workers", metavar="N", type=int, help="read so many files at once; default: all processors")
+    output: Path = output_option(
+        "--output_path",
+        metavar="OUT",
+        required=True,
+        help="the folder for step{n}/rank{r}",
+        zh="step{n}/rank{r} 所在的文件夹",
+    )
+    task: str | None = option(
+        one_of("tensor", "statistics"),
+        "--task",
+        help="statistics: compute statistics of the tensors and leave the tensors where they are; default: the task of "
+        "the debugger that made the dump, otherwise tensor",
+        zh="statistics：计算张量的统计量，张量留在原处；默认：生成该 dump 的调试器的 task，否则为 tensor",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Gather what the arguments name; a line for each dump goes to standard output."""
     from .run import gather_all  # here: the help needs no numpy
 
-    if args.workers is not None and args.workers < 1:
-        raise UsageError("--workers must be 1 or more")
     report = gather_all(
-        Path(args.raw),
-        Path(args.output_path),
-        steps=() if args.step is None else numbers_of("--step", args.step),
-        ranks=() if args.rank is None else numbers_of("--rank", args.rank),
-        with_tensors=None if args.task is None else args.task == "tensor",
-        workers=args.workers,
+        options.raw,
+        options.output,
+        steps=options.steps or (),
+        ranks=options.ranks or (),
+        with_tensors=None if options.task is None else options.task == "tensor",
+        workers=options.workers,
     )
     for line in report.lines:
         print(visible(line))

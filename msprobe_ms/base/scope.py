@@ -46,13 +46,18 @@ def numbers(value: object) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def numbers_of(option: str, text: str) -> tuple[int, ...]:
-    """What an option of the command line means, such as `0,2,5-7`; spaces may stand anywhere around the numbers.
+def numbers_of_text(text: str) -> tuple[int, ...]:
+    """The numbers that a text such as `0,2,5-7` means; spaces may be around the numbers.
 
-    UsageError where a part is neither a number nor a range, or is empty.
+    SettingsError where a part is neither a number nor a range, or is empty.
     """
+    return numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
+
+
+def numbers_of(option: str, text: str) -> tuple[int, ...]:
+    """As `numbers_of_text`, of the option of a command line; UsageError names the option."""
     try:
-        return numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
+        return numbers_of_text(text)
     except SettingsError as err:
         raise UsageError(f"{option}: {err}") from err
 

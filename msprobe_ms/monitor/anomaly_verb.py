@@ -8,35 +8,73 @@ output, and to anomaly_analyse.json with all their fields. Exit code: 0 there is
 command was wrong or nothing could be read.
 """
 
-import argparse
 import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import MsprobeError, UsageError
+from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import PATH, Kind, whole
+from msprobe.options.parser import parsed
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("-d", "--data_path", metavar="DIR", required=True, help="the folder with the ranks' folders")
-    parser.add_argument("-o", "--out_path", metavar="OUT", help="where anomaly_analyse.json goes; default: DIR")
-    parser.add_argument("-k", "--topk", metavar="K", type=int, default=8, help="how many anomalies; default: 8")
-    parser.add_argument(
-        "-s", "--step", metavar="STEPS", default="[]", help='only these steps, as in "[3,4]"; default: all'
+def _steps(text: str) -> frozenset[int]:
+    try:
+        steps = json.loads(text)
+    except (ValueError, RecursionError):
+        steps = None
+    if not isinstance(steps, list) or not all(type(each) is int for each in steps):
+        raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all')
+    return frozenset(steps)
+
+
+_JSON_LIST = Kind("STEPS", frozenset, _steps, words=lambda flag, value: [flag, json.dumps(sorted(value))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    data_path: Path = option(
+        PATH,
+        "-d",
+        "--data_path",
+        metavar="DIR",
+        required=True,
+        help="the folder that contains the folders of the ranks",
+        zh="包含各 rank 文件夹的文件夹",
+    )
+    output: Path | None = output_option(
+        "--out_path",
+        metavar="OUT",
+        help="folder for anomaly_analyse.json; default: DIR",
+        zh="anomaly_analyse.json 所在的文件夹；默认：DIR",
+    )
+    topk: int = option(
+        whole(1), "-k", "--topk", metavar="K", default=8, help="number of anomalies to list", zh="列出的异常个数"
+    )
+    steps: frozenset[int] = option(
+        _JSON_LIST,
+        "-s",
+        "--step",
+        default=frozenset(),
+        help='only these steps, for example "[3,4]"; default: all',
+        zh='只看这些 step，例如 "[3,4]"；默认：全部',
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """List and write the earliest anomalies, and say with the exit code whether there are any."""
-    if args.topk < 1:
-        raise UsageError(f"-k {args.topk}: write a whole number from 1 on")
     from .anomalies import ANALYSIS, earliest, read_anomalies, write_analysis  # here: the help is there before numpy is
 
-    folder = Path(args.data_path)
+    folder = options.data_path
     every = read_anomalies(folder)
-    found = earliest(every, args.topk, _steps(args.step))
-    out = Path(args.out_path or folder)
+    found = earliest(every, options.topk, options.steps)
+    out = options.output or folder
     make_root(out, "-o")
     with writing(out / ANALYSIS):
         write_analysis(out / ANALYSIS, found)
@@ -48,21 +86,8 @@ def run(args: argparse.Namespace) -> int:
 
 def main(prog: str) -> int:
     """Run the command line of a module that `prog` names, as in `python -m MODULE`; gives the exit code."""
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add(parser)
     try:
-        return run(parser.parse_args())
+        return run(parsed(prog, Options, sys.argv[1:], __doc__ or ""))
     except MsprobeError as err:
-        parser.exit(2, f"{prog}: {err}\n")
-
-
-def _steps(text: str) -> frozenset[int]:
-    try:
-        steps = json.loads(text)
-    except (ValueError, RecursionError):
-        steps = None
-    if not isinstance(steps, list) or not all(isinstance(each, int) and not isinstance(each, bool) for each in steps):
-        raise UsageError(f'-s {text}: not a list of steps; write one such as "[3,4]", or "[]" for all')
-    return frozenset(steps)
+        print(f"{prog}: {err}", file=sys.stderr)
+        return 2

@@ -6,13 +6,16 @@ MONITOR_DIR is the output of TrainerMon, TrainerMonitorV2 or grad_probe. The dat
 Exit code: 0 done, 2 the command was wrong.
 """
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
+from msprobe.base.checks import flag
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import CONFIGURATION, read_input
 from msprobe.base.log import logger, visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.kinds import PATH, Kind, one_of, whole
 from msprobe.store.monitor.reader import read_output
 
 from .database import write_database
@@ -20,36 +23,67 @@ from .database import write_database
 FORMATS = ("auto", "dump", "monitor")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("--db", required=True, metavar="DIR", help="the folder for the database")
-    parser.add_argument("--data", required=True, metavar="MONITOR_DIR", help="the output of a monitor")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="dump: not available in this version")
-    parser.add_argument("--mapping", metavar="JSON", help='other names for modules: {"net.layers": "layers"}')
-    parser.add_argument(
-        "--micro_step", type=_switch, default=True, metavar="true|false", help="each micro step is a step (default)"
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise SettingsError(f"{text} is invalid; give true or false")
+    return text.lower() == "true"
+
+
+_TRUE_OR_FALSE = Kind("true|false", flag, _switch, words=lambda flag, value: [flag, str(value).lower()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    db: Path = option(
+        PATH, "--db", metavar="DIR", required=True, help="folder for the database", zh="数据库所在的文件夹"
     )
-    parser.add_argument("--process_num", type=int, default=1, metavar="N", help="accepted; one process is used")
+    data: Path = option(
+        PATH, "--data", metavar="MONITOR_DIR", required=True, help="the output of a monitor", zh="监控的输出"
+    )
+    format: str = option(
+        one_of(*FORMATS),
+        "--format",
+        default="auto",
+        help="kind of the input; dump is not available in this version",
+        zh="输入的种类；本版本不支持 dump",
+    )
+    mapping: Path | None = option(
+        PATH,
+        "--mapping",
+        metavar="JSON",
+        help='other names for modules: {"net.layers": "layers"}',
+        zh='模块的别名：{"net.layers": "layers"}',
+    )
+    micro_step: bool = option(
+        _TRUE_OR_FALSE,
+        "--micro_step",
+        default=True,
+        help="each micro step is a step; default: true",
+        zh="每个 micro step 作为一个 step；默认：true",
+    )
+    process_num: int = option(
+        whole(),
+        "--process_num",
+        default=1,
+        help="accepted for compatibility; one process is used",
+        zh="为兼容而保留；只使用一个进程",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, write, and print the path of the database."""
-    if args.format == "dump":
+    if options.format == "dump":
         raise UsageError(
             "--format dump: this version writes no database of a dump; `msprobe compare --format csv` writes tables"
         )
-    names = _mapping(Path(args.mapping)) if args.mapping else {}
-    output = read_output(Path(args.data))
+    names = _mapping(options.mapping) if options.mapping else {}
+    output = read_output(options.data)
     for note in output.notes:
         logger.warning("%s", note)
-    print(visible(str(write_database(output, Path(args.db), args.micro_step, names))))
+    print(visible(str(write_database(output, options.db, options.micro_step, names))))
     return 0
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
 
 
 def _mapping(path: Path) -> dict[str, str]:

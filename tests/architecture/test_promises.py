@@ -14,6 +14,7 @@ from msprobe.base.not_built import COMMANDS, WITHOUT_EFFECT
 from msprobe.cli import VERBS
 from msprobe.compare.verb import NOT_BUILT
 from msprobe.config_check.verb import REFUSED
+from msprobe.options.declaration import declared
 
 QUOTED = re.compile(
     r"`{1,2}((?:python -m )?msprobe [^`\n]+?)`{1,2}|'(msprobe [^'\n]+?)'|(?:with|run|write): (msprobe .+)"
@@ -29,8 +30,12 @@ NAMES = re.compile(rf"msprobe (-f \w+ )?({'|'.join((*VERBS, *COMMANDS))}|\w+[_-]
 
 
 def options_of(verb):
+    module = import_module(VERBS[verb].module)
+    if hasattr(module, "Options"):
+        flags = {flag for each in declared(module.Options).values() for flag in each.flags}
+        return flags | {*module.Options.REFUSED, "-h", "--help"}
     parser = argparse.ArgumentParser(prog=verb)
-    import_module(VERBS[verb].module).add(parser)
+    module.add(parser)
     found = {flag for action in parser._actions for flag in action.option_strings}
     for action in parser._actions:  # verbs that have verbs themselves
         if isinstance(action, argparse._SubParsersAction):

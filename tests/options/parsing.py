@@ -192,7 +192,9 @@ def canonical(asked):
     if is_of_compare(asked):
         return {"request": changed(verb.request_of(asked))}
     values = dict(fields_of(asked))
-    return {NAMES.get(name, name): value for name, value in sorted(values.items()) if value not in (None, False, [])}
+    return {
+        NAMES.get(name, name): value for name, value in sorted(values.items()) if value not in (None, False, [], "")
+    }
 
 
 def changed(request):
@@ -217,10 +219,10 @@ def fields_of(asked):
     for name, value in pairs:
         if dataclasses.is_dataclass(value) and name in ("mapping", "layouts"):
             yield from fields_of(value)
-        elif name in ("rank", "step", "ranks", "steps") and isinstance(value, str) and value[:1] != "[":
+        elif name in ("rank", "step", "ranks", "steps") and isinstance(value, str):
             from msprobe.base.scope import numbers_of
 
-            yield name, list(numbers_of(name, value))
+            yield name, json.loads(value) if value.startswith("[") else list(numbers_of(name, value))
         elif name in ("ranks", "steps", "workers") and value == 0:
             yield name, None  # the same as none given
         else:

@@ -36,7 +36,7 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
         (("--step", "7"), "none of the iterations that --step names"),
         (("--rank", "7"), "none of the ranks that --rank names"),
         (("--step", "a"), '--step: "a" is neither a number nor a range'),
-        (("--workers", "0"), "--workers must be 1 or more"),
+        (("--workers", "0"), "--workers: 0 is invalid"),
     ],
 )
 def test_a_command_that_cannot_be_meant_is_one_line(words, message, tmp_path, capsys):

@@ -1,0 +1,17 @@
+"""The language of helps and of errors on the command line: English, or Chinese."""
+
+import os
+
+ENGLISH, CHINESE = "en", "zh"
+
+
+def language() -> str:
+    """Return `zh` where `MSPROBE_LANG`, or else the locale, is Chinese, and `en` otherwise."""
+    names = ("MSPROBE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+    chosen = next((value for name in names if (value := os.environ.get(name))), "")
+    return CHINESE if chosen.lower().startswith(CHINESE) else ENGLISH
+
+
+def translated(english: str, chinese: str) -> str:
+    """Return the text in the language of the user."""
+    return chinese if chinese and language() == CHINESE else english

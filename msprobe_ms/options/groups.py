@@ -1,0 +1,189 @@
+"""Groups of options that several commands have."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
+
+from .declaration import OptionGroup, option
+from .kinds import FLAG, NUMBERS, OPTIONAL_FILE, PATH, TEXT, one_of, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(OptionGroup):
+    """Which steps and ranks of a dump or of two; None takes all."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("selection", "范围")
+
+    ranks: tuple[int, ...] | None = option(
+        NUMBERS,
+        "--rank",
+        help="only these ranks, for example 0-3 or 0,2,5-7",
+        zh="只处理这些 rank，例如 0-3 或 0,2,5-7",
+    )
+    steps: tuple[int, ...] | None = option(
+        NUMBERS, "--step", help="only these steps, in the same form", zh="只处理这些 step，写法相同"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers(OptionGroup):
+    """How many processes work; None is one for each core."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("execution", "执行")
+
+    workers: int | None = option(
+        whole(1),
+        "--workers",
+        keyword="workers",
+        decides=False,
+        help="worker processes; default: one per core",
+        zh="工作进程数；默认：每个核一个",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster(Workers):
+    """Workers of this machine, or of a cluster."""
+
+    TITLE: ClassVar[tuple[str, str]] = Workers.TITLE
+
+    scheduler: str = option(
+        TEXT,
+        "--scheduler",
+        metavar="ADDRESS",
+        keyword="scheduler",
+        default="",
+        decides=False,
+        help="run on a Dask cluster, for example tcp://host:8786",
+        zh="在 Dask 集群上执行，例如 tcp://host:8786",
+    )
+
+    def check(self) -> None:
+        """Raise UsageError where both are given."""
+        if self.workers is not None and self.scheduler:
+            raise UsageError(
+                translated(
+                    "--workers and --scheduler contradict each other: a cluster has its own workers; give one",
+                    "--workers 与 --scheduler 冲突：集群有自己的工作进程；请只给出一个",
+                )
+            )
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitZero(OptionGroup):
+    """The exit code of a command whose findings a script expects."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
+
+    exit_zero: bool = option(
+        FLAG,
+        "--exit-zero",
+        default=False,
+        decides=False,
+        help="exit with 0 even if there are findings",
+        zh="有发现时也以 0 退出",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(OptionGroup):
+    """The form of standard output."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
+
+    format: str = option(
+        one_of("text", "json"),
+        "--format",
+        default="text",
+        decides=False,
+        help="format of standard output",
+        zh="标准输出的格式",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fuzzy(OptionGroup):
+    """Pairing by order."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("comparison", "比对方式")
+
+    fuzzy_match: bool = option(
+        FLAG,
+        "-f",
+        "-fm",
+        "--fuzzy_match",
+        keyword="fuzzy_match",
+        default=False,
+        help="also pair remaining calls in order, by name or operation",
+        zh="对剩余的调用，再按名称或算子依次配对",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMapping(OptionGroup):
+    """The mapping of layers."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("explicit name mappings", "显式名称映射")
+
+    layer_mapping: str | bool | None = option(
+        OPTIONAL_FILE,
+        "-lm",
+        "--layer_mapping",
+        keyword="layer_mapping",
+        help="layers by the class of their parent; without FILE layers of equal names",
+        zh="按上层类给出的层映射；不带 FILE 时为同名的层",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mappings(LayerMapping):
+    """Explicit mappings of names."""
+
+    TITLE: ClassVar[tuple[str, str]] = LayerMapping.TITLE
+
+    api_mapping: str | bool | None = option(
+        OPTIONAL_FILE,
+        "-am",
+        "--api_mapping",
+        keyword="api_mapping",
+        help="functions and their arguments; without FILE the built-in table",
+        zh="函数及其参数；不带 FILE 时使用内置表",
+    )
+    cell_mapping: str | bool | None = option(
+        OPTIONAL_FILE,
+        "-cm",
+        "--cell_mapping",
+        keyword="cell_mapping",
+        help="cells; without FILE cells of equal path and class",
+        zh="Cell；不带 FILE 时为路径和类相同的 Cell",
+    )
+    data_mapping: object = option(
+        TEXT, "-dm", "--data_mapping", metavar="FILE", keyword="data_mapping", help="single records", zh="单条记录"
+    )
+
+
+def output_option(
+    older: str,
+    *,
+    metavar: str = "DIR",
+    default: str | None = None,
+    required: bool = False,
+    help: str = "folder for the results",
+    zh: str = "结果所在的文件夹",
+) -> Any:
+    """The option that says where a command writes; `older` is its long flag in mindstudio-probe."""
+    return option(
+        PATH,
+        "-o",
+        older,
+        metavar=metavar,
+        default=None if default is None else Path(default),
+        required=required,
+        decides=False,
+        help=help,
+        zh=zh,
+    )

@@ -1,0 +1,150 @@
+"""The kinds of values that options have: how each is written on a command line, in Python and in JSON."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from msprobe.base import checks
+from msprobe.base.errors import SettingsError
+from msprobe.base.files import user_path
+from msprobe.base.language import translated
+from msprobe.base.scope import numbers, numbers_of_text
+
+Words = Callable[[str, Any], list[str]]
+
+
+def _one_word(flag: str, value: Any) -> list[str]:
+    return [flag, str(value)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a value is written.
+
+    `read` makes the value of the words of a command line, `check` of a value in Python or in JSON; both raise
+    SettingsError for what is invalid. `words` are those of a command line that stand for a flag and a value. `form` is
+    how many words a value has: none, one, at most one, any number, several, a number of them, or one each time that the
+    flag is given. `choices` are all values that there are, if they are few.
+    """
+
+    metavar: str
+    check: checks.Check
+    read: Callable[[Any], Any]
+    form: Literal["none", "one", "optional", "any", "several", "repeated", "switch", "rest"] | int = "one"
+    words: Words = _one_word
+    choices: tuple[str, ...] = ()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise SettingsError(f"{checks.shown(value)} is not a text; write it between double quotes")
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, str | os.PathLike) and os.fspath(value):
+        return user_path(value)
+    raise SettingsError(f"{checks.shown(value)} is not a path; give a text or a pathlib.Path")
+
+
+def _path_or_true(value: object) -> object:
+    if value is True or isinstance(value, str | os.PathLike):
+        return value
+    raise SettingsError(f"{checks.shown(value)} is not the path of a file; give one, or True for no file")
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    return numbers([value] if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return checks.texts([value] if isinstance(value, str) else value)
+
+
+FLAG = Kind("", checks.flag, bool, "none", lambda flag, value: [flag] if value else [])
+TEXT = Kind("TEXT", _text, _text)
+PATH = Kind("PATH", _path, Path)
+NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
+OPTIONAL_FILE = Kind(
+    "FILE",
+    _path_or_true,
+    lambda word: word,
+    "optional",
+    lambda flag, value: [flag] if value is True else [flag, str(value)],
+)
+"""A file, or True where the flag is given without one."""
+
+REPEATED = Kind(
+    "NAME", _texts, tuple, "repeated", lambda flag, value: [word for each in value for word in (flag, str(each))]
+)
+"""A text each time that the flag is given."""
+
+
+def several(metavar: str, form: Literal["any", "several"] | int = "several") -> Kind:
+    """Several texts after one flag."""
+    return Kind(metavar, _texts, tuple, form, lambda flag, value: [flag, *map(str, value)])
+
+
+def whole(low: int | None = None, metavar: str = "N", most: int | None = None) -> Kind:
+    """A whole number, from `low` and up to `most` where there are such."""
+
+    def check(value: object) -> int:
+        if type(value) is int and (low is None or value >= low) and (most is None or value <= most):
+            return value
+        raise SettingsError(_not_a_number(value, low, most))
+
+    def read(word: str) -> int:
+        try:
+            number = int(word)
+        except ValueError:
+            raise SettingsError(_not_a_number(word, low, most)) from None
+        return check(number)
+
+    return Kind(metavar, check, read)
+
+
+def _not_a_number(value: object, low: int | None, most: int | None) -> str:
+    text = value if isinstance(value, str) else checks.shown(value)
+    if low is None:
+        return translated(f"{text} is invalid; give a whole number", f"{text} 无效；请给出整数")
+    if most is None:
+        return translated(
+            f"{text} is invalid; give a whole number of at least {low}", f"{text} 无效；请给出不小于 {low} 的整数"
+        )
+    return translated(
+        f"{text} is invalid; give a whole number from {low} to {most}", f"{text} 无效；请给出 {low} 到 {most} 的整数"
+    )
+
+
+def one_of(*choices: str) -> Kind:
+    """One of a few words."""
+
+    def check(value: object) -> str:
+        if isinstance(value, str) and value in choices:
+            return value
+        text = value if isinstance(value, str) else checks.shown(value)
+        near = checks.nearest(value, choices) if isinstance(value, str) else ""
+        english = f"did you mean {near}? Choose" if near else "choose"
+        chinese = f"是否指 {near}？可选" if near else "可选"
+        raise SettingsError(
+            translated(
+                f"{text} is invalid; {english} one of {', '.join(choices)}",
+                f"{text} 无效；{chinese}：{'、'.join(choices)}",
+            )
+        )
+
+    return Kind(f"{{{','.join(choices)}}}", check, check, choices=choices)
+
+
+SWITCH = Kind("", checks.flag, bool, "switch", lambda flag, value: [flag if value else flag.replace("--", "--no-", 1)])
+"""`--flag` and `--no-flag`."""
+
+REST = Kind("ARGUMENT", _texts, tuple, "rest", lambda flag, value: [*map(str, value)])
+"""All words that follow, whatever they begin with."""
+
+
+def values_of(kind: Kind, words: Sequence[str]) -> Any:
+    """Return the value of words that no flag precedes."""
+    return kind.read(list(words) if kind.form in ("any", "several", "rest") else words[0])
