@@ -15,7 +15,6 @@ Exit code 0: every dump is whole or rebuilt, or nothing is in the way of a train
 the command was wrong.
 """
 
-import argparse
 import os
 from collections.abc import Collection
 from contextlib import suppress
@@ -26,6 +25,8 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import few, visible
 from msprobe.base.verdicts import Gap, Verdicts
+from msprobe.options.declaration import option, positional
+from msprobe.options.kinds import FLAG, PATH
 from msprobe.readiness import installation, report
 from msprobe.readiness.finding import Kind
 from msprobe.readiness.wording import sentence
@@ -60,26 +61,37 @@ class Finding:
 _MARKS = {*layout.DATA_FILES, layout.JOURNAL}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="a dump_path, a step's folder, or a rank's folder")
-    parser.add_argument("--split", action="store_true", help="give each tensor of a pack an npy file of its own")
-    report.add(parser.add_argument_group("before a training, without DIR"))
+@dataclass(frozen=True, kw_only=True)
+class Options(report.TrainingOptions):
+    """The options of the command."""
+
+    folder: Path | None = positional(
+        PATH,
+        "DIR",
+        default=None,
+        help="a dump_path, or the folder of a step or of a rank",
+        zh="dump_path，或某个 step 或 rank 的文件夹",
+    )
+    split: bool = option(
+        FLAG,
+        "--split",
+        default=False,
+        help="write each tensor of a pack into a separate npy file",
+        zh="把打包的每个张量写成单独的 npy 文件",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Examine what the arguments name; the answer goes to standard output. UsageError where no dump is there."""
-    if args.folder is None:
-        if getattr(args, "split", False):
+    root = options.folder
+    if root is None:
+        if options.split:
             raise UsageError("--split is about a dump; give its folder")
-        return report.run(args)
-    if given := [name for name in report.OPTIONS if getattr(args, name, None)]:
-        option = f"--{given[0].replace('_', '-')}"
+        return report.run(options)
+    if options.given:
         raise UsageError(
-            f"{option} is about a training that has not begun, {args.folder} about a dump; give one of them"
+            f"{options.given[0]} is about a training that has not begun, {root} about a dump; give one of them"
         )
-    root = Path(args.folder)
-    splits = getattr(args, "split", False)
     if not root.is_dir():
         raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
     unreadable: dict[Path, str] = {}
@@ -101,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             print(visible(f"{folder}: empty; LOST: it holds no dump, other ranks beside it do"))
             continue
         finding = examine_folder(folder)
-        if splits and finding.done in ("whole", "rebuilt"):
+        if options.split and finding.done in ("whole", "rebuilt"):
             finding = _split(folder, finding)
         print(visible(f"{folder}: {finding}"))
         verdicts += Verdicts(wrong=1) if finding.lost else Verdicts(fine=1)

@@ -5,7 +5,6 @@ parameters of the networks that were passed to start(), and the states of the ra
 as it always does: what it writes, the dump included, it writes.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,6 +19,8 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import few, logger
+from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.kinds import REST, TEXT, whole
 
 CHILD = "msprobe.observed_run"
 ADVICE = (
@@ -28,16 +29,22 @@ ADVICE = (
 )
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("--steps", type=int, default=0, metavar="N", help="end the training after N calls of step()")
-    parser.add_argument("script", help="the training, a Python script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is called with")
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    script: str = positional(TEXT, "SCRIPT", help="the training, a Python script", zh="训练脚本（Python）")
+    arguments: tuple[str, ...] = positional(
+        REST, "ARGUMENT", default=(), help="arguments of the script", zh="脚本的参数"
+    )
+    steps: int = option(
+        whole(0), "--steps", default=0, help="end the training after N calls of step()", zh="调用 step() N 次后结束训练"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Verify, and say what came out; 0 equal, 1 different."""
-    found = verify_collection(args.script, *args.arguments, steps=args.steps)
+    found = verify_collection(options.script, *options.arguments, steps=options.steps)
     print(found.message)
     return 0 if found else 1
 

@@ -4,7 +4,6 @@ The answer is a JSON object with l2, cos, numel, shape and the verdict of each p
 output. Exit code 0: every parameter is on both sides and passes. 1: something differs, or stands on one side only.
 """
 
-import argparse
 from pathlib import Path
 
 from msprobe.base.files import refuse_existing
@@ -17,15 +16,14 @@ from .compare import ANOTHER, compare_checkpoints, write
 ANSWER = "./ckpt_similarity.json"
 
 
-def run(args: argparse.Namespace) -> int:
-    """Compare the two of `args.compare`, write the answer, print the worst."""
-    output = Path(args.output or ANSWER)
-    refuse_existing(output, ANOTHER)
-    rules = read_data(Path(args.data_mapping)) if args.data_mapping else None
-    target, golden = map(Path, args.compare)
-    result = compare_checkpoints(target, golden, rules, args.standard or DTYPE)
-    write(result, output)
-    for line in result.lines(args.top):
+def run(target: Path, golden: Path, *, output: str, data_mapping: str, standard: str, top: int) -> int:
+    """Compare two checkpoints, write the answer, print the worst; returns the exit code."""
+    answer = Path(output or ANSWER)
+    refuse_existing(answer, ANOTHER)
+    rules = read_data(Path(data_mapping)) if data_mapping else None
+    result = compare_checkpoints(target, golden, rules, standard or DTYPE)
+    write(result, answer)
+    for line in result.lines(top):
         print(visible(line))
-    print(visible(f"every parameter: {output}"))
+    print(visible(f"every parameter: {answer}"))
     return 0 if result.is_clean else 1

@@ -1,12 +1,13 @@
 """How a run shares its model out over ranks, and the options that say so."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.kinds import several
 
 ORDER = "tp-cp-ep-dp-pp"
 _AXES = tuple(ORDER.split("-"))
@@ -87,7 +88,45 @@ def add_options(parser: Any) -> None:
     )
 
 
-def layouts_of(args: argparse.Namespace, has_golden: bool) -> Layouts | None:
+def _per_side(flag: str, help: str, zh: str, metavar: str = "N") -> Any:
+    """An option with a value of the target, and one of the golden where that is another."""
+    return option(several(metavar), flag, help=help, zh=zh)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutOptions(OptionGroup):
+    """How the model of each side is divided over its ranks."""
+
+    TITLE: ClassVar[tuple[str, str]] = (
+        "model-parallel runs: merge the ranks of each model before comparing",
+        "模型并行：比对前先合并每个模型的各个 rank",
+    )
+
+    rank_size: tuple[str, ...] | None = _per_side(
+        "--rank_size", "number of ranks of the target, and of the golden", "rank 总数：待定位侧，以及标杆侧"
+    )
+    tp: tuple[str, ...] | None = _per_side(
+        "--tp", "with --rank_size: tensor parallel size; default: 1", "与 --rank_size 一起使用：张量并行数；默认：1"
+    )
+    pp: tuple[str, ...] | None = _per_side(
+        "--pp",
+        "with --rank_size: number of pipeline stages; default: 1",
+        "与 --rank_size 一起使用：流水线 stage 数；默认：1",
+    )
+    vpp: tuple[str, ...] | None = _per_side(
+        "--vpp",
+        "with --rank_size: chunks of the model on each stage; default: 1",
+        "与 --rank_size 一起使用：每个 stage 上的模型块数；默认：1",
+    )
+    order: tuple[str, ...] | None = _per_side(
+        "--order",
+        f"with --rank_size: how ranks are numbered; default: {ORDER}",
+        f"与 --rank_size 一起使用：rank 的编号顺序；默认：{ORDER}",
+        "AXES",
+    )
+
+
+def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
     """The layouts that the options say; None without them. UsageError, with what to give, where they cannot be."""
     options = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
     if not options:

@@ -7,7 +7,7 @@ For each rank of each step there is a file: OUT/build_{time}.vis or OUT/compare_
 written, and a folder has no dump or no counterpart, 2 the command was wrong or a dump cannot be drawn.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +15,49 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.compare.request import object_of
 from msprobe.mapping.user_files import user_mapping
+from msprobe.options.declaration import option
+from msprobe.options.groups import Fuzzy
+from msprobe.options.kinds import FLAG, PATH
 
-from .verb import add_common, conclude
+from .verb import DrawingOptions, conclude
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("-i", "--input_path", required=True, metavar="FILE", help="compare.json, which names the sides")
-    add_common(parser)
-    parser.add_argument(
-        "-f", "--fuzzy_match", action="store_true", help="also pair what is left over, in order, by name or operation"
+@dataclass(frozen=True, kw_only=True)
+class Options(DrawingOptions, Fuzzy):
+    """The options of the command."""
+
+    input_path: Path = option(
+        PATH,
+        "-i",
+        "--input_path",
+        metavar="FILE",
+        required=True,
+        help="compare.json, which gives both sides",
+        zh="给出两侧路径的 compare.json",
     )
-    parser.add_argument(
-        "-cs", "--complete_stack", action="store_true", help="call stacks whole, not the line of the call"
+    complete_stack: bool = option(
+        FLAG,
+        "-cs",
+        "--complete_stack",
+        default=False,
+        help="write complete call stacks, not only the line of the call",
+        zh="写出完整的调用栈，而不只是调用所在的行",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Draw, and print the paths of the files."""
-    target, golden = _sides(Path(args.input_path))
+    target, golden = _sides(options.input_path)
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
 
     request = Request(
         target=target,
         golden=golden,
-        output=Path(args.output_path),
-        mapping=user_mapping({"layer_mapping": args.layer_mapping}, "--"),
-        fuzzy=args.fuzzy_match,
-        overflow=args.overflow_check,
-        short_stacks=not args.complete_stack,
+        output=options.output,
+        mapping=user_mapping({"layer_mapping": options.layer_mapping}, "--"),
+        fuzzy=options.fuzzy_match,
+        overflow=options.overflow_check,
+        short_stacks=not options.complete_stack,
         is_old=True,
     )
     return conclude(draw_request(request))

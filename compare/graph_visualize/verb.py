@@ -10,74 +10,100 @@ step or rank is missing in it, whose dump cannot be read, or that has no dump, n
 was wrong or no dump can be drawn.
 """
 
-import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, visible
 from msprobe.base.verdicts import Gap, Verdicts, last_line
-from msprobe.compare.core.layouts import Layouts, add_options, layouts_of
+from msprobe.compare.core.layouts import LayoutOptions, Layouts, layouts_of
 from msprobe.mapping.user_files import user_mapping
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.groups import Fuzzy, LayerMapping, output_option
+from msprobe.options.kinds import FLAG, PATH, one_of
 
 if TYPE_CHECKING:
     from .draw import Drawings, Request
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("-tp", "--target_path", required=True, metavar="PATH", help="the dump under suspicion")
-    parser.add_argument("-gp", "--golden_path", metavar="PATH", help="the dump that is trusted; without it one graph")
-    add_common(parser)
-    parser.add_argument(
-        "-fm", "--fuzzy_match", action="store_true", help="also pair what is left over, in order, by name or operation"
+@dataclass(frozen=True, kw_only=True)
+class DrawingOptions(LayerMapping):
+    """The options of both commands that draw."""
+
+    TITLE: ClassVar[tuple[str, str]] = OptionGroup.TITLE
+
+    output: Path = output_option("--output_path", required=True, help="the folder for the files", zh="文件所在的文件夹")
+    overflow_check: bool = option(
+        FLAG,
+        "-oc",
+        "--overflow_check",
+        default=False,
+        help="mark the calls that create or propagate NaN and infinities",
+        zh="标出产生或传播 NaN 和无穷大的调用",
     )
-    parser.add_argument(
-        "-cs", "--complete_stack", action="store_true", help="accepted from msprobe 8.3; call stacks are complete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(DrawingOptions, Fuzzy, LayoutOptions):
+    """The options of the command."""
+
+    target_path: Path = option(
+        PATH, "-tp", "--target_path", required=True, help="the dump under suspicion", zh="待定位的 dump"
     )
-    accepted: dict[str, Any] = {"action": "store_true", "help": "accepted from msprobe 26"}
-    parser.add_argument("-tensor_log", "--is_print_compare_log", **accepted)
-    parser.add_argument("-progress_log", "--is_print_progress_log", **accepted)
-    merging = parser.add_argument_group("ranks that share one model out, which are merged first")
-    add_options(merging)
-    merging.add_argument(
+    golden_path: Path | None = option(
+        PATH, "-gp", "--golden_path", help="the trusted dump; without it one graph", zh="标杆 dump；不给出则为单图"
+    )
+    complete_stack: bool = option(
+        FLAG,
+        "-cs",
+        "--complete_stack",
+        default=False,
+        help="accepted from msprobe 8.3; call stacks are always complete",
+        zh="为兼容 msprobe 8.3 而保留；调用栈总是完整的",
+    )
+    is_print_compare_log: bool = option(
+        FLAG,
+        "-tensor_log",
+        "--is_print_compare_log",
+        default=False,
+        help="accepted from msprobe 26",
+        zh="为兼容 msprobe 26 而保留",
+    )
+    is_print_progress_log: bool = option(
+        FLAG,
+        "-progress_log",
+        "--is_print_progress_log",
+        default=False,
+        help="accepted from msprobe 26",
+        zh="为兼容 msprobe 26 而保留",
+    )
+    file_type: str = option(
+        one_of("db", "json"),
         "--file_type",
-        choices=("db", "json"),
         default="db",
-        help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp; default: db",
+        help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp",
+        zh="json：不画图，只写出 -tp 合并后的 dump.json、stack.json 和 construct.json",
     )
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options that both commands have."""
-    file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
-    parser.add_argument("-o", "--output_path", required=True, metavar="DIR", help="the folder for the files")
-    parser.add_argument(
-        "-lm", "--layer_mapping", **file, help="layers by the class around them; without FILE equal ones"
-    )
-    parser.add_argument(
-        "-oc", "--overflow_check", action="store_true", help="mark the calls that make or pass on NaN and infinities"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Draw, and print the path of the file."""
-    layouts = layouts_of(args, has_golden=args.golden_path is not None)
-    if args.file_type == "json":
-        return _write_merged(args, layouts)
-    if args.golden_path is None and (args.layer_mapping or args.fuzzy_match):
+    layouts = layouts_of(options, has_golden=options.golden_path is not None)
+    if options.file_type == "json":
+        return _write_merged(options, layouts)
+    if options.golden_path is None and (options.layer_mapping or options.fuzzy_match):
         logger.warning("-lm and -fm are about two dumps; with -tp alone they change nothing")
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
 
     request = Request(
-        target=Path(args.target_path),
-        golden=Path(args.golden_path) if args.golden_path else None,
-        output=Path(args.output_path),
-        mapping=user_mapping({"layer_mapping": args.layer_mapping}, "--"),
-        fuzzy=args.fuzzy_match,
-        overflow=args.overflow_check,
+        target=options.target_path,
+        golden=options.golden_path,
+        output=options.output,
+        mapping=user_mapping({"layer_mapping": options.layer_mapping}, "--"),
+        fuzzy=options.fuzzy_match,
+        overflow=options.overflow_check,
     )
     return conclude(draw_request(request) if layouts is None else _draw_merged(request, layouts))
 
@@ -110,16 +136,16 @@ def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
         return draw_request(replace(request, target=merged.target, golden=merged.golden))
 
 
-def _write_merged(args: argparse.Namespace, layouts: Layouts | None) -> int:
+def _write_merged(options: Options, layouts: Layouts | None) -> int:
     """Write the merged dumps of one side, and print their folder."""
-    if args.golden_path is not None:
+    if options.golden_path is not None:
         raise UsageError("--file_type json writes the merged dumps of one side; leave -gp out, or --file_type json")
     if layouts is None or layouts.target.is_whole:
         raise UsageError("--file_type json writes merged dumps; give --rank_size, and --tp or --pp greater than 1")
     from msprobe.compare.parallel.merge import merge_sides
 
-    output = Path(args.output_path)
-    for sentence in merge_sides(Path(args.target_path), None, layouts, output).notes:
+    output = options.output
+    for sentence in merge_sides(options.target_path, None, layouts, output).notes:
         logger.warning("%s", sentence)
     print(visible(str(output)))
     return 0

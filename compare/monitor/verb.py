@@ -16,13 +16,13 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
 from msprobe.options.declaration import option, positional
-from msprobe.options.groups import Answer, ExitZero, output_option
+from msprobe.options.groups import AnswerFormat, ExitZero, output_option
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.report.file import check_page
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Answer, ExitZero):
+class Options(AnswerFormat, ExitZero):
     """The options of the command."""
 
     target: Path = positional(PATH, "A", help="the monitor of the training under suspicion", zh="待定位训练的监控输出")

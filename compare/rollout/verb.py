@@ -12,62 +12,113 @@ Exit code 0: both sides are the same to float32. 1: they differ, rounding to 16 
 judged. 2: the command was wrong, or what it names cannot be read or is no log-prob.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
 from msprobe.base.verdicts import last_line
-
-_OPTIONS = {
-    "generated": "log-probs of generation, default `generated`, else `rollout_log_prob`",
-    "recomputed": "log-probs of training, default `recomputed`, else `old_log_prob`",
-    "tokens": "token ids of both sides, default `tokens`, else `responses`",
-    "generated_tokens": "those of one side",
-    "recomputed_tokens": "those of the other",
-    "mask": "1 where an element is of a response, of both sides, default `mask`, else `response_mask`",
-    "generated_mask": "that of one side",
-    "recomputed_mask": "that of the other",
-    "lengths": "response tokens of each sample, for packed arrays and for matrices without a mask",
-    "prompt_lengths": "prompt tokens of each sample",
-    "steps": "training step of each sample, where it is not that of a run",
-}
-
-MAY_BE_EMPTY = tuple(f"--{name}" for name in _OPTIONS)
-"""Options for which an empty name means that there is no such array."""
+from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.kinds import PATH, TEXT, one_of, whole
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("source", nargs="?", metavar="FILE.npz|RUN", help="what holds the arrays, or a run's key data")
-    for name, text in _OPTIONS.items():
-        parser.add_argument(f"--{name}", metavar="NAME", help=text)
-    parser.add_argument("-o", "--output", metavar="FOLDER", default="./rollout_check", help="default: ./rollout_check")
-    parser.add_argument("--format", choices=("xlsx", "csv", "json"), default="xlsx", help="of the tables; default xlsx")
-    parser.add_argument(
-        "--top", type=int, default=5, metavar="N", help="name at most N of the worst samples, default 5"
+def _array(flag: str, help: str, zh: str) -> Any:
+    """The name of an array; an empty name means that there is no such array."""
+    return option(TEXT, flag, metavar="NAME", may_be_empty=True, help=help, zh=zh)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    source: Path | None = positional(
+        PATH,
+        "FILE.npz|RUN",
+        default=None,
+        help="the file with the arrays, or the folder of a run with key data",
+        zh="含各数组的文件，或带关键数据的运行的文件夹",
+    )
+    generated: str | None = _array(
+        "--generated",
+        "log-probs of generation, default `generated`, else `rollout_log_prob`",
+        "生成时的 log-prob，默认 `generated`，否则 `rollout_log_prob`",
+    )
+    recomputed: str | None = _array(
+        "--recomputed",
+        "log-probs of training, default `recomputed`, else `old_log_prob`",
+        "训练重新计算的 log-prob，默认 `recomputed`，否则 `old_log_prob`",
+    )
+    tokens: str | None = _array(
+        "--tokens",
+        "token ids of both sides, default `tokens`, else `responses`",
+        "两侧的 token id，默认 `tokens`，否则 `responses`",
+    )
+    generated_tokens: str | None = _array("--generated_tokens", "token ids of generation", "生成侧的 token id")
+    recomputed_tokens: str | None = _array("--recomputed_tokens", "token ids of training", "训练侧的 token id")
+    mask: str | None = _array(
+        "--mask",
+        "1 where an element belongs to a response, for both sides, default `mask`, else `response_mask`",
+        "两侧的掩码，属于回答的元素为 1，默认 `mask`，否则 `response_mask`",
+    )
+    generated_mask: str | None = _array("--generated_mask", "mask of generation", "生成侧的掩码")
+    recomputed_mask: str | None = _array("--recomputed_mask", "mask of training", "训练侧的掩码")
+    lengths: str | None = _array(
+        "--lengths",
+        "response tokens of each sample, for packed arrays and for matrices without a mask",
+        "每个样本的回答 token 数，用于打包的数组和没有掩码的矩阵",
+    )
+    prompt_lengths: str | None = _array("--prompt_lengths", "prompt tokens of each sample", "每个样本的提示 token 数")
+    steps: str | None = _array(
+        "--steps",
+        "training step of each sample, where it is not that of the run",
+        "每个样本的训练 step，与运行的 step 不同时使用",
+    )
+    output: Path = option(
+        PATH,
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        default=Path("./rollout_check"),
+        decides=False,
+        help="folder for the tables",
+        zh="各表所在的文件夹",
+    )
+    format: str = option(
+        one_of("xlsx", "csv", "json"),
+        "--format",
+        default="xlsx",
+        decides=False,
+        help="format of the tables",
+        zh="表的格式",
+    )
+    top: int = option(
+        whole(0),
+        "--top",
+        default=5,
+        decides=False,
+        help="list at most N of the worst samples",
+        zh="最多列出 N 个最差的样本",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, compare, write the tables, print the answer."""
-    if args.top < 0:
-        raise UsageError("--top must not be negative")
-    if args.source is None and not (args.generated and args.recomputed):
+    if options.source is None and not (options.generated and options.recomputed):
         raise UsageError("give an npz file, the folder of a run, or --generated A.npy --recomputed B.npy")
     from .alignment import align  # here: the help of the command is there before numpy is
     from .diagnosis import diagnose
     from .entry import write
     from .read import USUAL, read
 
-    names = {option: getattr(args, option) for option in USUAL}
+    names = {name: getattr(options, name) for name in USUAL}
     for both in ("tokens", "mask"):
-        for option in (f"generated_{both}", f"recomputed_{both}"):
-            names[option] = getattr(args, both) if names[option] is None else names[option]
-    sides = read(Path(args.source) if args.source else None, names)
+        for name in (f"generated_{both}", f"recomputed_{both}"):
+            names[name] = getattr(options, both) if names[name] is None else names[name]
+    sides = read(options.source, names)
     result = diagnose(align(sides.generated, sides.recomputed, sides.prompts, sides.steps), sides.lost)
-    written = write(result, Path(args.output), args.format)
-    for line in result.lines(args.top):
+    written = write(result, options.output, options.format)
+    for line in result.lines(options.top):
         print(visible(line))
     print(visible(f"written: {', '.join(map(str, written))}"))
     verdicts = result.verdicts

@@ -8,31 +8,42 @@ rank. Written beside each other are mapping.api.yaml, mapping.cell.yaml, mapping
 things stands in them as comments. Exit code: 0 something was found, 1 nothing was, 2 the command was wrong.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.files import creating, make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Verdicts
+from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.kinds import PATH, one_of
 
 _SHOWN = 10
 _SURE = 0.8
 _ANOTHER = "choose another place with -o"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("action", choices=("suggest",), help="what to do")
-    parser.add_argument("target", metavar="TARGET", help="the dump under suspicion")
-    parser.add_argument("golden", metavar="GOLDEN", help="the dump that is trusted")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="mapping.yaml", help="the files' common name, default: mapping.yaml"
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    action: str = positional(one_of("suggest"), "suggest", help="the only action", zh="唯一的操作")
+    target: Path = positional(PATH, "TARGET", help="the dump under suspicion", zh="待定位的 dump")
+    golden: Path = positional(PATH, "GOLDEN", help="the trusted dump", zh="标杆 dump")
+    output: Path = option(
+        PATH,
+        "-o",
+        "--output",
+        metavar="FILE",
+        default=Path("mapping.yaml"),
+        decides=False,
+        help="common name of the files",
+        zh="各文件的公共名称",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Find, write, and say what is to be looked at."""
-    output = Path(args.output)
+    output = options.output
     for path in (_neighbour(output, kind) for kind in ("api", "cell", "layer", "data")):
         refuse_existing(path, _ANOTHER)  # somebody may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
@@ -40,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     from .mapping_files import KINDS, OPTIONS, suggest
 
-    target, golden = read(args.target), read(args.golden)
+    target, golden = read(options.target), read(options.golden)
     found = find_counterparts(target, golden)
     mine, theirs = target.columns.names, golden.columns.names
     unsure, goldens = sum(pair.confidence < _SURE for pair in found.calls), {pair.golden for pair in found.calls}
@@ -52,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         print("No pair was found: check that both dumps are of one network, one step and one level.")
         return Verdicts().exit_code
     suggestion = suggest(target, golden, found)
-    options = []
+    flags = []
     for kind in KINDS:
         if suggestion.texts[kind]:
             path = _neighbour(output, kind)
@@ -61,12 +72,12 @@ def run(args: argparse.Namespace) -> int:
                 with creating(path) as file:
                     file.write(suggestion.texts[kind].encode("utf-8", errors="backslashreplace"))
             print(visible(f"{path}: {suggestion.rules[kind]} rules"))
-            options.append(f"{OPTIONS[kind]} {path}")
+            flags.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
         print(visible(f"open: {mine[at]} could be {' or '.join(theirs[c] for c in candidates)}"))
     if len(found.ambiguous) > _SHOWN:
         print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
-    command = f"msprobe compare -tp {args.target} -gp {args.golden} {options[-1]}"
+    command = f"msprobe compare -tp {options.target} -gp {options.golden} {flags[-1]}"
     print(visible(f"Look the files over, edit them, and compare: {command}"))
     return 0
 

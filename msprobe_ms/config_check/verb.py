@@ -16,96 +16,129 @@ What differs that matters is on standard output, the most important thing in the
 compared and passes. 1: something differs, or could not be compared. 2: the command was wrong, or a side cannot be read.
 """
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import ClassVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.kinds import FLAG, TEXT, one_of, several, whole
 from msprobe.store import config_pack
 
 PACK = "./config_check_pack.zip"
 RESULT = "./config_check_result"
 ANOTHER = "give another file with -o"
 
-REFUSED = (("-vc", "--verl-compare"), ("-vv", "--verl-verify"), ("-sc", "--slime-compare"))
-"""Flags of msprobe 26 that ask for what is not there."""
-
 _LISTED = 20  # redacted places that are printed for each entry
 
-_NOT_BUILT = "logs of other trainers are not compared; pack both runs with -d, and compare the packs with -c"
+_NOT_BUILT = (
+    "logs of other trainers are not compared; pack both runs with -d, and compare the packs with -c",
+    "不比对其他训练框架的日志；请用 -d 打包两次运行，再用 -c 比对",
+)
+REFUSED = dict.fromkeys(("-vc", "--verl-compare", "-vv", "--verl-verify", "-sc", "--slime-compare"), _NOT_BUILT)
+"""Flags of msprobe 26 that ask for what is not there."""
 
 
-class _Refused(argparse.Action):
-    """A flag of msprobe 26 that is known and not there."""
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        parser.error(f"{'/'.join(self.option_strings)}: {_NOT_BUILT}")
+    REFUSED: ClassVar[dict[str, tuple[str, str]]] = REFUSED
 
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "-d", "--dump", nargs="*", metavar="FILE", help="pack; shell scripts and yaml files with the run's settings"
+    dump: tuple[str, ...] | None = option(
+        several("FILE", "any"),
+        "-d",
+        "--dump",
+        help="pack: shell scripts and YAML files with the settings of the run",
+        zh="打包：含运行设置的 shell 脚本和 YAML 文件",
     )
-    what.add_argument("-c", "--compare", nargs=2, metavar=("A", "B"), help="compare two packs, or two checkpoints")
-    parser.add_argument(
+    compare: tuple[str, ...] | None = option(
+        several("A B", 2),
+        "-c",
+        "--compare",
+        help="compare two packs, or two checkpoints",
+        zh="比对两个打包文件或两个 checkpoint",
+    )
+    output: str = option(
+        TEXT,
         "-o",
         "--output",
         metavar="PATH",
-        help=f"default: {PACK} of -d, {RESULT} of two packs, ./ckpt_similarity.json of two checkpoints",
+        default="",
+        decides=False,
+        help=f"default: {PACK} with -d, {RESULT} for two packs, ./ckpt_similarity.json for two checkpoints",
+        zh=f"默认：-d 为 {PACK}，两个打包文件为 {RESULT}，两个 checkpoint 为 ./ckpt_similarity.json",
     )
-    parser.add_argument(
+    data_mapping: str = option(
+        TEXT,
         "-dm",
         "--data_mapping",
         metavar="YAML",
+        default="",
         help="names and layouts of parameters of checkpoints, or of all below a path, as in `backbone.layers: model.h`",
+        zh="checkpoint 中参数的名称和布局，或某路径下的全部参数，例如 `backbone.layers: model.h`",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="with -d: print what the pack would hold, and write nothing"
+    dry_run: bool = option(
+        FLAG,
+        "--dry-run",
+        default=False,
+        help="with -d: print the contents of the pack and write nothing",
+        zh="与 -d 一起使用：打印将打包的内容，不写文件",
     )
-    parser.add_argument(
+    standard: str = option(
+        one_of(DTYPE, *ACCEPTANCES),
         "--standard",
-        choices=(DTYPE, *ACCEPTANCES),
+        default="",
         help="limits for checkpoints: dtype (default), for equal weights; msprobe, for weights after many steps: "
         "cosine at least 0.99, l2 below 1",
+        zh="checkpoint 的阈值：dtype（默认）用于相同的权重；msprobe 用于多步之后的权重：cosine 不小于 0.99，l2 小于 1",
     )
-    parser.add_argument("--top", type=int, default=10, metavar="N", help="name at most N of the worst, default 10")
-    for flags in REFUSED:
-        parser.add_argument(*flags, nargs="*", action=_Refused, help=argparse.SUPPRESS)
+    top: int = option(
+        whole(0), "--top", default=10, decides=False, help="list at most N of the worst", zh="最多列出 N 个最差的"
+    )
+
+    def check(self) -> None:
+        """Raise UsageError where both tasks are given."""
+        if self.dump is not None and self.compare is not None:
+            raise UsageError("-d packs and -c compares; give one of them")
+        super().check()
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Pack, or compare; print the answer."""
-    if args.top < 0:
-        raise UsageError("--top must not be negative")
-    if args.dump is not None:
-        _refuse_mapping(args, "-d")
-        return _pack([Path(path) for path in args.dump], Path(args.output or PACK), args.dry_run)
-    if args.dry_run:
+    if options.dump is not None:
+        _refuse_mapping(options, "-d")
+        return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options.dry_run)
+    if options.dry_run:
         raise UsageError("--dry-run is for packing; give it with -d")
-    if not args.compare:
+    if not options.compare:
         raise UsageError("give -d [FILE ...] to pack, or --compare A B to compare two packs or two checkpoints")
-    zips = [path.lower().endswith(".zip") for path in args.compare]
+    zips = [path.lower().endswith(".zip") for path in options.compare]
     if any(zips):
         if not all(zips):
             raise UsageError("--compare takes two packs (.zip), or two checkpoints; one of each cannot be compared")
-        _refuse_mapping(args, "of two packs")
-        bench, cmp = map(Path, args.compare)
-        return _compare_packs(bench, cmp, Path(args.output or RESULT), args.top)
+        _refuse_mapping(options, "of two packs")
+        bench, cmp = map(Path, options.compare)
+        return _compare_packs(bench, cmp, Path(options.output or RESULT), options.top)
     from msprobe.compare.checkpoint import verb  # here: the help of the command is there before numpy is
 
-    return verb.run(args)
+    return verb.run(
+        *map(Path, options.compare),
+        output=options.output,
+        data_mapping=options.data_mapping,
+        standard=options.standard,
+        top=options.top,
+    )
 
 
-def _refuse_mapping(args: argparse.Namespace, where: str) -> None:
-    for option, value in (("--data_mapping", args.data_mapping), ("--standard", args.standard)):
+def _refuse_mapping(options: Options, where: str) -> None:
+    for flag, value in (("--data_mapping", options.data_mapping), ("--standard", options.standard)):
         if value:
-            raise UsageError(f"{option} is of two checkpoints and says nothing {where}; leave it out")
+            raise UsageError(f"{flag} is of two checkpoints and says nothing {where}; leave it out")
 
 
 def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:

@@ -65,7 +65,7 @@ class Option:
 def default_of(declared: Option) -> str:
     """Return `; default: VALUE` for the help of an option that has one, in the language of the user."""
     default = declared.default
-    if default is None or isinstance(default, bool | tuple | frozenset) or default == "":
+    if not default or isinstance(default, bool | tuple):
         return ""
     return translated(f"; default: {default}", f"；默认：{default}")
 

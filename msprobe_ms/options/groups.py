@@ -45,6 +45,21 @@ class Workers(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkersOrZero(Workers):
+    """As `Workers`; 0 means one for each core too."""
+
+    TITLE: ClassVar[tuple[str, str]] = Workers.TITLE
+
+    workers: int | None = option(
+        whole(0),
+        "--workers",
+        decides=False,
+        help="worker processes; default: 0, one per core",
+        zh="工作进程数；默认：0，每个核一个",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cluster(Workers):
     """Workers of this machine, or of a cluster."""
 
@@ -90,7 +105,7 @@ class ExitZero(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(OptionGroup):
+class AnswerFormat(OptionGroup):
     """The form of standard output."""
 
     TITLE: ClassVar[tuple[str, str]] = ("output", "输出")

@@ -93,7 +93,14 @@ def parser_of(prog: str, cls: type[OptionGroup], description: str = "") -> argpa
         _POSITIONAL, nargs=argparse.REMAINDER if takes_rest else "*", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
     for flag, (english, chinese) in cls.REFUSED.items():
-        parser.add_argument(flag, action=_Refused, nargs="*", help=argparse.SUPPRESS, reason=(english, chinese))
+        parser.add_argument(
+            flag,
+            action=_Refused,
+            nargs="*",
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+            reason=(english, chinese),
+        )
     last = parser.add_argument_group(translated("help", "帮助"))
     last.add_argument("-h", "--help", action="help", help=translated("show this help and exit", "显示本帮助并退出"))
     return parser

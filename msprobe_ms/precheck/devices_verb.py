@@ -7,25 +7,44 @@ float64 is a multiple of the other device's. The last line on standard output na
 wrong, 1 one is or could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
-import argparse
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import PATH
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "-npu", "--npu_csv_path", metavar="FILE", required=True, help="details of the device under test"
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    npu_csv_path: Path = option(
+        PATH,
+        "-npu",
+        "--npu_csv_path",
+        metavar="FILE",
+        required=True,
+        help="details of the device under test",
+        zh="待测设备的明细",
     )
-    parser.add_argument("-gpu", "--gpu_csv_path", metavar="FILE", required=True, help="details of the other device")
-    parser.add_argument("-o", "--out_path", metavar="DIR", default="./", help="folder of the results; default: ./")
+    gpu_csv_path: Path = option(
+        PATH,
+        "-gpu",
+        "--gpu_csv_path",
+        metavar="FILE",
+        required=True,
+        help="details of the other device",
+        zh="另一设备的明细",
+    )
+    output: Path = output_option("--out_path", default="./")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Compare, write the files, print, and say with the exit code how it went."""
     from msprobe.base.verdicts import Verdicts, last_line
 
@@ -34,11 +53,11 @@ def run(args: argparse.Namespace) -> int:
     from .tables import DETAILS, read_rows, write_compared
 
     torn: list[int] = []
-    target, golden = (read_rows(Path(path), DETAILS, torn) for path in (args.npu_csv_path, args.gpu_csv_path))
+    target, golden = (read_rows(path, DETAILS, torn) for path in (options.npu_csv_path, options.gpu_csv_path))
     found = compared(target, golden)
     if not found:
-        raise UsageError(f"{args.npu_csv_path}: has no outputs; give the details of a check")
-    result = write_compared(Path(args.out_path), time.strftime("%Y%m%d%H%M%S"), found)
+        raise UsageError(f"{options.npu_csv_path}: has no outputs; give the details of a check")
+    result = write_compared(options.output, time.strftime("%Y%m%d%H%M%S"), found)
     wrong = [each for each in found if each.status is Status.ERROR]
     skipped = sum(each.status is Status.SKIP for each in found)
     print(f"{len(found)} outputs: {len(found) - len(wrong) - skipped} pass, {len(wrong)} error, {skipped} skipped")

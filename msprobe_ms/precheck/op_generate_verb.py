@@ -6,7 +6,6 @@ The script runs without this tool, holds the outputs to their values in float64,
 ./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 not.
 """
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,9 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import read_input, replacing, writing
 from msprobe.base.log import visible
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import PATH
 
 if TYPE_CHECKING:
     from msprobe.store.record import Dump
@@ -37,17 +39,23 @@ class Settings:
     iter_times: int = 1
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("-i", "--config_input", metavar="FILE", required=True, help="config_op.json")
-    parser.add_argument("-o", "--api_output_path", metavar="DIR", required=True, help="folder of the script")
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    config_input: Path = option(
+        PATH, "-i", "--config_input", metavar="FILE", required=True, help="config_op.json", zh="config_op.json"
+    )
+    output: Path = output_option(
+        "--api_output_path", required=True, help="folder for the script", zh="脚本所在的文件夹"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Write the script, and print where it is."""
     from .generate import place_of, write
 
-    settings = read_settings(Path(args.config_input))
+    settings = read_settings(options.config_input)
     with TemporaryDirectory() as folder:
         dump = _dump(settings, Path(folder))
         at = place_of(dump, f"{settings.api_name}.{settings.propagation}")
@@ -58,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         if not is_real:
             seeds = tuple(settings.random_seed + n for n in range(settings.iter_times))
         name = f"{settings.api_name}.{settings.propagation}"
-        script, data, _ = write(dump, at, Path(args.api_output_path), name=name, seeds=seeds)
+        script, data, _ = write(dump, at, options.output, name=name, seeds=seeds)
     print(visible(f"script: {script}"))
     print(visible(f"data: {data}"))
     return 0

@@ -7,40 +7,72 @@ beside it: inputs, what the outputs should be in float64, tolerances. It says wh
 --reduce makes shapes and values smaller while the call stays wrong on the current device. Exit code: 0 written, 2 not.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import visible
+from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.groups import output_option
+from msprobe.options.kinds import FLAG, PATH, TEXT, whole
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("call", metavar="CALL", help="the call, such as Mint.matmul.0.backward, or one of its outputs")
-    parser.add_argument("-api_info", "--api_info_file", metavar="FILE", required=True, help="dump.json, or its folder")
-    parser.add_argument("-o", "--out_path", metavar="DIR", default="./", help="folder of the script; default: ./")
-    parser.add_argument("--reduce", action="store_true", help="make the call smaller while it stays wrong")
-    parser.add_argument("--run", action="store_true", help="execute the call here, to say whether it is wrong")
-    parser.add_argument("--seed", type=int, default=42, help="of inputs that were not recorded; default: 42")
+@dataclass(frozen=True, kw_only=True)
+class Options(OptionGroup):
+    """The options of the command."""
+
+    call: str = positional(
+        TEXT,
+        "CALL",
+        help="the call, such as Mint.matmul.0.backward, or one of its outputs",
+        zh="调用，例如 Mint.matmul.0.backward，或它的一个输出",
+    )
+    dump: Path = option(
+        PATH,
+        "-api_info",
+        "--api_info_file",
+        metavar="FILE",
+        required=True,
+        help="dump.json, or the folder that contains it",
+        zh="dump.json，或其所在的文件夹",
+    )
+    output: Path = output_option("--out_path", default="./", help="folder for the script", zh="脚本所在的文件夹")
+    reduce: bool = option(
+        FLAG,
+        "--reduce",
+        default=False,
+        help="make the call smaller while it stays wrong",
+        zh="在保持出错的前提下缩小该调用",
+    )
+    run: bool = option(
+        FLAG,
+        "--run",
+        default=False,
+        help="execute the call here and report whether it is wrong",
+        zh="在此执行该调用，并报告是否出错",
+    )
+    seed: int = option(
+        whole(), "--seed", default=42, help="seed of inputs that were not recorded", zh="未记录的输入所用的随机种子"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Write the script, and print where it is."""
     from msprobe.store.reader import find, read
 
     from .executor import executor_of
     from .generate import place_of, write
 
-    dump = read(find(Path(args.api_info_file)))
-    at = place_of(dump, args.call)
-    is_run = args.run or args.reduce
+    dump = read(find(options.dump))
+    at = place_of(dump, options.call)
+    is_run = options.run or options.reduce
     script, data, finding = write(
         dump,
         at,
-        Path(args.out_path),
+        options.output,
         name=dump.columns.names[at],
-        seeds=(args.seed if dump.task == "statistics" else None,),
+        seeds=(options.seed if dump.task == "statistics" else None,),
         executor=executor_of(dump.framework) if is_run else None,
-        is_reduced=args.reduce,
+        is_reduced=options.reduce,
     )
     print(visible(f"script: {script}"))
     print(visible(f"data: {data} ({data.stat().st_size} bytes)"))

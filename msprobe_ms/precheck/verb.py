@@ -9,24 +9,28 @@ first wrong output. Exit code: 0 nothing is wrong, 1 something is or could not b
 nothing could be judged.
 """
 
-import argparse
 import time
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import logger, visible
+from msprobe.base.scope import numbers
 from msprobe.base.verdicts import NONE, Verdicts, last_line
+from msprobe.options.declaration import option
+from msprobe.options.groups import WorkersOrZero, output_option
+from msprobe.options.kinds import FLAG, PATH, SWITCH, TEXT, Kind, whole
 from msprobe.report.file import check_page
 
 if TYPE_CHECKING:
     from msprobe.store.record import Dump
 
     from .check import Checked
-    from .run import Options
+    from .run import Options as Execution
 
 _SHOWN = 10
 """Wrong outputs, and reasons for skipping, that are shown."""
@@ -34,39 +38,91 @@ _SHOWN = 10
 _MOST_DEVICES = 4095
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        *("-api_info", "--api_info_file"), metavar="FILE", required=True, help="dump.json, or the folder that holds it"
+def _device_numbers(words: list[str]) -> tuple[int, ...]:
+    if not all(word.isdecimal() for word in words):
+        raise SettingsError(f"{' '.join(words)} is invalid; give the numbers of devices, for example 0 1")
+    return tuple(map(int, words))
+
+
+_DEVICES = Kind("N", numbers, _device_numbers, "several", lambda flag, value: [flag, *map(str, value)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(WorkersOrZero):
+    """The options of the command."""
+
+    dump: Path = option(
+        PATH,
+        "-api_info",
+        "--api_info_file",
+        metavar="FILE",
+        required=True,
+        help="dump.json, or the folder that contains it",
+        zh="dump.json，或其所在的文件夹",
     )
-    parser.add_argument("-o", "--out_path", metavar="DIR", default="./", help="folder of the results; default: ./")
-    parser.add_argument(
-        *("-csv_path", "--result_csv_path"), metavar="FILE", help="the result file of an interrupted check: go on there"
+    output: Path = output_option("--out_path", default="./")
+    result_csv_path: Path | None = option(
+        PATH,
+        "-csv_path",
+        "--result_csv_path",
+        metavar="FILE",
+        help="the result file of an interrupted check, which is resumed",
+        zh="被中断的检查的结果文件，从该处继续",
     )
-    parser.add_argument(
-        "-save_error_data", action="store_true", help="save the tensors of what is wrong below DIR/error_data"
+    save_error_data: bool = option(
+        FLAG,
+        "-save_error_data",
+        default=False,
+        help="save the tensors of wrong calls below DIR/error_data",
+        zh="把出错调用的张量保存到 DIR/error_data 下",
     )
-    parser.add_argument(
-        *("-d", "--device"), metavar="N", type=int, nargs="+", default=[0], help="devices, one process each; default: 0"
+    device: tuple[int, ...] = option(
+        _DEVICES,
+        "-d",
+        "--device",
+        default=(0,),
+        help="devices, one process each; default: 0",
+        zh="设备，每个设备一个进程；默认：0",
     )
-    parser.add_argument("-config", "--config_path", metavar="FILE", help="config.json with white_list and black_list")
-    parser.add_argument("--white_list", metavar="NAME,..", default="", help="check only these APIs or functions")
-    parser.add_argument("--black_list", metavar="NAME,..", default="", help="do not check these")
-    parser.add_argument(
+    config_path: str = option(
+        TEXT,
+        "-config",
+        "--config_path",
+        metavar="FILE",
+        default="",
+        help="config.json with white_list and black_list",
+        zh="含 white_list 和 black_list 的 config.json",
+    )
+    white_list: str = option(
+        TEXT,
+        "--white_list",
+        metavar="NAME,..",
+        default="",
+        help="check only these APIs or functions",
+        zh="只检查这些 API 或函数",
+    )
+    black_list: str = option(
+        TEXT, "--black_list", metavar="NAME,..", default="", help="do not check these", zh="不检查这些"
+    )
+    run: bool | None = option(
+        SWITCH,
         "--run",
-        action=argparse.BooleanOptionalAction,
-        help="execute calls of a dump of task tensor again on the current device; by default its outputs are judged",
+        help="execute the calls of a dump of task tensor again on the current device; by default the recorded outputs "
+        "are judged",
+        zh="在当前设备上重新执行 task 为 tensor 的 dump 中的调用；默认判定已记录的输出",
     )
-    parser.add_argument("--seed", type=int, default=42, help="of drawn inputs; default: 42")
-    parser.add_argument(
+    seed: int = option(whole(), "--seed", default=42, help="seed of drawn inputs", zh="生成输入所用的随机种子")
+    html: bool = option(
+        FLAG,
         "--html",
-        action="store_true",
-        help="also write a page that shows all of it, beside the results: *_report_*.html",
+        default=False,
+        decides=False,
+        help="also write *_report_*.html, a page with all results",
+        zh="另外写出包含全部结果的页面 *_report_*.html",
     )
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes; default: one for each core")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Check, write the files, print, and say with the exit code how it went."""
     from msprobe.store.reader import find, read
 
@@ -75,46 +131,44 @@ def run(args: argparse.Namespace) -> int:
     from .run import check_all
     from .tables import Files, verdicts_in
 
-    devices = _devices(args.device)
-    if args.html:
+    devices = _devices(options.device)
+    if options.html:
         check_page()
-    if args.workers < 0:
-        raise UsageError(f"--workers must be 0 (one for each core) or more, not {args.workers}")
-    file = find(Path(args.api_info_file))
+    file = find(options.dump)
     dump = read(file)
-    options = _options(args, dump, devices)
-    lists = from_configuration(args.config_path) if args.config_path else Lists()
-    lists = Lists((*lists.white, *split(args.white_list)), (*lists.black, *split(args.black_list)))
+    how = _options(options, dump, devices)
+    lists = from_configuration(options.config_path) if options.config_path else Lists()
+    lists = Lists((*lists.white, *split(options.white_list)), (*lists.black, *split(options.black_list)))
     apis = apis_of(dump)
     if not apis:
-        raise UsageError(f"{args.api_info_file}: has no calls of an API to be checked; collect with level L1 or mix")
+        raise UsageError(f"{options.dump}: has no calls of an API to be checked; collect with level L1 or mix")
     apis = lists.chosen(apis)
     earlier = NONE
-    if args.result_csv_path:
-        files = Files.beside(Path(args.result_csv_path))
+    if options.result_csv_path:
+        files = Files.beside(options.result_csv_path)
         done = files.done()
         earlier = verdicts_in(files)
         apis = [api for api in apis if api.name not in done]
         logger.info("%d APIs are checked already, %d are left", len(done), len(apis))
     else:
-        files = Files.new(Path(args.out_path), time.strftime("%Y%m%d%H%M%S"))
+        files = Files.new(options.output, time.strftime("%Y%m%d%H%M%S"))
     found: list[Checked] = []
     with TemporaryDirectory() if len(devices) > 1 else nullcontext("") as claims:
-        for checked in check_all(dump, str(file), apis, options, args.workers, claims):
+        for checked in check_all(dump, str(file), apis, how, options.workers or 0, claims):
             files.append(checked)
             found.append(checked)
     place = {api.name: at for at, api in enumerate(apis)}
     found.sort(key=lambda each: place[each.name])
-    if args.html:
+    if options.html:
         from .report import report_of  # here, as above
 
         path = files.beside_result("report", ".html")
-        report_of(found, dump, args.api_info_file).write(path)
+        report_of(found, dump, str(options.dump)).write(path)
         logger.info("the report is in %s", path)
     return report(found, str(files.result), str(files.details), earlier)
 
 
-def _devices(given: list[int]) -> tuple[int, ...]:
+def _devices(given: tuple[int, ...]) -> tuple[int, ...]:
     for device in given:
         if not 0 <= device <= _MOST_DEVICES:
             raise UsageError(f"-d: {device} is no device; give numbers from 0 to {_MOST_DEVICES}")
@@ -123,36 +177,34 @@ def _devices(given: list[int]) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _options(args: argparse.Namespace, dump: "Dump", devices: tuple[int, ...]) -> "Options":
+def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execution":
     from .executor import BACKENDS
-    from .run import Options
+    from .run import Options as Execution
 
     if dump.framework not in (*BACKENDS, "mindtorch"):
-        raise UsageError(
-            f"{args.api_info_file}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown"
-        )
+        raise UsageError(f"{options.dump}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown")
     if dump.task not in ("statistics", "tensor", "acc_check"):  # the last holds what a training found wrong
         raise UsageError(
-            f"{args.api_info_file}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
+            f"{options.dump}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )
     is_drawn = dump.task == "statistics"
-    if dump.framework == "mindtorch" and (is_drawn or args.run):
+    if dump.framework == "mindtorch" and (is_drawn or options.run):
         raise UsageError(
-            f"{args.api_info_file}: calls of PyTorch's API on MindSpore are not executed here, since that layer takes "
+            f"{options.dump}: calls of PyTorch's API on MindSpore are not executed here, since that layer takes "
             "the place of the PyTorch that computes in float64; collect task tensor, and its outputs are judged"
         )
-    if is_drawn and args.run is False:
+    if is_drawn and options.run is False:
         raise UsageError(
             "--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out"
         )
-    if args.save_error_data and not is_drawn and not args.run:
+    if options.save_error_data and not is_drawn and not options.run:
         logger.warning("-save_error_data: the tensors of a dump of task tensor are in that dump; none are saved again")
-    is_saving = args.save_error_data and (is_drawn or bool(args.run))
-    return Options(
-        seed=args.seed if is_drawn else None,
-        is_run=is_drawn or bool(args.run),
+    is_saving = options.save_error_data and (is_drawn or bool(options.run))
+    return Execution(
+        seed=options.seed if is_drawn else None,
+        is_run=is_drawn or bool(options.run),
         devices=devices,
-        save=str(Path(args.out_path) / "error_data") if is_saving else "",
+        save=str(options.output / "error_data") if is_saving else "",
     )
 
 

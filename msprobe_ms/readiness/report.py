@@ -1,12 +1,15 @@
 """What `msprobe doctor` says of a training that has not begun: the installation, the place, the configuration."""
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Literal
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.log import visible
 from msprobe.base.settings import Origin, Settings, read
+from msprobe.options.declaration import OptionGroup, declared, option
+from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
 from .finding import Finding, Kind
@@ -14,57 +17,88 @@ from .target import DEVICES, JIT_LEVELS, MODES, Target, device_here, framework_h
 from .versions import requirements
 from .wording import sentence, size
 
-OPTIONS = ("config", "dump_path", "framework", "device", "mode", "jit_level", "ranks", "steps")
-"""The arguments that describe a training."""
-
 _NAMES = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
 
 
-def add(parser: argparse._ArgumentGroup) -> None:
-    """Declare the options that describe a training."""
-    parser.add_argument(
-        "--config", metavar="FILE", help="the configuration of a collection; what of it is not collected"
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(OptionGroup):
+    """The options that describe a training that has not begun."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("before a training, without DIR", "训练开始之前（不带 DIR）")
+
+    config: str | None = option(
+        TEXT,
+        "--config",
+        metavar="FILE",
+        help="the configuration of a collection; reports what it will not collect",
+        zh="采集的配置文件；报告其中不会被采集的内容",
     )
-    parser.add_argument("--dump-path", metavar="DIR", help="where the training will write, instead of what FILE says")
-    parser.add_argument(
-        "--framework", choices=tuple(_NAMES), help="default: the one that is installed, MindSpore of both"
+    dump_path: str | None = option(
+        TEXT,
+        "--dump-path",
+        metavar="DIR",
+        help="the output folder of the training, instead of that in FILE",
+        zh="训练的输出文件夹，代替 FILE 中的设置",
     )
-    parser.add_argument("--device", choices=DEVICES, help="what the training computes with; default: what is here")
-    parser.add_argument("--mode", choices=MODES, help="the execution mode of MindSpore; default: unknown")
-    parser.add_argument("--jit-level", choices=JIT_LEVELS, help="of MindSpore's graphs; default: unknown")
-    parser.add_argument("--ranks", metavar="N", type=_count, default=0, help="how many processes will train")
-    parser.add_argument("--steps", metavar="N", type=_count, default=0, help="how many steps they will train")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    framework: Literal["mindspore", "pytorch"] | None = option(
+        one_of(*_NAMES),
+        "--framework",
+        help="the framework; default: the installed one, MindSpore if both are",
+        zh="框架；默认：已安装的框架，两者都有时为 MindSpore",
+    )
+    device: str | None = option(
+        one_of(*DEVICES),
+        "--device",
+        help="the device of the training; default: that of this machine",
+        zh="训练所用的设备；默认：本机的设备",
+    )
+    mode: str | None = option(
+        one_of(*MODES),
+        "--mode",
+        help="the execution mode of MindSpore; default: unknown",
+        zh="MindSpore 的执行模式；默认：未知",
+    )
+    jit_level: str | None = option(
+        one_of(*JIT_LEVELS),
+        "--jit-level",
+        help="the JIT level of MindSpore's graphs; default: unknown",
+        zh="MindSpore 图的 JIT 级别；默认：未知",
+    )
+    ranks: int = option(whole(1), "--ranks", default=0, help="number of processes of the training", zh="训练的进程数")
+    steps: int = option(whole(1), "--steps", default=0, help="number of steps of the training", zh="训练的 step 数")
+    format: str = option(
+        one_of("text", "json"), "--format", default="text", decides=False, help="format of the answer", zh="结论的格式"
+    )
+
+    @property
+    def given(self) -> list[str]:
+        """The flags of what is given about a training."""
+        options = declared(TrainingOptions).items()
+        return [each.long_flag for name, each in options if name != "format" and getattr(self, name)]
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < len(text) < 10 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: TrainingOptions) -> int:
     """Examine and print; 1 where something is wrong. SettingsError where the file cannot be read."""
     target = Target(
-        framework=args.framework or framework_here(),
-        device=args.device or device_here(),
-        mode=args.mode or "",
-        jit_level=args.jit_level or "",
-        ranks=args.ranks or ranks_here(),
-        steps=args.steps,
+        framework=options.framework or framework_here(),
+        device=options.device or device_here(),
+        mode=options.mode or "",
+        jit_level=options.jit_level or "",
+        ranks=options.ranks or ranks_here(),
+        steps=options.steps,
         has_torch_layer=is_layer_installed(),
     )
     found = {"installation": list(installation.examine())}
-    if args.framework:
+    if options.framework:
         found["installation"] += _absent(target)
     settings: Settings | None = None
-    if args.config:
-        settings, found["configuration"] = _configuration(args.config, args.dump_path, target)
-    path = folder(args.dump_path) if args.dump_path else settings and settings.dump_path
+    if options.config:
+        settings, found["configuration"] = _configuration(options.config, options.dump_path, target)
+    path = folder(options.dump_path) if options.dump_path else settings and settings.dump_path
     where = None
     if path:
         where, found["dump_path"] = _place(path, settings)
-    if args.format == "json":
+    if options.format == "json":
         print(json.dumps(_as_object(target, settings, where, found), ensure_ascii=False, indent=1))
     else:
         _print(target, settings, where, found)

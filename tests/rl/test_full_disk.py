@@ -2,7 +2,6 @@
 
 import errno
 import os
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -46,5 +45,5 @@ def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monk
         assert whole == [0, 2]
     assert len([line for line in logged if "No space left" in line]) == 1
     monkeypatch.setattr(writer, "write_files", write_files)
-    assert doctor.run(Namespace(folder="run")) == 1  # step 1 says itself that the disk was full
+    assert doctor.run(doctor.Options(folder=Path("run"))) == 1  # step 1 says itself that the disk was full
     assert all(Path(f"run/{tag}/step1/rank0/dump.json").is_file() for tag in TAGS), "the journal had everything"

@@ -10,18 +10,20 @@ something is or could not be judged: values that are missing or cannot be read, 
 invariant of --only; 2 the command was wrong or nothing could be judged.
 """
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import few, logger, visible
-from msprobe.base.scope import numbers_of
 from msprobe.base.verdicts import Gap, Verdicts, total
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import AnswerFormat, ExitZero, Selection
+from msprobe.options.kinds import PATH, TEXT
 
 if TYPE_CHECKING:
     from msprobe.store.record import Dump
@@ -33,35 +35,42 @@ _SHOWN = 5
 """Violations of one invariant that are shown."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("dump", metavar="DIR", help="the dump to be checked")
-    parser.add_argument("continued", metavar="DIR2", nargs="?", help="the same steps of the run that went on")
-    parser.add_argument("--only", metavar="NAME,..", help="only these invariants")
-    parser.add_argument("--skip", metavar="NAME,..", help="all invariants but these")
-    parser.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
-    parser.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something is violated")
+@dataclass(frozen=True, kw_only=True)
+class Options(Selection, AnswerFormat, ExitZero):
+    """The options of the command."""
+
+    dump: Path = positional(PATH, "DIR", help="the dump to check", zh="要检查的 dump")
+    continued: Path | None = positional(
+        PATH,
+        "DIR2",
+        default=None,
+        help="the same steps of the run that was not interrupted",
+        zh="未中断的那次运行的相同 step",
+    )
+    only: str = option(
+        TEXT, "--only", metavar="NAME,..", default="", help="only these invariants", zh="只检查这些不变式"
+    )
+    skip: str = option(
+        TEXT, "--skip", metavar="NAME,..", default="", help="all invariants except these", zh="除这些之外的所有不变式"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Check, print, and say with the exit code how it went."""
     from .table import ROWS
 
     names = [row.name for row in ROWS]
-    only, skip = (_chosen(f"--{key}", getattr(args, key), names) for key in ("only", "skip"))
+    only, skip = (_chosen(f"--{key}", getattr(options, key), names) for key in ("only", "skip"))
     rows = [row for row in ROWS if row.name not in skip and (row.name in only or not only)]
-    steps, ranks = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("step", "rank"))
-    this = read_run(Path(args.dump), steps, ranks)
-    other = read_run(Path(args.continued), steps, ranks) if args.continued else None
+    this = read_run(options.dump, options.steps, options.ranks)
+    other = read_run(options.continued, options.steps, options.ranks) if options.continued else None
     judged = [(row, list(row.predicate(this, other))) for row in rows]
     verdicts = total(Verdicts(gaps=run.gaps) for run in (this, other) if run) + verdicts_of(judged, only)
-    if args.format == "json":
+    if options.format == "json":
         print(json.dumps(as_object(judged, verdicts), ensure_ascii=False, indent=1))
     else:
         _print(judged, verdicts)
-    return verdicts.exit_code_of(args.exit_zero)
+    return verdicts.exit_code_of(options.exit_zero)
 
 
 def verdicts_of(judged: "list[tuple[Invariant, list[Judgement]]]", only: Collection[str] = ()) -> Verdicts:

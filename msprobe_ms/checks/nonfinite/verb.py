@@ -10,18 +10,20 @@ line on standard output names the first. Exit code: 0 everything is finite, 1 so
 2 the command was wrong or nothing could be judged.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger, visible
-from msprobe.base.scope import numbers_of
 from msprobe.base.verdicts import total
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import AnswerFormat, ExitZero, Selection, WorkersOrZero, output_option
+from msprobe.options.kinds import FLAG, PATH
 
 if TYPE_CHECKING:
     from msprobe.base.phrase import Words
@@ -33,51 +35,50 @@ _OTHERS = 5
 """Further calls that are shown on standard output."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("dump", metavar="DIR", nargs="?", help="the dump: a step, a rank or a run")
-    parser.add_argument("-i", "--input_path", metavar="DIR", help="the same")
-    parser.add_argument(
-        "-o", "--output_path", metavar="DIR", default="./output", help="where the file goes; default: ./output"
+@dataclass(frozen=True, kw_only=True)
+class Options(Selection, WorkersOrZero, AnswerFormat, ExitZero):
+    """The options of the command."""
+
+    dump: Path | None = positional(
+        PATH, "DIR", default=None, help="the dump: a step, a rank or a run", zh="dump：一个 step、一个 rank 或一次运行"
     )
-    parser.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
-    parser.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
-    parser.add_argument(
+    input_path: Path | None = option(
+        PATH, "-i", "--input_path", metavar="DIR", help="the same as DIR", zh="与 DIR 相同"
+    )
+    output: Path = output_option("--output_path", default="./output", help="folder for the file", zh="文件所在的文件夹")
+    statistics_only: bool = option(
+        FLAG,
         "--statistics-only",
-        action="store_true",
+        default=False,
         help="do not read tensors whose recorded statistics are finite; faster for dumps of task tensor",
+        zh="不读取统计量均为有限值的张量；对 task 为 tensor 的 dump 更快",
     )
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read; default one per core")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something is not finite")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Search, write, print, and say with the exit code how it went."""
-    if bool(args.dump) == bool(args.input_path):
+    root = options.dump or options.input_path
+    if root is None or (options.dump and options.input_path):
         raise UsageError("one dump is needed: msprobe overflow_check DIR, or -i DIR")
-    if args.workers < 0:
-        raise UsageError("--workers must be 0 (one for each core) or more")
     from msprobe.checks.dumps import dumps_of  # here: the help of the command is there before numpy is
 
     from .search import search
     from .wording import last_line
 
-    steps, ranks = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("step", "rank"))
-    files = dumps_of(Path(args.dump or args.input_path), steps=steps, ranks=ranks, with_empty=True)
-    answers = list(search(files, args.workers, reads_tensors=not args.statistics_only))
+    files = dumps_of(root, steps=options.steps, ranks=options.ranks, with_empty=True)
+    answers = list(search(files, options.workers or 0, reads_tensors=not options.statistics_only))
     verdicts = total(answer.verdicts for answer in answers)
     if not verdicts.judged:
         raise DumpError(nothing_judged(files, answers))
     last = answers[-1]
-    path = _write(last, Path(args.output_path)) if last.first else None
-    if args.format == "json":
+    path = _write(last, options.output) if last.first else None
+    if options.format == "json":
         print(json.dumps(as_object(answers, path), ensure_ascii=False, indent=1))
     else:
         for line in _page(answers, path):
             print(visible(line))
         print(visible(last_line(answers)))
-    return verdicts.exit_code_of(args.exit_zero)
+    return verdicts.exit_code_of(options.exit_zero)
 
 
 def nothing_judged(files: "Sequence[DumpFile]", answers: "Sequence[Answer]") -> str:
