@@ -8,23 +8,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from msprobe.base.checks import nearest, shown
+from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
-from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.options.declaration import from_keywords
 
-from .core.user_limits import KEYS, limits_of_values
-from .request import FORMATS, Format, Request, limits_named, sides_of
+from .request import CompareOptions, Request, sides_of, with_options
 
 if TYPE_CHECKING:
     from .jobs.outcome import Outcome
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
-_FLAGS = ("diff_analyze", "highlight", "html", "is_print_compare_log")
-_KEYWORDS = ("calibrate", "format", "noise", "scheduler", "suffix", "workers", *KEYS, *_FLAGS, *OPTIONS)
 
 
 def compare(
@@ -102,36 +99,15 @@ def _compare(
     fuzzy_match: object,
     more: Mapping[str, Any],
 ) -> "list[Outcome]":
-    contents = _keywords(call, more)
     flags = {"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match}
-    flags |= {name: contents.get(name, False) for name in _FLAGS}
-    for name, value in flags.items():
-        if type(value) is not bool:
-            raise UsageError(f"{call}: {name} must be True or False, not {shown(value)}")
-    if contents.get("scheduler") and contents.get("workers") is not None:
-        raise UsageError(f"{call}: workers and scheduler contradict each other: a cluster has its own; give one")
-    request = replace(
-        sides,
-        output=_path(call, "output_path", output_path),
-        format=cast(Format, contents.get("format", "xlsx")),
-        # As at the command line: a stack that lies beside the dump is shown where there is one.
-        with_stack=None if sides.stack_file is None and not stack_mode else bool(stack_mode),
-        fuzzy=bool(fuzzy_match),
-        highlight=bool(flags["highlight"]),
-        advise=bool(auto_analyze),
-        diff_analyze=bool(flags["diff_analyze"]),
-        log_each=bool(flags["is_print_compare_log"]) or sides.log_each,
-        mapping=user_mapping({name: contents.get(name) for name in OPTIONS}, f"{call}: "),
-        workers=contents.get("workers"),
-        scheduler=contents.get("scheduler") or "",
-        suffix=contents.get("suffix", ""),
-        limits=limits_named(
-            os.fspath(contents.get("noise") or ""), contents.get("calibrate"), (f"{call}: noise", "calibrate")
-        ),
-        calibrate=_path(call, "calibrate", contents["calibrate"]) if contents.get("calibrate") is not None else None,
-        html=bool(flags["html"]),
-        user_limits=sides.user_limits + limits_of_values(contents, f"{call}: "),
-    )
+    options = CompareOptions(**from_keywords(CompareOptions, call, {"output_path": output_path, **flags, **more}))
+    try:
+        options.check()
+    except UsageError as err:
+        raise UsageError(f"{call}: {err}") from err
+    # As at the command line: a stack that is next to the dump is shown where there is one.
+    with_stack = None if sides.stack_file is None and not options.stack_mode else options.stack_mode
+    request = replace(with_options(sides, options, f"{call}: "), with_stack=with_stack)
     from .dispatch import compare_paths, write_report
 
     if request.html:
@@ -146,36 +122,10 @@ def _compare(
     return list(result.outcomes)
 
 
-def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keywords as they are; UsageError for one that is not known, or of the wrong kind."""
-    for name in more:
-        if name not in _KEYWORDS:
-            near = nearest(name, _KEYWORDS)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(_KEYWORDS))}"
-            raise UsageError(f"{call}: there is no keyword {name}; {hint}")
-    for name in ("format", "scheduler", "suffix"):
-        if name in more and type(more[name]) is not str:
-            raise UsageError(f"{call}: {name} must be a text, not {shown(more[name])}")
-    if more.get("noise") is not None and not isinstance(more["noise"], str | os.PathLike):
-        raise UsageError(f"{call}: noise must be auto, exact, or the path of a noise.json, not {shown(more['noise'])}")
-    if more.get("format", "xlsx") not in FORMATS:
-        raise UsageError(f"{call}: format must be one of {', '.join(FORMATS)}, not {shown(more['format'])}")
-    if any(character in more.get("suffix", "") for character in "/\\\0"):
-        raise UsageError(f"{call}: suffix is a part of a file's name and must hold no slash: {shown(more['suffix'])}")
-    workers = more.get("workers")
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise UsageError(f"{call}: workers must be a number from 1 on, not {shown(workers)}")
-    return more
-
-
-def _path(call: str, name: str, value: object) -> Path:
+def _folder(call: str, name: str, value: object) -> Path:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise UsageError(f"{call}: {name} must be a path, not {shown(value)}")
-    return user_path(value)
-
-
-def _folder(call: str, name: str, value: object) -> Path:
-    path = _path(call, name, value)
+    path = user_path(value)
     if not path.is_dir():
         raise UsageError(f"{call}: {name}: {path} is no folder; give the folder of a step, which holds its ranks")
     return path

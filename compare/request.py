@@ -1,30 +1,67 @@
-"""What a command line or a Python call asks for, checked and in one value; and what a compare.json says."""
+"""The options of a comparison, and the request that they make: checked, and in one value."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from msprobe.base.checks import nearest
-from msprobe.base.errors import UsageError
+from msprobe.base.checks import nearest, shown
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
-from msprobe.mapping.user_files import NONE, UserMapping
+from msprobe.mapping.user_files import NONE, OPTIONS, UserMapping, user_mapping
+from msprobe.options.declaration import EXECUTION, OUTPUT, OptionGroup, declared, from_file, keys_of, option, positional
+from msprobe.options.groups import Cluster, ExitZero, Fuzzy, Mappings, Selection
+from msprobe.options.kinds import FLAG, NO_FLAG, NUMBERS, PATH, TEXT, Kind, one_of, several, whole
 from msprobe.store.layout import STACK
 
-from .core.layouts import Layouts
+from .core.layouts import LayoutOptions, Layouts, layouts_of
 from .core.limits import BUILT_IN, EXACT, Limits, read_noise
-from .core.user_limits import KEYS, NO_LIMITS, UserLimits, limits_of_values
+from .core.user_limits import NO_LIMITS, UserLimitOptions, UserLimits
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
 
-_KNOWN = (
-    *("npu_path", "bench_path", "stack_path", "is_print_compare_log", "rank_id", "step_id", "common", "map_dict"),
-    *KEYS,
+_PATHS = ("npu_path", "bench_path", "stack_path")
+"""Keys of a compare.json with paths, which may be relative to the file."""
+
+_NO_CONSISTENCY = (
+    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
+    "compares the log-probs of both",
+    "本版本没有训练与推理一致性检查：请去掉该选项；`msprobe rollout_check` 可比对两侧的 log-prob",
 )
+
+
+def _mode_or_file(value: object) -> str:
+    if isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    raise SettingsError(f"{shown(value)} is invalid; give auto, exact, or the path of a noise.json")
+
+
+def _suffix(value: object) -> str:
+    if not isinstance(value, str):
+        raise SettingsError(f"{shown(value)} is not a text; it becomes a part of the name of a file")
+    if any(character in value for character in "/\\\0"):
+        raise SettingsError(f"{shown(value)} is invalid: it becomes a part of the name of a file; leave the slash out")
+    return value
+
+
+def _golden_names(value: object) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, dict) and all(type(name) is str for name in value.values()):
+        return tuple(sorted(value.items()))
+    raise SettingsError(
+        f'{shown(value)} is not an object of golden names by those of the target, as in {{"input": "x"}}'
+    )
+
+
+_MODE_OR_FILE = Kind("MODE", _mode_or_file, str)
+_SUFFIX = Kind("TEXT", _suffix, str)
+_GOLDEN_NAMES = Kind("", _golden_names, tuple)
+_FOLDER = replace(PATH, form="optional", read=lambda word: Path("output") if word is True else Path(word))
+"""A folder; the default too where the flag is given without one, as in msprobe 8.1."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +113,279 @@ class Request:
     user_limits: UserLimits = NO_LIMITS
 
 
-def check_workers(workers: int | None, scheduler: str | None) -> None:
-    """UsageError where the options `--workers` and `--scheduler` cannot be meant."""
-    if workers is not None and workers < 1:
-        raise UsageError("--workers must be at least 1")
-    if workers is not None and scheduler:
-        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
+@dataclass(frozen=True, kw_only=True)
+class NoiseThreshold(OptionGroup):
+    """The limits up to which a difference is noise."""
+
+    TITLE: ClassVar[tuple[str, str]] = Fuzzy.TITLE
+
+    noise: str = option(
+        _MODE_OR_FILE,
+        "--noise",
+        default="",
+        keyword="noise",
+        help="noise threshold: auto (default), exact (every difference counts), or a noise.json",
+        zh="噪声阈值：auto（默认）、exact（任何差异都算）或 noise.json 的路径",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseOptions(NoiseThreshold):
+    """The limits, or another run that gives them."""
+
+    TITLE: ClassVar[tuple[str, str]] = Fuzzy.TITLE
+
+    calibrate: Path | None = option(
+        PATH,
+        "--calibrate",
+        metavar="CLEAN",
+        keyword="calibrate",
+        help="another trusted run of the golden training: its differences are noise; writes noise.json",
+        zh="标杆训练的另一次可信运行：它的差异即噪声；写出 noise.json",
+    )
+
+    def limits(self, called: tuple[str, str]) -> Limits:
+        """Return the limits; UsageError for both options, which a message calls as `called` says."""
+        return limits_named(self.noise, self.calibrate, called)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(OptionGroup):
+    """What a comparison writes, and how."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
+
+    output: Path = option(
+        _FOLDER,
+        "-o",
+        "--output_path",
+        metavar="DIR",
+        default=Path("output"),
+        keyword="output_path",
+        role=OUTPUT,
+        help="folder for the tables",
+        zh="各表所在的文件夹",
+    )
+    format: Format = option(
+        one_of(*FORMATS),
+        "--format",
+        default="xlsx",
+        keyword="format",
+        role=OUTPUT,
+        help="format of the tables",
+        zh="表的格式",
+    )
+    xlsx: bool = option(
+        FLAG, "--xlsx", default=False, role=OUTPUT, help="the same as --format xlsx", zh="与 --format xlsx 相同"
+    )
+    html: bool = option(
+        FLAG,
+        "--html",
+        default=False,
+        keyword="html",
+        role=OUTPUT,
+        help="also write compare_report_TIME.html, a page that shows all results",
+        zh="另外写出显示全部结果的页面 compare_report_TIME.html",
+    )
+    stack_mode: bool = option(
+        FLAG,
+        "-s",
+        "--stack_mode",
+        default=False,
+        keyword="stack_mode",
+        role=OUTPUT,
+        help="show the column of call stacks",
+        zh="显示调用栈列",
+    )
+    highlight: bool = option(
+        FLAG,
+        "-hl",
+        "--highlight",
+        default=False,
+        keyword="highlight",
+        role=OUTPUT,
+        help="also color whole rows by the rules of msprobe 8.1",
+        zh="另按 msprobe 8.1 的规则给整行着色",
+    )
+    compare_only: bool = option(
+        FLAG,
+        "-c",
+        "--compare_only",
+        default=False,
+        role=OUTPUT,
+        help="with -i: do not write advisor text",
+        zh="与 -i 一起使用：不写出 advisor 文本",
+    )
+    diff_analyze: bool = option(
+        FLAG,
+        "-da",
+        "--diff_analyze",
+        default=False,
+        keyword="diff_analyze",
+        role=OUTPUT,
+        help="also write as JSON which call differs first among all ranks",
+        zh="另以 JSON 写出所有 rank 中最先出现差异的调用",
+    )
+    log_each: bool = option(
+        FLAG,
+        "-tensor_log",
+        "--is_print_compare_log",
+        default=False,
+        keyword="is_print_compare_log",
+        key="is_print_compare_log",
+        role=EXECUTION,
+        help="log one line for each pair of tensors",
+        zh="每对张量打印一行日志",
+    )
+    top: int = option(
+        whole(0),
+        "--top",
+        default=10,
+        role=EXECUTION,
+        help="list at most N further divergences",
+        zh="最多列出 N 个其余的差异起点",
+    )
+    first_only: bool = option(
+        FLAG,
+        "--first-only",
+        default=False,
+        role=OUTPUT,
+        help="write no tables, and read only the ranks that can have the first wrong call, as given by `msprobe "
+        "digest`",
+        zh="不写表，只读取可能含有首个错误调用的 rank（依据 `msprobe digest` 的结果）",
+    )
+    suffix: str = option(
+        _SUFFIX, default="", keyword="suffix", role=OUTPUT, help="goes into the name of the table", zh="加入表名的后缀"
+    )
+    advise: bool = option(
+        FLAG, default=True, keyword="auto_analyze", role=OUTPUT, help="write advisor text", zh="写出 advisor 文本"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution(Cluster):
+    """How a comparison is executed."""
+
+    TITLE: ClassVar[tuple[str, str]] = Cluster.TITLE
+
+    resume: bool = option(
+        NO_FLAG,
+        "--no-resume",
+        default=True,
+        role=EXECUTION,
+        help="ignore saved progress and start over",
+        zh="忽略已保存的进度，重新开始",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(
+    Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, LayoutOptions, Execution, ReportOptions, ExitZero
+):
+    """The options of `msprobe compare`, the keywords of `compare` and the keys of a compare.json."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("inputs", "输入")
+    REFUSED: ClassVar[dict[str, tuple[str, str]]] = dict.fromkeys(("--consistent_check", "--backend"), _NO_CONSISTENCY)
+
+    sides: tuple[str, ...] = positional(
+        several("TARGET GOLDEN", "any"),
+        "TARGET GOLDEN",
+        default=(),
+        help="the dump under suspicion and the trusted dump, the same as -tp TARGET -gp GOLDEN",
+        zh="待定位的 dump 和标杆 dump，等同于 -tp TARGET -gp GOLDEN",
+    )
+    target: Path | None = option(
+        PATH, "-tp", "--target_path", key="npu_path", help="the dump under suspicion", zh="待定位的 dump"
+    )
+    golden: Path | None = option(
+        PATH, "-gp", "--golden_path", key="bench_path", help="the trusted dump", zh="标杆 dump"
+    )
+    input_path: Path | None = option(
+        PATH,
+        "-i",
+        "--input_path",
+        metavar="FILE",
+        help="a compare.json with npu_path and bench_path, instead of both",
+        zh="含 npu_path 和 bench_path 的 compare.json，代替两条路径",
+    )
+    mode: str = option(
+        TEXT,
+        "-m",
+        "--mode",
+        metavar="auto",
+        default="",
+        help="accepted from msprobe 26; the type of both inputs is detected",
+        zh="为兼容 msprobe 26 而保留；两侧输入的类型自动检测",
+    )
+    ranks: tuple[int, ...] | None = option(
+        NUMBERS,
+        "--rank",
+        key="rank_id",
+        help="only these ranks of folders, for example 0-3 or 0,2,5-7",
+        zh="只比对文件夹中的这些 rank，例如 0-3 或 0,2,5-7",
+    )
+    steps: tuple[int, ...] | None = option(
+        NUMBERS, "--step", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
+    )
+    stack_file: str = option(
+        TEXT, default="", key="stack_path", help="a stack.json elsewhere", zh="位于别处的 stack.json"
+    )
+    common: bool = option(
+        FLAG, default=False, key="common", help="both sides are folders of npy files", zh="两侧均为 npy 文件夹"
+    )
+    names: tuple[tuple[str, str], ...] = option(
+        _GOLDEN_NAMES,
+        default=(),
+        key="map_dict",
+        help="golden names of npy files by the names of the target",
+        zh="npy 文件：待定位侧名称到标杆侧名称的映射",
+    )
+
+
+_OF_THE_SIDES = {"target", "golden", "stack_file", "names"}
+"""Fields of a request that a caller sets."""
+
+
+def with_options(request: Request, options: OptionGroup, where: str = "--") -> Request:
+    """Return a request with the options of a command or a call; UsageError where they contradict each other.
+
+    Options of the same name as a field of the request become that field; some groups are made into one. `where` is
+    written before the name of an option in a message.
+    """
+    shared = {each.name for each in fields(request)} - _OF_THE_SIDES
+    same: dict[str, Any] = {name: getattr(options, name) for name in declared(type(options)) if name in shared}
+    if isinstance(options, NoiseOptions):
+        second = "--calibrate" if where == "--" else "calibrate"
+        same["limits"] = options.limits((f"{where}noise", second))
+    if isinstance(options, Mappings):
+        same["mapping"] = user_mapping({option: getattr(options, option) for option in OPTIONS}, where)
+    if isinstance(options, UserLimitOptions):
+        same["user_limits"] = request.user_limits + options.user_limits
+    if isinstance(options, LayoutOptions):
+        same["layouts"] = layouts_of(options, has_golden=True)
+    if isinstance(options, ReportOptions):
+        same["log_each"] = options.log_each or request.log_each
+    for axis in ("ranks", "steps"):
+        same[axis] = getattr(request, axis) if same.get(axis) is None else same[axis]
+    return replace(request, **same)
+
+
+def options_of(request: Request) -> CompareOptions:
+    """Return the options that give the same answer, except for mapping files."""
+    limits: dict[str, Any] = (
+        {} if request.calibrate else {"noise": request.limits.file or ("exact" if request.limits.is_exact else "")}
+    )
+    layouts: dict[str, Any] = {} if request.layouts is None else dict(request.layouts.options())
+    own = request.user_limits
+    names = ("target", "golden", "ranks", "steps", "fuzzy", "calibrate")
+    same: dict[str, Any] = {name: getattr(request, name) for name in names}
+    return CompareOptions(**same, ignore=own.ignore, atol=own.atol, rtol=own.rtol, **limits, **layouts)
+
+
+def identity_of(request: Request) -> str:
+    """Return all that decides what is in the tables of a request, as a text; not the execution, nor what is printed."""
+    usual = {name: each.default for name, each in declared(CompareOptions).items() if each.role == EXECUTION}
+    return repr(replace(request, **usual))
 
 
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
@@ -124,25 +428,26 @@ def read_compare_json(file: Path) -> Request:
     return sides_of(object_of(file, "npu_path and bench_path"), str(file), file.parent)
 
 
+_VALUES = tuple(key for key in keys_of(CompareOptions) if key not in _PATHS)
+
+
 def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None) -> Request:
     """What the keys of a compare.json ask for; `where` is its name for messages, `folder` another place of its paths.
 
     For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
     neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
     """
+    known = keys_of(CompareOptions)
     for key in contents:
-        if key not in _KNOWN:
-            near = nearest(str(key), _KNOWN)
+        if key not in known:
+            near = nearest(str(key), known)
             logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
     target, golden = (_path(where, contents, key, folder) for key in ("npu_path", "bench_path"))
     stack = _stack(where, _path(where, contents, "stack_path", folder)) if contents.get("stack_path") else None
-    numbers = "a list of numbers from 0 on, as in [0, 1]; [] takes all"
-    ranks, steps = (_value(where, contents, key, _are_numbers, numbers) for key in ("rank_id", "step_id"))
-    flags = (_value(where, contents, key, _is_flag, "true or false") for key in ("is_print_compare_log", "common"))
-    log_each, common = (flag is True for flag in flags)
-    golden_names = 'an object of the golden names by the target\'s, as in {"input": "x"}'
-    names = _value(where, contents, "map_dict", _are_names, golden_names)
-    own = limits_of_values(contents, f"{where}: ")
+    given = from_file(CompareOptions, {key: value for key, value in contents.items() if key in _VALUES}, where)
+    options = CompareOptions(**given)
+    ranks, steps, common, names = options.ranks, options.steps, options.common, options.names
+    log_each, own = options.log_each, options.user_limits
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
@@ -151,16 +456,16 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
     read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
     if names and read_as != "npy":
         logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
-        names = None
+        names = ()
     return Request(
         target,
         golden,
         stack_file=stack,
         log_each=log_each,
-        ranks=tuple(sorted(set(ranks))) if ranks else None,
-        steps=tuple(sorted(set(steps))) if steps else None,
+        ranks=ranks or None,
+        steps=steps or None,
         read_as=read_as,
-        names=tuple(sorted(names.items())) if names else (),
+        names=names,
         user_limits=own,
     )
 
@@ -190,22 +495,3 @@ def _stack(where: str, path: Path) -> Path | None:
         logger.warning("%s: stack_path: %s holds %d of them; each dump takes its own", where, path, len(found))
         return None
     return found[0]
-
-
-def _value(where: str, contents: Mapping[str, Any], key: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
-    """The value of a key, None without one; UsageError for any other."""
-    if (value := contents.get(key)) is not None and not is_valid(value):
-        raise UsageError(f"{where}: {key} must be {must_be}")
-    return value
-
-
-def _is_flag(value: object) -> bool:
-    return type(value) is bool
-
-
-def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, dict) and all(type(v) is str for v in value.values())

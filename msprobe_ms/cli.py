@@ -145,25 +145,11 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
     module = import_module(verb.module)
-    if hasattr(module, "Options"):
-        from msprobe.options.parser import parsed  # here: the help of `msprobe` itself needs no options
+    from msprobe.options.parser import parsed  # here: the help of `msprobe` itself needs no options
 
-        if not verb.runs_script:
-            _refuse_empty(words, _may_be_empty(module.Options))
-        return int(module.run(parsed(prog, module.Options, words, module.__doc__ or "")))
-    parser = _Parser(
-        prog=prog,
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add(parser)
-    if verb.runs_script:
-        return int(module.run(parser.parse_args(words)))
-    _refuse_empty(words, getattr(module, "MAY_BE_EMPTY", ()))
-    args = parser.parse_intermixed_args(words)
-    _expand(args)
-    return int(module.run(args))
+    if not verb.runs_script:
+        _refuse_empty(words, _may_be_empty(module.Options))
+    return int(module.run(parsed(prog, module.Options, words, module.__doc__ or "")))
 
 
 def _may_be_empty(options: type) -> tuple[str, ...]:
@@ -198,15 +184,6 @@ def _silence(stream: TextIO | None) -> None:
     if stream is not None:
         with suppress(OSError, ValueError):  # a stream that is no file, as in a test
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _expand(args: argparse.Namespace) -> None:
-    """Expand `~` in paths, which a shell leaves alone behind an equals sign; no other argument begins with it."""
-    for name, value in vars(args).items():
-        if isinstance(value, str):
-            setattr(args, name, os.path.expanduser(value))
-        elif isinstance(value, list):
-            setattr(args, name, [os.path.expanduser(each) if isinstance(each, str) else each for each in value])
 
 
 def _has_working_directory() -> bool:

@@ -68,24 +68,10 @@ class Layouts:
     target: Layout
     golden: Layout | None = None
 
-    def command(self) -> list[str]:
-        """The options that say this."""
+    def options(self) -> "dict[str, tuple[str, ...]]":
+        """The values of `LayoutOptions`."""
         sides = [layout.words() for layout in (self.target, self.golden) if layout is not None]
-        return [word for key in sides[0] for word in (f"--{key}", *(str(side[key]) for side in sides))]
-
-
-def add_options(parser: Any) -> None:
-    """Declare the options, for a parser or a group of one."""
-    pair: dict[str, Any] = {"nargs": "+", "metavar": "N"}
-    parser.add_argument(
-        "--rank_size", **pair, help="merge the ranks of each model first: ranks of the target, and of the golden"
-    )
-    parser.add_argument("--tp", **pair, help="with --rank_size: tensor parallel size of both; default: 1")
-    parser.add_argument("--pp", **pair, help="with --rank_size: pipeline stages; default: 1")
-    parser.add_argument("--vpp", **pair, help="with --rank_size: chunks of the model on each stage; default: 1")
-    parser.add_argument(
-        "--order", nargs="+", metavar="AXES", help=f"with --rank_size: how ranks are numbered; default: {ORDER}"
-    )
+        return {key: tuple(str(side[key]) for side in sides) for key in sides[0]}
 
 
 def _per_side(flag: str, help: str, zh: str, metavar: str = "N") -> Any:

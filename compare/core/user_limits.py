@@ -5,21 +5,19 @@ parts: `Functional.dropout` stands for all calls of it, `Functional.dropout.0.fo
 matches dots. The name of a cell stands for the calls inside it too.
 """
 
-import argparse
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from shlex import quote
-from typing import Any
+from typing import ClassVar
 
 from msprobe.base.checks import shown
-from msprobe.base.errors import UsageError
-
-KEYS = ("ignore", "atol", "rtol")
-"""The options, keywords and keys that set limits."""
+from msprobe.base.errors import SettingsError
+from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.kinds import Kind
 
 ANY = "*"
 """The name of a tolerance that is given without one."""
@@ -80,10 +78,8 @@ class UserLimits:
 
     def command(self) -> list[str]:
         """Return the options of the command that set these limits."""
-        words = [word for name in self.ignore for word in ("--ignore", name)]
-        for option, given in (("--atol", self.atol), ("--rtol", self.rtol)):
-            words += [word for tolerance in given for word in (option, tolerance.option_value)]
-        return words
+        words = _words_of_names("--ignore", self.ignore)
+        return words + _words_of_tolerances("--atol", self.atol) + _words_of_tolerances("--rtol", self.rtol)
 
     def __str__(self) -> str:
         words = self.command()
@@ -134,89 +130,101 @@ def matching(names: Sequence[str], called: str) -> set[str]:
     return {name for name in names if name == called or pattern_of(name).fullmatch(called)}
 
 
-def add_options(parser: Any) -> None:
-    """Declare the options, for a parser or a group of one."""
-    repeated: dict[str, Any] = {"action": "append"}
-    parser.add_argument(
-        "--ignore",
-        metavar="NAME",
-        **repeated,
-        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. What "
-        "differs because of it is still judged",
-    )
-    parser.add_argument(
-        "--atol",
-        metavar="[NAME=]VALUE",
-        **repeated,
-        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
-        "matches; may be repeated, the last that matches counts",
-    )
-    parser.add_argument(
-        "--rtol", metavar="[NAME=]VALUE", **repeated, help="the relative part of --atol; 0 where not given"
-    )
-
-
-def limits_of_arguments(args: argparse.Namespace) -> UserLimits:
-    """Return the limits of a parsed command line; UsageError for a name or a number that is invalid."""
-    return limits_of_options(args.ignore, args.atol, args.rtol)
-
-
-def limits_of_options(
-    ignore: Iterable[str] | None, atol: Iterable[str] | None, rtol: Iterable[str] | None
-) -> UserLimits:
-    """Return the limits that the values of the options set; UsageError for a name or a number that is invalid."""
-    return UserLimits(
-        tuple(_name(name, "--ignore") for name in ignore or ()),
-        tuple(_tolerance(text, "--atol") for text in atol or ()),
-        tuple(_tolerance(text, "--rtol") for text in rtol or ()),
-    )
-
-
-def limits_of_values(contents: Mapping[str, object], where: str) -> UserLimits:
-    """Return the limits among the keys of a Python call or a compare.json: `ignore` is a name or a list of names,
-    `atol` and `rtol` are a number, or numbers by name. `where` is their place for messages; UsageError for anything
-    else."""
-    tolerances = (_tolerances(contents.get(key), f"{where}{key}") for key in KEYS[1:])
-    return UserLimits(_names(contents.get(KEYS[0]), where), *tolerances)
-
-
-def _names(value: object, where: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
+def _checked_names(value: object) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise UsageError(f"{where}ignore must be a name, or a list of names, not {shown(value)}")
-    return tuple(_name(name, f"{where}ignore") for name in given)
+        raise SettingsError(f"{shown(value)} is invalid; give a name, or a list of names")
+    return tuple(map(_name, given))
 
 
-def _tolerances(value: object, where: str) -> tuple[Tolerance, ...]:
-    if value is None:
-        return ()
+def _checked_tolerances(value: object) -> tuple[Tolerance, ...]:
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
-            raise UsageError(f"{where} must have names as its keys, not {shown(value)}")
-        return tuple(Tolerance(_name(name, where), _number(number, where)) for name, number in value.items())
-    return (Tolerance(ANY, _number(value, where)),)
+            raise SettingsError(f"{shown(value)} is invalid; give names as keys")
+        return tuple(Tolerance(_name(name), _number(number)) for name, number in value.items())
+    return (Tolerance(ANY, _number(value)),)
 
 
-def _tolerance(given: str, option: str) -> Tolerance:
+def _tolerance(given: str) -> Tolerance:
     """A tolerance as an option gives it: `VALUE`, `NAME=VALUE`."""
     name, equals, number = given.rpartition("=")
     try:
         value: object = float(number)
     except ValueError:
         value = number
-    return Tolerance(_name(name, option) if equals else ANY, _number(value, option))
+    return Tolerance(_name(name) if equals else ANY, _number(value))
 
 
-def _name(name: str, where: str) -> str:
+def _name(name: str) -> str:
     if not name.strip(". "):
-        raise UsageError(f"{where}: a name is empty; give a call or a record as the tables print it, * for all")
+        raise SettingsError("a name is empty; give a call or a record as the tables print it, * for all")
     return name.strip()
 
 
-def _number(value: object, where: str) -> float:
+def _number(value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # it is a number
-        raise UsageError(f"{where}: a tolerance must be a number from 0 on, not {shown(value)}")
+        raise SettingsError(f"a tolerance must be a number from 0 on, not {shown(value)}")
     return float(value)  # type: ignore[arg-type]  # as above
+
+
+def _words_of_names(flag: str, names: tuple[str, ...]) -> list[str]:
+    return [word for name in names for word in (flag, name)]
+
+
+def _words_of_tolerances(flag: str, given: tuple[Tolerance, ...]) -> list[str]:
+    return [word for tolerance in given for word in (flag, tolerance.option_value)]
+
+
+_NAMES = Kind("NAME", _checked_names, lambda words: tuple(map(_name, words)), "repeated", _words_of_names)
+_TOLERANCES = Kind(
+    "[NAME=]VALUE",
+    _checked_tolerances,
+    lambda words: tuple(map(_tolerance, words)),
+    "repeated",
+    _words_of_tolerances,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLimitOptions(OptionGroup):
+    """The limits of the user: in Python and in a file `ignore` is a name or a list of names, `atol` and `rtol` are a
+    number, or numbers by name."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("differences that you accept", "可接受的差异")
+
+    ignore: tuple[str, ...] = option(
+        _NAMES,
+        "--ignore",
+        default=(),
+        keyword="ignore",
+        key="ignore",
+        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. "
+        "Differences that it causes later are still judged",
+        zh="忽略某个调用或记录的差异，或带 * 的模式所匹配的全部差异；可重复给出。由其引起的后续差异仍会判定",
+    )
+    atol: tuple[Tolerance, ...] = option(
+        _TOLERANCES,
+        "--atol",
+        default=(),
+        keyword="atol",
+        key="atol",
+        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
+        "matches; may be repeated, the last match counts",
+        zh="接受满足 |target - golden| <= atol + rtol*|golden| 的张量，适用于全部调用或 NAME 匹配的调用；"
+        "可重复给出，以最后匹配的为准",
+    )
+    rtol: tuple[Tolerance, ...] = option(
+        _TOLERANCES,
+        "--rtol",
+        default=(),
+        keyword="rtol",
+        key="rtol",
+        help="the relative part of --atol; 0 if not given",
+        zh="--atol 的相对部分；不给出则为 0",
+    )
+
+    @property
+    def user_limits(self) -> UserLimits:
+        """The limits together."""
+        return UserLimits(self.ignore, self.atol, self.rtol)

@@ -55,7 +55,7 @@ def run(options: Options) -> int:
         golden=golden,
         output=options.output,
         mapping=user_mapping({"layer_mapping": options.layer_mapping}, "--"),
-        fuzzy=options.fuzzy_match,
+        fuzzy=options.fuzzy,
         overflow=options.overflow_check,
         short_stacks=not options.complete_stack,
         is_old=True,

@@ -93,7 +93,7 @@ def run(options: Options) -> int:
     layouts = layouts_of(options, has_golden=options.golden_path is not None)
     if options.file_type == "json":
         return _write_merged(options, layouts)
-    if options.golden_path is None and (options.layer_mapping or options.fuzzy_match):
+    if options.golden_path is None and (options.layer_mapping or options.fuzzy):
         logger.warning("-lm and -fm are about two dumps; with -tp alone they change nothing")
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
 
@@ -102,7 +102,7 @@ def run(options: Options) -> int:
         golden=options.golden_path,
         output=options.output,
         mapping=user_mapping({"layer_mapping": options.layer_mapping}, "--"),
-        fuzzy=options.fuzzy_match,
+        fuzzy=options.fuzzy,
         overflow=options.overflow_check,
     )
     return conclude(draw_request(request) if layouts is None else _draw_merged(request, layouts))

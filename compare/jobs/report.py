@@ -11,9 +11,10 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.ranks.collectives import word_of
-from msprobe.compare.request import Request
+from msprobe.compare.request import Request, options_of
 from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
+from msprobe.options import declaration as options
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
 from msprobe.report.file import Report, against, now
 
@@ -54,17 +55,7 @@ def report_of(result: RequestResult, request: Request) -> Report:
 
 def command_of(request: Request) -> str:
     """The command that gives the same answer, but for mapping files."""
-    words = ["msprobe", "compare", "-tp", str(request.target), "-gp", str(request.golden)]
-    for option, numbers in (("--rank", request.ranks), ("--step", request.steps)):
-        words += [option, ",".join(map(str, numbers))] if numbers is not None else []
-    words += request.layouts.command() if request.layouts is not None else []
-    words += ["-f"] if request.fuzzy else []
-    words += request.user_limits.command()
-    if request.calibrate is not None:
-        words += ["--calibrate", str(request.calibrate)]
-    elif request.limits.is_exact or request.limits.file:
-        words += ["--noise", request.limits.file or "exact"]
-    return join(words)
+    return join(options.command_of("compare", options_of(request)))
 
 
 def sides(made: Assembly, request: Request) -> tuple[Side, Side]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
-from msprobe.compare.request import Request
+from msprobe.compare.request import Request, identity_of
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.store.lock import claimed, exclusive
 
@@ -43,7 +43,7 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> R
         if any(path.stem == f"result{request.suffix}" for path in _tables(made.jobs, request, "")):
             held.enter_context(exclusive(request.output))  # the names of these tables have no time
         named = partial(_named_after, jobs=made.jobs, request=request)
-        return _compare(made, request, held.enter_context(claimed(request.output, task(request), named)), loud)
+        return _compare(made, request, held.enter_context(claimed(request.output, identity_of(request), named)), loud)
 
 
 def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResult:
@@ -118,15 +118,6 @@ def absolute(request: Request) -> Request:
     names = ("target", "golden", "output", "stack_file", "calibrate")
     paths = {name: path.absolute() for name in names if (path := getattr(request, name)) is not None}
     return replace(request, **paths)
-
-
-def task(request: Request) -> str:
-    """All that decides what stands in the tables of a request, as a text; not who does the work, nor what is printed.
-
-    The same command given again has the same text, and so completes the tables of one that was killed.
-    """
-    how = dict(top=0, exit_zero=False, log_each=False, workers=None, scheduler="", resume=True)
-    return repr(replace(request, **how))  # type: ignore[arg-type]  # each as its field has it
 
 
 def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:

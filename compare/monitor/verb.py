@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
-from msprobe.options.declaration import option, positional
+from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, output_option
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.report.file import check_page
@@ -44,7 +44,7 @@ class Options(AnswerFormat, ExitZero):
         FLAG,
         "--html",
         default=False,
-        decides=False,
+        role=OUTPUT,
         help="with -o: also write monitor_report.html, a page with all curves",
         zh="与 -o 一起使用：另外写出带全部曲线的页面 monitor_report.html",
     )

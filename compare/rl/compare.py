@@ -12,10 +12,10 @@ from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import writing
 from msprobe.base.log import logger
 from msprobe.base.phrase import Words, phrase
-from msprobe.compare.jobs.run import absolute, task
+from msprobe.compare.jobs.run import absolute
 from msprobe.compare.key_data.pairs import find
 from msprobe.compare.locate.finding import FindingKind
-from msprobe.compare.request import Request
+from msprobe.compare.request import Request, identity_of
 from msprobe.compare.workers.run import cores
 from msprobe.store.lock import claimed, exclusive
 from msprobe.store.rl_roots import FlowRoot
@@ -52,7 +52,7 @@ def compare_flows(request: Request) -> FlowResult:
         logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
     with (
         exclusive(request.output),  # the names of the tables of single keys have no time
-        claimed(request.output, task(request), lambda second: [summary(request.output, second)]) as second,
+        claimed(request.output, identity_of(request), lambda second: [summary(request.output, second)]) as second,
     ):
         return _compare(target, golden, trees, request, second)
 

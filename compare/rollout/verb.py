@@ -19,7 +19,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
 from msprobe.base.verdicts import last_line
-from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.declaration import OUTPUT, OptionGroup, option, positional
 from msprobe.options.kinds import PATH, TEXT, one_of, whole
 
 
@@ -80,7 +80,7 @@ class Options(OptionGroup):
         "--output",
         metavar="FOLDER",
         default=Path("./rollout_check"),
-        decides=False,
+        role=OUTPUT,
         help="folder for the tables",
         zh="各表所在的文件夹",
     )
@@ -88,7 +88,7 @@ class Options(OptionGroup):
         one_of("xlsx", "csv", "json"),
         "--format",
         default="xlsx",
-        decides=False,
+        role=OUTPUT,
         help="format of the tables",
         zh="表的格式",
     )
@@ -96,7 +96,7 @@ class Options(OptionGroup):
         whole(0),
         "--top",
         default=5,
-        decides=False,
+        role=OUTPUT,
         help="list at most N of the worst samples",
         zh="最多列出 N 个最差的样本",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from msprobe.base.files import creating, make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Verdicts
-from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.declaration import OUTPUT, OptionGroup, option, positional
 from msprobe.options.kinds import PATH, one_of
 
 _SHOWN = 10
@@ -35,7 +35,7 @@ class Options(OptionGroup):
         "--output",
         metavar="FILE",
         default=Path("mapping.yaml"),
-        decides=False,
+        role=OUTPUT,
         help="common name of the files",
         zh="各文件的公共名称",
     )

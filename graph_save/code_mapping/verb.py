@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import few, visible
-from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.declaration import OUTPUT, OptionGroup, option
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.store.lock import claimed
 
@@ -35,7 +35,7 @@ class Options(OptionGroup):
         zh="kernel dump、其中的文件夹或文件",
     )
     output: Path = option(
-        PATH, "--output", metavar="DIR", default=Path(), decides=False, help="folder for the table", zh="表所在的文件夹"
+        PATH, "--output", metavar="DIR", default=Path(), role=OUTPUT, help="folder for the table", zh="表所在的文件夹"
     )
     in_place: bool = option(
         FLAG,

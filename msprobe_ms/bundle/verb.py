@@ -10,8 +10,8 @@ tells whether the verdicts are the same. Exit code: 0 they are, 1 they differ or
 written.
 """
 
-import argparse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,13 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import refuse_existing
 from msprobe.base.log import few, visible
 from msprobe.compare import verb as compare
-from msprobe.store.bundle import STORED, SUFFIX
+from msprobe.compare.core.layouts import LayoutOptions
+from msprobe.compare.core.user_limits import UserLimitOptions
+from msprobe.compare.request import CompareOptions, NoiseThreshold
+from msprobe.options.declaration import OUTPUT, option, positional
+from msprobe.options.groups import Fuzzy, Mappings, Selection, Workers, output_option
+from msprobe.options.kinds import FLAG, PATH
+from msprobe.store.bundle import SUFFIX, stored_of, with_stored
 
 if TYPE_CHECKING:
     from msprobe.compare.request import Request
@@ -32,67 +38,69 @@ _LISTED = 8
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options. Those of the comparison are the options of `msprobe compare`."""
-    parser.add_argument("target", metavar="A", help="the dump under suspicion")
-    parser.add_argument("golden", metavar="B", help="the dump that is trusted")
-    packed = parser.add_argument_group("what is packed")
-    packed.add_argument(
-        "-o", "--output", metavar="FILE", default=FILE, help=f"the file, which must not exist; default: {FILE}"
+@dataclass(frozen=True, kw_only=True)
+class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, LayoutOptions, Workers):
+    """The options of the command; those of the comparison are options of `msprobe compare`."""
+
+    target: Path = positional(PATH, "A", help="the dump under suspicion", zh="待定位的 dump")
+    golden: Path = positional(PATH, "B", help="the trusted dump", zh="标杆 dump")
+    output: Path = output_option(
+        metavar="FILE", default=FILE, help="the file, which must not exist", zh="输出文件，不能已存在"
     )
-    packed.add_argument(
-        "--tensors", action="store_true", help="pack the tensors, too; else only their statistics are compared"
+    tensors: bool = option(
+        FLAG,
+        "--tensors",
+        default=False,
+        role=OUTPUT,
+        help="also pack the tensors; otherwise only their statistics are compared",
+        zh="同时打包张量；否则只比对统计量",
     )
-    packed.add_argument(
+    scramble: bool = option(
+        FLAG,
         "--scramble",
-        action="store_true",
+        default=False,
+        role=OUTPUT,
         help="with --tensors: permute the elements, in the same way on both sides; their values remain",
+        zh="与 --tensors 一起使用：以相同方式打乱两侧的元素，数值不变",
     )
-    packed.add_argument(
+    anonymous: bool = option(
+        FLAG,
         "--anonymous",
-        action="store_true",
+        default=False,
+        role=OUTPUT,
         help="replace texts among the arguments by numbers, and leave out the source code in call stacks",
+        zh="把参数中的文本替换为编号，并去掉调用栈中的源码",
     )
-    packed.add_argument(
-        "--dry-run", action="store_true", help="print the entries that the file would have, and write nothing"
+    dry_run: bool = option(
+        FLAG,
+        "--dry-run",
+        default=False,
+        role=OUTPUT,
+        help="print the entries that the file would have, and write nothing",
+        zh="打印文件将包含的条目，不写文件",
     )
-    how = parser.add_argument_group("how it is compared, as of msprobe compare")
-    for action in _of_compare()._actions:
-        if action.dest in (*STORED, "workers"):
-            how._add_action(action)
 
 
-def _of_compare() -> argparse.ArgumentParser:
-    """Return the parser of `msprobe compare`."""
-    made = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    compare.add(made)
-    return made
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Pack, and print what was packed and whether it gives the same verdicts."""
-    output = Path(args.output)
+    output = options.output
     if output.suffix.lower() != SUFFIX:
         raise UsageError(f"-o {output}: a bundle ends in {SUFFIX}; add it")
-    if args.scramble and not args.tensors:
+    if options.scramble and not options.tensors:
         raise UsageError("--scramble is for tensors; give --tensors too, or leave it out")
-    if not args.dry_run:
+    if not options.dry_run:
         refuse_existing(output, "give another file with -o")
-    options = {name: value for name in STORED if (value := getattr(args, name)) not in (None, False)}
 
     def request_of(target: Path, golden: Path, chosen: Mapping[str, Any]) -> "Request":
-        command = _of_compare().parse_args([])
-        for name, value in {**chosen, "workers": args.workers}.items():
-            setattr(command, name, value)
-        command.target_path, command.golden_path = str(target), str(golden)
-        return compare.request_of(command)
+        command = CompareOptions(target=target, golden=golden, workers=options.workers)
+        return compare.request_of(with_stored(command, chosen))
 
     from .pack import Wanted, make_bundle  # here: the help of the command is there before numpy is
 
-    tensors = "scrambled" if args.scramble else "original" if args.tensors else "none"
-    wanted = Wanted(Path(args.target), Path(args.golden), options, request_of, tensors, args.anonymous)
-    made = make_bundle(wanted, None if args.dry_run else output)
-    for line in _lines(made, output, args.dry_run):
+    tensors = "scrambled" if options.scramble else "original" if options.tensors else "none"
+    wanted = Wanted(options.target, options.golden, stored_of(options), request_of, tensors, options.anonymous)
+    made = make_bundle(wanted, None if options.dry_run else output)
+    for line in _lines(made, output, options.dry_run):
         print(visible(line))
     return 0 if made.is_faithful else 1
 

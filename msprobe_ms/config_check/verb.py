@@ -25,7 +25,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
-from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.declaration import OUTPUT, OptionGroup, option
 from msprobe.options.kinds import FLAG, TEXT, one_of, several, whole
 from msprobe.store import config_pack
 
@@ -69,7 +69,7 @@ class Options(OptionGroup):
         "--output",
         metavar="PATH",
         default="",
-        decides=False,
+        role=OUTPUT,
         help=f"default: {PACK} with -d, {RESULT} for two packs, ./ckpt_similarity.json for two checkpoints",
         zh=f"默认：-d 为 {PACK}，两个打包文件为 {RESULT}，两个 checkpoint 为 ./ckpt_similarity.json",
     )
@@ -98,7 +98,7 @@ class Options(OptionGroup):
         zh="checkpoint 的阈值：dtype（默认）用于相同的权重；msprobe 用于多步之后的权重：cosine 不小于 0.99，l2 小于 1",
     )
     top: int = option(
-        whole(0), "--top", default=10, decides=False, help="list at most N of the worst", zh="最多列出 N 个最差的"
+        whole(0), "--top", default=10, role=OUTPUT, help="list at most N of the worst", zh="最多列出 N 个最差的"
     )
 
     def check(self) -> None:

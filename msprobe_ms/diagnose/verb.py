@@ -4,8 +4,7 @@
 
 A is under suspicion, B is trusted. Each is what `msprobe compare` takes (a dump, the folder of a rank, of a step or of
 a run), what a monitor or grad_probe wrote, a checkpoint, a pack of a configuration, or a folder with any of these in
-it. A file that `msprobe bundle` wrote has both sides. What belongs together on both sides is compared, the coarsest
-first: monitors tell the step, dumps the call.
+it. What belongs together on both sides is compared, the coarsest first: monitors tell the step, dumps the call.
 
 One page goes to standard output: the answer, its evidence, what was ruled out and how surely, what was not recorded,
 and, where the records do not suffice, a configuration for the next collection. For the same dumps the answer is that
@@ -13,73 +12,69 @@ of `msprobe compare`. Exit code: 0 nothing differs, 1 something differs or could
 wrong or nothing could be read.
 """
 
-import argparse
 import json
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.log import logger, visible
-from msprobe.base.scope import numbers_of
-from msprobe.compare.core.user_limits import add_options as add_user_limits
-from msprobe.compare.core.user_limits import limits_of_arguments
-from msprobe.compare.request import Request, check_workers
-from msprobe.mapping.user_files import OPTIONS, user_mapping
+from msprobe.compare.core.user_limits import UserLimitOptions
+from msprobe.compare.request import Request, with_options
+from msprobe.options.declaration import OUTPUT, option, positional
+from msprobe.options.groups import AnswerFormat, ExitZero, Mappings, Selection, Workers, output_option
+from msprobe.options.kinds import PATH
 from msprobe.store.detect import bundle_of
 
 if TYPE_CHECKING:
     from .diagnosis import NextCollection
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    sides = parser.add_argument_group("what is compared")
-    sides.add_argument("target", metavar="A", help="the run under suspicion: a dump, a monitor, or a folder of these")
-    sides.add_argument("golden", metavar="B", nargs="?", help="the run that is trusted, in the same form")
-    sides.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
-    sides.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
-    how = parser.add_argument_group("how it is compared")
-    file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
-    how.add_argument("-am", "--api_mapping", **file, help="functions and their arguments, as of msprobe compare")
-    how.add_argument("-cm", "--cell_mapping", **file, help="cells, as of msprobe compare")
-    how.add_argument("-lm", "--layer_mapping", **file, help="layers, as of msprobe compare")
-    how.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows, as of msprobe compare")
-    add_user_limits(how)
-    how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
-    report = parser.add_argument_group("where the answer goes")
-    report.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    report.add_argument(
-        "--write-config", metavar="FILE", help="write the next collection's configuration there; the name ends in .json"
+@dataclass(frozen=True, kw_only=True)
+class Options(Selection, UserLimitOptions, Mappings, Workers, AnswerFormat, ExitZero):
+    """The options of the command."""
+
+    target: Path = positional(
+        PATH,
+        "A",
+        help="the run under suspicion: a dump, a monitor, or a folder of these",
+        zh="待定位的运行：dump、监控输出，或含它们的文件夹",
     )
-    report.add_argument(
-        "-o",
+    golden: Path | None = positional(
+        PATH, "B", default=None, help="the trusted run, in the same form", zh="标杆运行，形式相同"
+    )
+    write_config: Path | None = option(
+        PATH,
+        "--write-config",
+        metavar="FILE",
+        role=OUTPUT,
+        help="write the configuration of the next collection to this file, whose name ends in .json",
+        zh="把下一次采集的配置写到该文件，文件名以 .json 结尾",
+    )
+    output: Path | None = output_option(
         "--output_path",
-        metavar="DIR",
-        help="keep the tables of the comparisons there; default: not kept",
+        help="keep the tables of the comparisons in this folder; default: not kept",
+        zh="把各次比对的表保留在该文件夹；默认：不保留",
     )
-    report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Diagnose, print the page, and say with the exit code how it went."""
-    if (file := bundle_of([args.target, args.golden])) is None:
-        if args.golden is None:
-            raise UsageError(f"{args.target}: the trusted run is missing; give both: msprobe diagnose A B")
-        return _diagnose(args)
+    if (file := bundle_of((options.target, options.golden))) is None:
+        if options.golden is None:
+            raise UsageError(f"{options.target}: the trusted run is missing; give both: msprobe diagnose A B")
+        return _diagnose(options, options.golden)
     from msprobe.store.bundle import unpacked
 
     with unpacked(file) as bundle:
-        args.target, args.golden = str(bundle.target), str(bundle.golden)
-        bundle.fill(args)
-        return _diagnose(args)
+        return _diagnose(bundle.filled(replace(options, target=bundle.target)), bundle.golden)
 
 
-def _diagnose(args: argparse.Namespace) -> int:
-    check_workers(args.workers, None)
-    config = Path(args.write_config) if args.write_config else None
+def _diagnose(options: Options, golden: Path) -> int:
+    config = options.write_config
     for path in (config, _golden(config)) if config is not None else ():
         # Refused before anything is compared.
         if path.suffix != ".json":
@@ -92,30 +87,19 @@ def _diagnose(args: argparse.Namespace) -> int:
     from .walk import diagnose
 
     with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:
-        found = diagnose(_request(args, Path(args.output_path or temporary)))
+        found = diagnose(_request(options, golden, options.output or Path(temporary)))
     files = _write(found.next, config) if config is not None else []
-    if args.format == "json":
+    if options.format == "json":
         print(json.dumps(as_object(found), ensure_ascii=False, indent=1))
     else:
         print("\n".join(page(found, files)))
-    return found.verdicts.exit_code_of(args.exit_zero)
+    return found.verdicts.exit_code_of(options.exit_zero)
 
 
-def _request(args: argparse.Namespace, output: Path) -> Request:
-    ranks, steps = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
-    return Request(
-        target=Path(args.target),
-        golden=Path(args.golden),
-        output=output.absolute(),
-        format="xlsx" if args.output_path else "csv",
-        with_stack=False,
-        ranks=ranks,
-        steps=steps,
-        mapping=user_mapping({option: getattr(args, option) for option in OPTIONS}, "--"),
-        workers=args.workers,
-        resume=bool(args.output_path),
-        user_limits=limits_of_arguments(args),
-    )
+def _request(options: Options, golden: Path, output: Path) -> Request:
+    request = with_options(Request(options.target, golden), options)
+    is_kept = options.output is not None
+    return replace(request, output=output.absolute(), format="xlsx" if is_kept else "csv", resume=is_kept)
 
 
 def _golden(config: Path) -> Path:

@@ -1,13 +1,13 @@
 """How a field of a dataclass becomes an option, and what is read from the declaration.
 
 `setting` of `base.setting` gives a field its check and its key in a file; `option` adds its flags on a command line,
-its keyword in Python, its help in English and Chinese, the page that describes it, and whether it decides the result.
+its keyword in Python, its help in English and Chinese, the page that describes it, and what depends on it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from inspect import get_annotations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
@@ -18,6 +18,11 @@ from .kinds import Kind
 
 _OPTION = "option"
 
+Role = Literal["result", "output", "execution"]
+RESULT: Role = "result"
+OUTPUT: Role = "output"
+EXECUTION: Role = "execution"
+
 
 @dataclass(frozen=True)
 class Option:
@@ -25,8 +30,9 @@ class Option:
 
     `flags` has the canonical one first; a positional argument and a value of a request file have none. `keyword` is the
     name in Python, `key` that in a request file. `page` is the page of the documentation below `docs/en`, with an
-    anchor. `decides` tells that the result depends on it: such options belong to the identity of a task that can be
-    resumed, and to the command that a report shows.
+    anchor. `role` says what depends on it. RESULT: what is found; such options are in the command that a report
+    shows. OUTPUT: what is written. EXECUTION: neither; such options are not part of the identity of a task that can be
+    resumed.
     """
 
     kind: Kind
@@ -37,7 +43,7 @@ class Option:
     keyword: str = ""
     key: str = ""
     page: str = ""
-    decides: bool = True
+    role: Role = RESULT
     is_required: bool = False
     is_positional: bool = False
     may_be_empty: bool = False
@@ -61,6 +67,15 @@ class Option:
         """Return the words of a command line that give this value."""
         return self.kind.words(self.flags[0], value) if self.flags else [str(value)]
 
+    def given(self, value: Any) -> Any:
+        """Return what `kind.read` makes this value of: True, a word, or several."""
+        words = self.words(value)
+        if self.kind.form == "repeated":
+            return words[1::2]
+        if self.kind.form in ("one", "optional", "none"):
+            return words[1] if len(words) > 1 else True
+        return words[1:]
+
 
 def default_of(declared: Option) -> str:
     """Return `; default: VALUE` for the help of an option that has one, in the language of the user."""
@@ -80,7 +95,7 @@ def option(
     keyword: str = "",
     key: str = "",
     page: str = "",
-    decides: bool = True,
+    role: Role = RESULT,
     required: bool = False,
     may_be_empty: bool = False,
 ) -> Any:
@@ -94,7 +109,7 @@ def option(
         keyword,
         key,
         page,
-        decides,
+        role,
         required,
         may_be_empty=may_be_empty,
         default=None if required else default,
@@ -149,22 +164,27 @@ def _declared(cls: type) -> Iterator[tuple["Field[Any]", Option]]:
 
 
 def groups_of(cls: type[OptionGroup]) -> list[tuple[tuple[str, str], dict[str, Option]]]:
-    """Return the options in groups with their titles: those of the class itself, then those of its bases in order."""
-    left, found = declared(cls), []
+    """Return the options in groups with their titles: those of the class itself, then those of its bases in order.
+
+    Groups of the same title are one.
+    """
+    left = declared(cls)
+    found: dict[tuple[str, str], dict[str, Option]] = {}
     for each in cls.__mro__:
         own = [name for name in get_annotations(each) if name in left]
         if own:
             title = each.__dict__.get("TITLE") or OptionGroup.TITLE
-            found.append((title, {name: left.pop(name) for name in own}))
-    return found
+            found.setdefault(title, {}).update({name: left.pop(name) for name in own})
+    return list(found.items())
 
 
 def command_of(verb: str, options: OptionGroup) -> list[str]:
-    """Return the command line that gives these options, without those that are at their default or decide nothing."""
+    """Return the command line of the options that decide what is found and are not at their default."""
     words, flagged = ["msprobe", *verb.split()], []
-    for name, each in declared(type(options)).items():
+    every = {name: each for _, group in groups_of(type(options)) for name, each in group.items()}
+    for name, each in every.items():
         value = getattr(options, name)
-        if not each.decides or value is None or value == each.default:
+        if each.role != RESULT or value is None or value == each.default:
             continue
         if each.is_positional:
             words += each.words(value)
@@ -186,7 +206,7 @@ def from_keywords(cls: type[OptionGroup], call: str, given: Mapping[str, object]
             hint = f"did you mean {near}?" if near else f"choose from {', '.join(sorted(known))}"
             raise UsageError(f"{call}: unknown keyword {keyword}; {hint}")
         name, each = known[keyword]
-        if value is None:
+        if value is None and each.default is None:
             continue
         try:
             values[name] = each.kind.check(value)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 
-from .declaration import OptionGroup, option
-from .kinds import FLAG, NUMBERS, OPTIONAL_FILE, PATH, TEXT, one_of, whole
+from .declaration import EXECUTION, OUTPUT, OptionGroup, option
+from .kinds import FLAG, NUMBERS, OPTIONAL_FILE, PATH, TEXT, Kind, one_of, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Workers(OptionGroup):
         whole(1),
         "--workers",
         keyword="workers",
-        decides=False,
+        role=EXECUTION,
         help="worker processes; default: one per core",
         zh="工作进程数；默认：每个核一个",
     )
@@ -53,7 +53,7 @@ class WorkersOrZero(Workers):
     workers: int | None = option(
         whole(0),
         "--workers",
-        decides=False,
+        role=EXECUTION,
         help="worker processes; default: 0, one per core",
         zh="工作进程数；默认：0，每个核一个",
     )
@@ -71,7 +71,7 @@ class Cluster(Workers):
         metavar="ADDRESS",
         keyword="scheduler",
         default="",
-        decides=False,
+        role=EXECUTION,
         help="run on a Dask cluster, for example tcp://host:8786",
         zh="在 Dask 集群上执行，例如 tcp://host:8786",
     )
@@ -81,8 +81,8 @@ class Cluster(Workers):
         if self.workers is not None and self.scheduler:
             raise UsageError(
                 translated(
-                    "--workers and --scheduler contradict each other: a cluster has its own workers; give one",
-                    "--workers 与 --scheduler 冲突：集群有自己的工作进程；请只给出一个",
+                    "workers and scheduler contradict each other: a cluster has its own workers; give one",
+                    "workers 与 scheduler 冲突：集群有自己的工作进程；请只给出一个",
                 )
             )
         super().check()
@@ -98,7 +98,7 @@ class ExitZero(OptionGroup):
         FLAG,
         "--exit-zero",
         default=False,
-        decides=False,
+        role=EXECUTION,
         help="exit with 0 even if there are findings",
         zh="有发现时也以 0 退出",
     )
@@ -114,7 +114,7 @@ class AnswerFormat(OptionGroup):
         one_of("text", "json"),
         "--format",
         default="text",
-        decides=False,
+        role=OUTPUT,
         help="format of standard output",
         zh="标准输出的格式",
     )
@@ -126,7 +126,7 @@ class Fuzzy(OptionGroup):
 
     TITLE: ClassVar[tuple[str, str]] = ("comparison", "比对方式")
 
-    fuzzy_match: bool = option(
+    fuzzy: bool = option(
         FLAG,
         "-f",
         "-fm",
@@ -154,6 +154,10 @@ class LayerMapping(OptionGroup):
     )
 
 
+_FILE_OR_DICT = Kind("FILE", lambda value: value, str)
+"""`msprobe.mapping` checks it, with the rules inside."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mappings(LayerMapping):
     """Explicit mappings of names."""
@@ -177,7 +181,13 @@ class Mappings(LayerMapping):
         zh="Cell；不带 FILE 时为路径和类相同的 Cell",
     )
     data_mapping: object = option(
-        TEXT, "-dm", "--data_mapping", metavar="FILE", keyword="data_mapping", help="single records", zh="单条记录"
+        _FILE_OR_DICT,
+        "-dm",
+        "--data_mapping",
+        metavar="FILE",
+        keyword="data_mapping",
+        help="single records",
+        zh="单条记录",
     )
 
 
@@ -198,7 +208,7 @@ def output_option(
         metavar=metavar,
         default=None if default is None else Path(default),
         required=required,
-        decides=False,
+        role=OUTPUT,
         help=help,
         zh=zh,
     )

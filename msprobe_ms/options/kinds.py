@@ -50,13 +50,11 @@ def _path(value: object) -> Path:
 
 
 def _path_or_true(value: object) -> object:
+    if value is False or value == "":
+        return None
     if value is True or isinstance(value, str | os.PathLike):
         return value
     raise SettingsError(f"{checks.shown(value)} is not the path of a file; give one, or True for no file")
-
-
-def _numbers(value: object) -> tuple[int, ...]:
-    return numbers([value] if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -64,9 +62,12 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 FLAG = Kind("", checks.flag, bool, "none", lambda flag, value: [flag] if value else [])
+NO_FLAG = Kind("", checks.flag, lambda _: False, "none", lambda flag, value: [] if value else [flag])
+"""A flag that turns off what is on without it."""
+
 TEXT = Kind("TEXT", _text, _text)
 PATH = Kind("PATH", _path, Path)
-NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
+NUMBERS = Kind("N,..", numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
 OPTIONAL_FILE = Kind(
     "FILE",
     _path_or_true,

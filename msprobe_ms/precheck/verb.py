@@ -21,7 +21,7 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers
 from msprobe.base.verdicts import NONE, Verdicts, last_line
-from msprobe.options.declaration import option
+from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import WorkersOrZero, output_option
 from msprobe.options.kinds import FLAG, PATH, SWITCH, TEXT, Kind, whole
 from msprobe.report.file import check_page
@@ -116,7 +116,7 @@ class Options(WorkersOrZero):
         FLAG,
         "--html",
         default=False,
-        decides=False,
+        role=OUTPUT,
         help="also write *_report_*.html, a page with all results",
         zh="另外写出包含全部结果的页面 *_report_*.html",
     )

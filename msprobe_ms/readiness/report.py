@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from msprobe.base.checks import folder, shown
 from msprobe.base.log import visible
 from msprobe.base.settings import Origin, Settings, read
-from msprobe.options.declaration import OptionGroup, declared, option
+from msprobe.options.declaration import OUTPUT, OptionGroup, declared, option
 from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
@@ -67,7 +67,7 @@ class TrainingOptions(OptionGroup):
     ranks: int = option(whole(1), "--ranks", default=0, help="number of processes of the training", zh="训练的进程数")
     steps: int = option(whole(1), "--steps", default=0, help="number of steps of the training", zh="训练的 step 数")
     format: str = option(
-        one_of("text", "json"), "--format", default="text", decides=False, help="format of the answer", zh="结论的格式"
+        one_of("text", "json"), "--format", default="text", role=OUTPUT, help="format of the answer", zh="结论的格式"
     )
 
     @property

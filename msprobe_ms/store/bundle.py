@@ -5,23 +5,23 @@ is refused, entries are unpacked piece by piece into a temporary folder, each by
 unpickled. From there the sides are read as any dump.
 """
 
-import argparse
 import json
 import os
 import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
-from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.errors import DumpError, SettingsError, UsageError
 from msprobe.base.files import open_input
 from msprobe.base.log import logger, visible
+from msprobe.options.declaration import OptionGroup, declared
 
 from .zip_check import ZipLimits, suspicious
 
@@ -38,7 +38,12 @@ TEXTS = ("rank", "step", "noise")
 LISTS = ("ignore", "atol", "rtol", "rank_size", "tp", "pp", "vpp", "order")
 MAPPINGS = ("api_mapping", "cell_mapping", "layer_mapping", "data_mapping")
 STORED = (*FLAGS, *TEXTS, *LISTS, *MAPPINGS)
-"""The options of `msprobe compare` that change a verdict, by their names in the parsed command line."""
+"""The options of `msprobe compare` that change a verdict, by their names in a bundle."""
+
+FIELDS = {"fuzzy_match": "fuzzy", "rank": "ranks", "step": "steps"}
+"""The names of options, where those in a bundle are older ones."""
+
+_Options = TypeVar("_Options", bound=OptionGroup)
 
 LIMITS = ZipLimits(entry=16 << 30, total=64 << 30, entries=1_000_000, ratio=400)
 """What is read, and therefore written: an entry that shrinks further is stored as it is."""
@@ -72,16 +77,44 @@ class Bundle:
     options: dict[str, Any]
     about: dict[str, Any]
 
-    def fill(self, args: argparse.Namespace) -> None:
-        """Set the stored options on a parsed command line, except those that it gives itself.
+    def filled(self, options: _Options) -> _Options:
+        """Return the options of a command with those that are stored, except for what the command line gives itself.
 
         Options that the command does not have are logged: its answer may differ.
         """
-        for name, value in self.options.items():
-            if not hasattr(args, name):
+        known = declared(type(options))
+        stored = {}
+        for name, words in self.options.items():
+            each = known.get(field := FIELDS.get(name, name))
+            if each is None:
                 logger.warning("%s: was made with --%s, which this command does not have; ignored", self.file, name)
-            elif getattr(args, name) in (None, False):
-                setattr(args, name, value)
+            elif getattr(options, field) == each.default:
+                stored[name] = words
+        return with_stored(options, stored)
+
+
+def with_stored(options: _Options, stored: Mapping[str, Any]) -> _Options:
+    """Return the options with values as `stored_of` gives them; UsageError for an invalid one."""
+    known = declared(type(options))
+    values = {}
+    for name, words in stored.items():
+        field = FIELDS.get(name, name)
+        try:
+            values[field] = known[field].kind.read(words)
+        except SettingsError as err:
+            raise UsageError(f"{known[field].label}: {err}") from err
+    return replace(options, **values)
+
+
+def stored_of(options: OptionGroup) -> dict[str, Any]:
+    """Return the options that change a verdict and are not at their default, as the words of a command line."""
+    known = declared(type(options))
+    found = {}
+    for name in STORED:
+        each, value = known[FIELDS.get(name, name)], getattr(options, FIELDS.get(name, name))
+        if value != each.default:
+            found[name] = each.given(value)
+    return found
 
 
 @contextmanager

@@ -82,12 +82,12 @@ def kind_of(path: str | Path) -> Kind:
     return _in_layout(top) or _flow_or_single_saves(top) or _somewhere_below(top)
 
 
-def bundle_of(paths: Sequence[str | None]) -> Path | None:
+def bundle_of(paths: Sequence[str | Path | None]) -> Path | None:
     """Return the bundle among the paths of a command line; None if there is none.
 
     UsageError if there is another path: a bundle has both sides.
     """
-    given = [path for path in paths if path]
+    given = [str(path) for path in paths if path]
     found = [path for path in given if path.lower().endswith(".zip")]
     if found:
         from .bundle import has_manifest

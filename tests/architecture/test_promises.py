@@ -2,7 +2,6 @@
 is listed on its page.
 """
 
-import argparse
 import ast
 import re
 import shlex
@@ -30,19 +29,9 @@ NAMES = re.compile(rf"msprobe (-f \w+ )?({'|'.join((*VERBS, *COMMANDS))}|\w+[_-]
 
 
 def options_of(verb):
-    module = import_module(VERBS[verb].module)
-    if hasattr(module, "Options"):
-        flags = {flag for each in declared(module.Options).values() for flag in each.flags}
-        return flags | {*module.Options.REFUSED, "-h", "--help"}
-    parser = argparse.ArgumentParser(prog=verb)
-    module.add(parser)
-    found = {flag for action in parser._actions for flag in action.option_strings}
-    for action in parser._actions:  # verbs that have verbs themselves
-        if isinstance(action, argparse._SubParsersAction):
-            found |= {
-                flag for inner in action.choices.values() for each in inner._actions for flag in each.option_strings
-            }
-    return found
+    options = import_module(VERBS[verb].module).Options
+    flags = {flag for each in declared(options).values() for flag in each.flags}
+    return flags | {*options.REFUSED, "-h", "--help"}
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What a command line and a compare.json ask for; what cannot be meant is refused with what to write instead."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from msprobe.base.errors import UsageError
 from msprobe.compare import verb
 from msprobe.compare.request import read_compare_json
+from msprobe.options.parser import parsed
 
 
 @pytest.fixture
@@ -18,9 +18,7 @@ def requested():
     """The request of a command line."""
 
     def ask(*words):
-        parser = argparse.ArgumentParser(allow_abbrev=False)
-        verb.add(parser)
-        return verb.request_of(parser.parse_intermixed_args([str(word) for word in words]))
+        return verb.request_of(parsed("msprobe compare", verb.Options, [str(word) for word in words]))
 
     return ask
 

@@ -75,7 +75,7 @@ NAMES = {
     "rank": "ranks",
     "step": "steps",
     "api_info_file": "dump",
-    "api_info": "dump",
+    "fuzzy_match": "fuzzy",
 }
 """Names that differ among the verbs for the same thing."""
 
@@ -197,14 +197,27 @@ def canonical(asked):
     }
 
 
+def meaning(command):
+    """What a command of `msprobe compare` asks for besides its sides."""
+    words, told = shlex.split(command)[1:], []
+    from msprobe import cli
+    from msprobe.compare import verb
+
+    with patch.object(verb, "run", lambda asked: told.append(asked) or 0):
+        assert cli.main(words) == 0, command
+    request = verb.request_of(told[0])
+    usual, found = value_of(type(request)(request.target, request.golden)), value_of(request)
+    return {name: value for name, value in found.items() if value != usual[name]}
+
+
 def changed(request):
     """The fields of a request that are not at their defaults; `with_stack` always, which has three values."""
     from msprobe.compare.jobs.report import command_of
 
     usual = value_of(type(request)(request.target, request.golden))
     found = value_of(request)
-    found["command"] = command_of(request)
-    usual["command"] = f"msprobe compare -tp {request.target} -gp {request.golden}"
+    found["command"] = meaning(command_of(request))
+    usual["command"] = {}
     return {name: value for name, value in found.items() if value != usual[name] or name in SHOWN}
 
 

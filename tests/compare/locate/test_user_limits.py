@@ -11,7 +11,7 @@ from three_calls import printed
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.core.reason import Why
-from msprobe.compare.core.user_limits import Tolerance, UserLimits, limits_of_options, matching
+from msprobe.compare.core.user_limits import Tolerance, UserLimitOptions, UserLimits, matching
 from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.entry import compare_distributed
 from msprobe.compare.judge.verdict import Cause
@@ -20,6 +20,7 @@ from msprobe.compare.locate.finding import Between, Dataflow, FindingKind
 from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.measure.tensors import greatest_share
 from msprobe.compare.run import compare
+from msprobe.options.parser import parsed
 
 DROP, SIN, TAN = "Functional.dropout.0.forward", "Mint.sin.0.forward", "Mint.tan.0.forward"
 
@@ -270,13 +271,12 @@ def test_a_name_is_a_pattern_for_the_whole_name_or_its_first_parts():
 
 
 def test_limits_are_given_again_by_the_command_that_a_report_shows():
-    given = limits_of_options(["*.tan", "Cell.a b"], ["1e-3", "Mint.tan=0.5"], ["0.25"])
+    words = ["--ignore", "*.tan", "--ignore", "Cell.a b", "--atol", "1e-3", "--atol", "Mint.tan=0.5", "--rtol", "0.25"]
+    given = parsed("msprobe", UserLimitOptions, words).user_limits
     assert given == UserLimits(
         ("*.tan", "Cell.a b"), (Tolerance("*", 1e-3), Tolerance("Mint.tan", 0.5)), (Tolerance("*", 0.25),)
     )
-    words = given.command()
-    options = {name: [v for o, v in zip(words[::2], words[1::2], strict=True) if o == name] for name in words[::2]}
-    assert limits_of_options(options["--ignore"], options["--atol"], options["--rtol"]) == given
+    assert parsed("msprobe", UserLimitOptions, given.command()).user_limits == given
 
 
 def test_a_report_shows_what_was_excused(chain, tmp_path, capsys):
