@@ -41,7 +41,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 .PHONY: help demo docs examples check test suite mindtorch smoke bare run-check run-smoke run-bare test-matrix verify mutations tooled lint \
-    page format install clean
+    page options format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -119,6 +119,10 @@ lint: $(TOOLS)
 #   make types          mypy in strict mode; pyproject.toml says what it checks
 types: $(TOOLS) $(TORCH) install
 	$(BIN)/mypy
+
+#   make options        write the reference page of the command line from the declarations of the options
+options: install
+	@$(BIN)/python docs/command_line.py
 
 #   make page           check, test and build the report page from its sources (needs Node and npm)
 page:

@@ -69,7 +69,7 @@ def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
 def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:
     if request.calibrate is not None or request.read_as:
         other = "--calibrate" if request.calibrate is not None else "rank_id or common of a compare.json"
-        raise UsageError(f"--rank_size and {other} cannot be combined: leave one of them out")
+        raise UsageError(f"--rank-size and {other} cannot be combined: leave one of them out")
     from .parallel.merge import merge_sides
 
     merged = merge_sides(request.target, request.golden, layouts, request.output / "merged")
@@ -118,7 +118,7 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
         named = paths if len(found) == 2 else (found[0], Path("OTHER"))
         raise UsageError(
             f"{found[0]}: is a checkpoint, not a dump; compare two of them with: "
-            f"msprobe config_check --compare {' '.join(quote(str(path)) for path in named)}"
+            f"msprobe config-check --compare {' '.join(quote(str(path)) for path in named)}"
         )
 
 

@@ -29,9 +29,9 @@ _PATHS = ("npu_path", "bench_path", "stack_path")
 """Keys of a compare.json with paths, which may be relative to the file."""
 
 _NO_CONSISTENCY = (
-    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
+    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout-check` "
     "compares the log-probs of both",
-    "本版本没有训练与推理一致性检查：请去掉该选项；`msprobe rollout_check` 可比对两侧的 log-prob",
+    "本版本没有训练与推理一致性检查：请去掉该选项；`msprobe rollout-check` 可比对两侧的 log-prob",
 )
 
 
@@ -158,7 +158,7 @@ class ReportOptions(OptionGroup):
     output: Path = option(
         _FOLDER,
         "-o",
-        "--output_path",
+        "--output",
         metavar="DIR",
         default=Path("output"),
         keyword="output_path",
@@ -190,7 +190,7 @@ class ReportOptions(OptionGroup):
     stack_mode: bool = option(
         FLAG,
         "-s",
-        "--stack_mode",
+        "--stack",
         default=False,
         keyword="stack_mode",
         role=OUTPUT,
@@ -210,7 +210,7 @@ class ReportOptions(OptionGroup):
     compare_only: bool = option(
         FLAG,
         "-c",
-        "--compare_only",
+        "--compare-only",
         default=False,
         role=OUTPUT,
         help="with -i: do not write advisor text",
@@ -219,7 +219,7 @@ class ReportOptions(OptionGroup):
     diff_analyze: bool = option(
         FLAG,
         "-da",
-        "--diff_analyze",
+        "--diff-analyze",
         default=False,
         keyword="diff_analyze",
         role=OUTPUT,
@@ -228,8 +228,7 @@ class ReportOptions(OptionGroup):
     )
     log_each: bool = option(
         FLAG,
-        "-tensor_log",
-        "--is_print_compare_log",
+        "--log-each",
         default=False,
         keyword="is_print_compare_log",
         key="is_print_compare_log",
@@ -295,15 +294,13 @@ class CompareOptions(
         zh="待定位的 dump 和标杆 dump，等同于 -tp TARGET -gp GOLDEN",
     )
     target: Path | None = option(
-        PATH, "-tp", "--target_path", key="npu_path", help="the dump under suspicion", zh="待定位的 dump"
+        PATH, "-tp", "--target", key="npu_path", help="the dump under suspicion", zh="待定位的 dump"
     )
-    golden: Path | None = option(
-        PATH, "-gp", "--golden_path", key="bench_path", help="the trusted dump", zh="标杆 dump"
-    )
+    golden: Path | None = option(PATH, "-gp", "--golden", key="bench_path", help="the trusted dump", zh="标杆 dump")
     input_path: Path | None = option(
         PATH,
         "-i",
-        "--input_path",
+        "--input",
         metavar="FILE",
         help="a compare.json with npu_path and bench_path, instead of both",
         zh="含 npu_path 和 bench_path 的 compare.json，代替两条路径",
@@ -319,13 +316,13 @@ class CompareOptions(
     )
     ranks: tuple[int, ...] | None = option(
         NUMBERS,
-        "--rank",
+        "--ranks",
         key="rank_id",
         help="only these ranks of folders, for example 0-3 or 0,2,5-7",
         zh="只比对文件夹中的这些 rank，例如 0-3 或 0,2,5-7",
     )
     steps: tuple[int, ...] | None = option(
-        NUMBERS, "--step", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
+        NUMBERS, "--steps", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
     )
     stack_file: str = option(
         TEXT, default="", key="stack_path", help="a stack.json elsewhere", zh="位于别处的 stack.json"

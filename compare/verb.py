@@ -65,13 +65,13 @@ def request_of(options: CompareOptions) -> Request:
             f"-m {options.mode}: this version compares what training left behind; leave -m out, or -m auto"
         )
     if options.first_only and (options.html or options.highlight or options.layer_mapping):
-        other = "--html" if options.html else "--highlight" if options.highlight else "--layer_mapping"
+        other = "--html" if options.html else "--highlight" if options.highlight else "--layer-mapping"
         raise UsageError(f"--first-only writes no tables, and {other} is for what they show; leave one of them out")
     sides = _sides(options)
     for name, key in (("rank", "rank_id"), ("step", "step_id")):
         there, here = getattr(sides, f"{name}s"), getattr(options, f"{name}s")
         if None not in (there, here) and here != there:
-            raise UsageError(f"--{name} and {key} of {options.input_path} contradict each other; give one")
+            raise UsageError(f"--{name}s and {key} of {options.input_path} contradict each other; give one")
     # 8.1 shows the stack that is next to the dump; a stack.json that is given is shown where -s asks for it.
     with_stack = (
         None if options.input_path and sides.stack_file is None and not options.stack_mode else options.stack_mode

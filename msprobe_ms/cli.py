@@ -19,62 +19,224 @@ from itertools import islice
 from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.version import installed
 
 
 @dataclass(frozen=True)
 class Verb:
-    """The module of a verb, and its line in the help. `runs_script`: what follows its first argument is a script's;
-    `has_framework`: it reads `--framework` itself.
+    """The module of a verb, its group in the help, and its line there in English and Chinese.
+
+    `runs_script`: the words after its first argument are those of a script; `has_framework`: it reads `--framework`
+    itself; `is_older`: it is accepted and not listed.
     """
 
     module: str
+    group: str
     summary: str
+    zh: str
     runs_script: bool = False
     has_framework: bool = False
+    is_older: bool = False
 
+    def described(self) -> str:
+        """The line in the language of the user."""
+        return translated(self.summary, self.zh)
+
+
+GROUPS = {
+    "collect": ("collect", "采集"),
+    "compare": ("compare", "比对"),
+    "check": ("check one run", "检查一次运行"),
+    "monitor": ("monitor", "监控"),
+    "rl": ("reinforcement learning", "强化学习"),
+    "convert": ("convert and repair", "转换与修复"),
+}
+"""The groups of verbs in the order of the help."""
 
 VERBS = {
-    "acc_check": Verb("msprobe.precheck.verb", "check recorded API calls against float64"),
-    "api_precision_compare": Verb("msprobe.precheck.devices_verb", "compare the errors of two devices, by acc_check"),
-    "bundle": Verb("msprobe.bundle.verb", "pack two dumps and their comparison into one file, for a bug report"),
-    "check": Verb("msprobe.checks.invariants.verb", "check a run without a golden one: what always holds"),
-    "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
-    "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
-    "config_check": Verb("msprobe.config_check.verb", "pack and compare configurations; compare two checkpoints"),
-    "convert": Verb("msprobe.convert", "turn a dump of JSON and npy files into a columnar or packed one, and back"),
-    "data2db": Verb("msprobe.monitor_convert.verb", "write what a monitor collected into a database"),
-    "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
-    "digest": Verb("msprobe.compare.digest_verb", "digest dumps where they lie, so that equal ranks need not be read"),
-    "doctor": Verb(
-        "msprobe.doctor", "examine what a training will need; mend a dump whose process died", has_framework=True
+    "gather": Verb(
+        "msprobe.graph_save.gather.verb",
+        "collect",
+        "turn a kernel dump of MindSpore into a dump of this tool",
+        "把 MindSpore 的 kernel dump 转成本工具的 dump",
     ),
-    "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
-    "graph": Verb("msprobe.compare.graph_visualize.older_verb", "write a network as JSON for msprobe 8.1's page of it"),
-    "graph_visualize": Verb("msprobe.compare.graph_visualize.verb", "write a network for the TensorBoard plugin"),
-    "mapping": Verb("msprobe.compare.suggest.verb", "suggest which call of one framework is which of the other"),
-    "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
-    "monitor anomalies": Verb("msprobe.monitor.anomaly_verb", "list the earliest of what a training's alerts noticed"),
-    "monitor compare": Verb("msprobe.compare.monitor.verb", "find out where two monitored trainings part"),
-    "multi_acc_check": Verb("msprobe.precheck.verb", "the same as acc_check, on several devices"),
-    "multi_run_ut": Verb("msprobe.precheck.verb", "the same as multi_acc_check, by its older name"),
-    "nan_analyze": Verb("msprobe.checks.nonfinite.verb", "the same as overflow_check, by its older name"),
-    "op_generate": Verb("msprobe.precheck.op_generate_verb", "write a script that runs one API of a dump"),
-    "overflow_check": Verb("msprobe.checks.nonfinite.verb", "name the first call that made NaN or infinities"),
-    "report": Verb("msprobe.report_verb.verb", "write one page that shows a comparison, a monitor or a dump"),
-    "repro": Verb("msprobe.precheck.repro_verb", "write a script that reproduces one recorded call"),
-    "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
-    "run_ut": Verb("msprobe.precheck.verb", "the same as acc_check, by its older name"),
     "verify-collection": Verb(
-        "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", runs_script=True
+        "msprobe.verify_collection",
+        "collect",
+        "show that collecting leaves a training bitwise unchanged",
+        "证明采集不改变训练（逐位一致）",
+        runs_script=True,
+    ),
+    "compare": Verb(
+        "msprobe.compare.verb",
+        "compare",
+        "compare two dumps and name the first wrong call",
+        "比对两个 dump，找出首个错误调用",
+    ),
+    "report": Verb(
+        "msprobe.report_verb.verb",
+        "compare",
+        "write one page that shows a comparison, a monitor or a dump",
+        "写出展示比对、监控或 dump 的单个页面",
+    ),
+    "diagnose": Verb(
+        "msprobe.diagnose.verb",
+        "compare",
+        "find where two runs diverge, and what to collect next",
+        "找出两次运行从何处出现差异，以及下一步采集什么",
+    ),
+    "mapping": Verb(
+        "msprobe.compare.suggest.verb",
+        "compare",
+        "suggest name mappings between two frameworks",
+        "给出两个框架之间的名称映射建议",
+    ),
+    "digest": Verb(
+        "msprobe.compare.digest_verb",
+        "compare",
+        "write digests of dumps, so that equal ranks need not be read",
+        "写出 dump 的摘要，相同的 rank 不必再读",
+    ),
+    "bundle": Verb(
+        "msprobe.bundle.verb",
+        "compare",
+        "pack two dumps and their comparison into one file, for a bug report",
+        "把两个 dump 及其比对结论打包成一个文件，用于反馈问题",
+    ),
+    "graph-visualize": Verb(
+        "msprobe.compare.graph_visualize.verb",
+        "compare",
+        "write a network for the TensorBoard plugin",
+        "写出供 TensorBoard 插件查看的网络",
+    ),
+    "config-check": Verb(
+        "msprobe.config_check.verb",
+        "compare",
+        "pack and compare configurations; compare two checkpoints",
+        "打包并比对配置；比对两个 checkpoint",
+    ),
+    "merge-result": Verb(
+        "msprobe.compare.merge.verb",
+        "compare",
+        "put the comparison tables of several ranks side by side",
+        "把多个 rank 的比对表并排合并",
+    ),
+    "check": Verb(
+        "msprobe.checks.invariants.verb",
+        "check",
+        "check what holds in every correct training",
+        "检查每个正确的训练都应满足的性质",
+    ),
+    "overflow-check": Verb(
+        "msprobe.checks.nonfinite.verb",
+        "check",
+        "name the first call that created NaN or infinities",
+        "找出首个产生 NaN 或无穷大的调用",
+    ),
+    "acc-check": Verb(
+        "msprobe.precheck.verb", "check", "check recorded API calls against float64", "用 float64 检验已记录的 API 调用"
+    ),
+    "api-precision-compare": Verb(
+        "msprobe.precheck.devices_verb",
+        "check",
+        "compare the errors of two devices, as written by acc-check",
+        "比较 acc-check 在两种设备上得到的误差",
+    ),
+    "repro": Verb(
+        "msprobe.precheck.repro_verb",
+        "check",
+        "write a script that reproduces one recorded call",
+        "写出复现某个已记录调用的脚本",
+    ),
+    "op-generate": Verb(
+        "msprobe.precheck.op_generate_verb",
+        "check",
+        "write a script that runs one API of a dump",
+        "写出运行 dump 中某个 API 的脚本",
+    ),
+    "code-mapping": Verb(
+        "msprobe.graph_save.code_mapping.verb",
+        "check",
+        "write the source lines next to the values of a kernel dump",
+        "在 kernel dump 的数值旁写出源码行",
+    ),
+    "monitor compare": Verb(
+        "msprobe.compare.monitor.verb",
+        "monitor",
+        "find where two monitored trainings diverge",
+        "找出两次被监控的训练从何处出现差异",
+    ),
+    "monitor anomalies": Verb(
+        "msprobe.monitor.anomaly_verb",
+        "monitor",
+        "list the earliest anomalies that alerts of a monitor reported",
+        "列出监控告警中最早的异常",
+    ),
+    "data2db": Verb(
+        "msprobe.monitor_convert.verb",
+        "monitor",
+        "write the output of a monitor into a database",
+        "把监控的输出写入数据库",
+    ),
+    "rollout-check": Verb(
+        "msprobe.compare.rollout.verb",
+        "rl",
+        "compare log-probs of generation with those of training",
+        "比对生成与训练的 log-prob",
+    ),
+    "convert": Verb(
+        "msprobe.convert",
+        "convert",
+        "convert a dump to a columnar or packed one, and back",
+        "在列式、打包与 JSON 格式的 dump 之间转换",
+    ),
+    "doctor": Verb(
+        "msprobe.doctor",
+        "convert",
+        "examine a training before it begins; repair a dump whose process died",
+        "训练前检查环境；修复进程中途退出的 dump",
+        has_framework=True,
+    ),
+    "graph": Verb(
+        "msprobe.compare.graph_visualize.older_verb",
+        "compare",
+        "write a network as JSON for the page of msprobe 8.1",
+        "按 msprobe 8.1 的页面写出网络的 JSON",
+        is_older=True,
     ),
 }
+OLDER = {
+    "acc_check": ("acc-check", "26"),
+    "run_ut": ("acc-check", "8.1"),
+    "multi_acc_check": ("acc-check", "26"),
+    "multi_run_ut": ("acc-check", "8.1"),
+    "api_precision_compare": ("api-precision-compare", "8.1"),
+    "code_mapping": ("code-mapping", "8.1"),
+    "config_check": ("config-check", "8.1"),
+    "graph_visualize": ("graph-visualize", "26"),
+    "merge_result": ("merge-result", "8.1"),
+    "nan_analyze": ("overflow-check", "8.1"),
+    "overflow_check": ("overflow-check", "26"),
+    "op_generate": ("op-generate", "8.1"),
+    "rollout_check": ("rollout-check", "own"),
+}
+"""Names of commands that are accepted and not listed: the canonical name, and the release of mindstudio-probe that has
+the older one; `own` is an earlier name of this tool. `graph` of 8.1 is another command than `graph-visualize`."""
 
 _EXIT_CODES = """exit code of every verb:
   0  everything that was asked for was judged and is fine
   1  something is wrong or could not be judged; the last line has the number
   2  nothing could be judged, or the command was wrong"""
+
+_EXIT_CODES_ZH = """所有命令的退出码：
+  0  要求的内容均已判定，没有问题
+  1  有问题，或有无法判定的内容；最后一行给出个数
+  2  什么都无法判定，或命令有误"""
+
+_MORE = "`msprobe VERB -h` shows the options of a verb."
+_MORE_ZH = "`msprobe VERB -h` 显示该命令的选项。"
 
 FRAMEWORKS = ("mindspore", "pytorch")
 
@@ -148,14 +310,17 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
     from msprobe.options.parser import parsed  # here: the help of `msprobe` itself needs no options
 
     if not verb.runs_script:
-        _refuse_empty(words, _may_be_empty(module.Options))
+        _refuse_empty(words, _may_be_empty(prog, module.Options))
     return int(module.run(parsed(prog, module.Options, words, module.__doc__ or "")))
 
 
-def _may_be_empty(options: type) -> tuple[str, ...]:
+def _may_be_empty(prog: str, options: type) -> tuple[str, ...]:
+    from msprobe.options.aliases import aliases_of
     from msprobe.options.declaration import declared
 
-    return tuple(flag for each in declared(options).values() if each.may_be_empty for flag in each.flags)
+    verb = prog.removeprefix("msprobe ")
+    empty = [each.flags for each in declared(options).values() if each.may_be_empty]
+    return tuple(flag for flags in empty for flag in (*flags, *aliases_of(verb, flags)))
 
 
 def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
@@ -208,12 +373,19 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
         parser.print_help()
         return "", []
     framework = parser.parse_args(head).framework
+    verb = OLDER[verb][0] if verb in OLDER else verb
     if f"{verb} {rest[0] if rest else ''}" in VERBS:
         verb, rest = f"{verb} {rest[0]}", rest[1:]
     elif inner := [name for name in VERBS if name.startswith(f"{verb} ")]:
         if not {"-h", "--help"} & set(rest):
-            raise UsageError(f"a word is missing behind {verb!r}, or not known; write one of: {', '.join(inner)}")
-        print("\n".join(f"msprobe {name}: {VERBS[name].summary}" for name in inner))
+            one_of = ", ".join(inner)
+            raise UsageError(
+                translated(
+                    f"a word is missing after {verb!r}, or unknown; write one of: {one_of}",
+                    f"{verb!r} 之后缺少子命令，或子命令未知；可选：{one_of}",
+                )
+            )
+        print("\n".join(f"msprobe {name}: {VERBS[name].described()}" for name in inner))
         return "", []
     if verb not in VERBS:
         raise UsageError(_unknown(verb))
@@ -227,21 +399,34 @@ def _unknown(verb: str) -> str:
     from msprobe.base.checks import nearest
     from msprobe.base.not_built import COMMANDS
 
-    near = nearest(verb, (*VERBS, *COMMANDS))
+    listed = tuple(name for name, each in VERBS.items() if not each.is_older)
+    near = nearest(verb, (*VERBS, *OLDER, *COMMANDS))
+    near = OLDER[near][0] if near in OLDER else near
     if near in COMMANDS:
         which = f"{verb!r}" if near == verb else f"{verb!r}, nor {near!r}"
-        return f"this version has no command {which}: {COMMANDS[near]} (this version has: {', '.join(VERBS)})"
-    hint = f"did you mean {near}?" if near else f"this version has: {', '.join(VERBS)}"
+        return f"this version has no command {which}: {COMMANDS[near]} (this version has: {', '.join(listed)})"
+    hint = f"did you mean {near}?" if near else f"this version has: {', '.join(listed)}"
     return f"there is no command {verb!r}; {hint}"
 
 
 def _parser() -> _Parser:
-    table = "\n".join(f"  {name:<{max(map(len, VERBS))}}  {verb.summary}" for name, verb in VERBS.items())
+    width = max(map(len, VERBS))
+    table = "\n\n".join(
+        f"{translated(*title)}:\n"
+        + "\n".join(
+            f"  {name:<{width}}  {verb.described()}"
+            for name, verb in VERBS.items()
+            if verb.group == group and not verb.is_older
+        )
+        for group, title in GROUPS.items()
+    )
     parser = _Parser(
         prog="msprobe",
         usage="msprobe [-h] [--version] [-f FRAMEWORK] VERB ...",
-        description="Numerical-precision debugger for training with MindSpore.",
-        epilog=f"verbs:\n{table}\n\n{_EXIT_CODES}\n\n`msprobe VERB -h` shows the options of a verb.",
+        description=translated(
+            "Numerical-precision debugger for training with MindSpore.", "MindSpore 训练的数值精度调试工具。"
+        ),
+        epilog=f"{table}\n\n{translated(_EXIT_CODES, _EXIT_CODES_ZH)}\n\n{translated(_MORE, _MORE_ZH)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

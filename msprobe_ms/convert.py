@@ -42,7 +42,7 @@ class Options(OptionGroup):
         zh="dump_path、某个 step 或 rank 的文件夹，或 dump 文件",
     )
     output: Path = output_option(
-        "--output_path", metavar="OUT", required=True, help="a folder that does not exist yet", zh="尚不存在的文件夹"
+        metavar="OUT", required=True, help="a folder that does not exist yet", zh="尚不存在的文件夹"
     )
     to: str = option(
         one_of("json", "packed", "columnar"), "--to", required=True, help="the format of OUT", zh="OUT 的格式"

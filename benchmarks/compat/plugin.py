@@ -1,4 +1,4 @@
-"""TensorBoard's plugin `tb-graph-ascend` opens what `msprobe graph_visualize` wrote, in a browser without a window.
+"""TensorBoard's plugin `tb-graph-ascend` opens what `msprobe graph-visualize` wrote, in a browser without a window.
 
     python benchmarks/compat/plugin.py [--environments DIR] [--chromium PATH] [--screenshots DIR]
 

@@ -2,7 +2,7 @@
 
     python speed.py WORK [--layers 40] [--reference BIN]
 
-Prints wall time and processor time of `msprobe acc_check`, and of the reference's `run_ut` on the same dump where BIN
+Prints wall time and processor time of `msprobe acc-check`, and of the reference's `run_ut` on the same dump where BIN
 is the `msprobe` of an environment that has it. Processor time is what counts on a machine that others use.
 """
 
@@ -75,7 +75,7 @@ def main():
     calls = sum(name.startswith(("Mint.", "MintFunctional.")) for name in data)
     print(f"{calls} calls of mint")
     ours = [str(Path(sys.executable).parent / "msprobe"), "acc_check", "-api_info", str(dump), "-o", str(work / "ours")]
-    commands = {"msprobe acc_check": [*ours, "--workers", "2"]}
+    commands = {"msprobe acc-check": [*ours, "--workers", "2"]}
     if args.reference:
         commands["reference run_ut"] = [
             *(str(args.reference), "-f", "mindspore", "run_ut", "-api_info", str(dump), "-o", str(work / "theirs"))

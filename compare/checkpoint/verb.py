@@ -1,4 +1,4 @@
-"""The part of `msprobe config_check` that compares two checkpoints, parameter by parameter.
+"""The part of `msprobe config-check` that compares two checkpoints, parameter by parameter.
 
 The answer is a JSON object with l2, cos, numel, shape and the verdict of each parameter; the worst are on standard
 output. Exit code 0: every parameter is on both sides and passes. 1: something differs, or stands on one side only.

@@ -42,7 +42,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
     head = Head(
         "config_check",
         against(cmp, bench),
-        f"msprobe config_check -c {quote(str(bench))} {quote(str(cmp))}",
+        f"msprobe config-check -c {quote(str(bench))} {quote(str(cmp))}",
         now(),
         tool(),
         Side(str(cmp)),

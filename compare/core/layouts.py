@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
-from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.declaration import OptionGroup, declared, option
 from msprobe.options.kinds import several
 
 ORDER = "tp-cp-ep-dp-pp"
@@ -89,25 +89,25 @@ class LayoutOptions(OptionGroup):
     )
 
     rank_size: tuple[str, ...] | None = _per_side(
-        "--rank_size", "number of ranks of the target, and of the golden", "rank 总数：待定位侧，以及标杆侧"
+        "--rank-size", "number of ranks of the target, and of the golden", "rank 总数：待定位侧，以及标杆侧"
     )
     tp: tuple[str, ...] | None = _per_side(
-        "--tp", "with --rank_size: tensor parallel size; default: 1", "与 --rank_size 一起使用：张量并行数；默认：1"
+        "--tp", "with --rank-size: tensor parallel size; default: 1", "与 --rank-size 一起使用：张量并行数；默认：1"
     )
     pp: tuple[str, ...] | None = _per_side(
         "--pp",
-        "with --rank_size: number of pipeline stages; default: 1",
-        "与 --rank_size 一起使用：流水线 stage 数；默认：1",
+        "with --rank-size: number of pipeline stages; default: 1",
+        "与 --rank-size 一起使用：流水线 stage 数；默认：1",
     )
     vpp: tuple[str, ...] | None = _per_side(
         "--vpp",
-        "with --rank_size: chunks of the model on each stage; default: 1",
-        "与 --rank_size 一起使用：每个 stage 上的模型块数；默认：1",
+        "with --rank-size: chunks of the model on each stage; default: 1",
+        "与 --rank-size 一起使用：每个 stage 上的模型块数；默认：1",
     )
     order: tuple[str, ...] | None = _per_side(
         "--order",
-        f"with --rank_size: how ranks are numbered; default: {ORDER}",
-        f"与 --rank_size 一起使用：rank 的编号顺序；默认：{ORDER}",
+        f"with --rank-size: how ranks are numbered; default: {ORDER}",
+        f"与 --rank-size 一起使用：rank 的编号顺序；默认：{ORDER}",
         "AXES",
     )
 
@@ -119,11 +119,11 @@ def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
         return None
     if "rank_size" not in options:
         option = next(iter(options))
-        raise UsageError(f"--{option}: the number of ranks is needed too; give --rank_size, as in --rank_size 8 1")
+        raise UsageError(f"{_flag(option)}: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1")
     for name, values in options.items():
         if len(values) > 1 + has_golden:
             most = "two values, of target and golden" if has_golden else "one value, as there is no golden"
-            raise UsageError(f"--{name} {' '.join(values)}: takes {most}")
+            raise UsageError(f"{_flag(name)} {' '.join(values)}: takes {most}")
     target, golden = (_side(options, at) for at in (0, -1))
     if not has_golden:
         return Layouts(target)
@@ -135,12 +135,16 @@ def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
     return Layouts(target, golden)
 
 
+def _flag(name: str) -> str:
+    return declared(LayoutOptions)[name].flags[0]
+
+
 def _side(options: Mapping[str, Sequence[str]], at: int) -> Layout:
     sizes = {name: _size(name, options[name][at]) for name in _NUMBERS if name in options}
     ranks, tp, pp, vpp = (sizes.get(name, 1) for name in _NUMBERS)
     if ranks % (tp * pp):
         raise UsageError(
-            f"--rank_size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run"
+            f"--rank-size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run"
         )
     if vpp > 1 == pp:
         raise UsageError(f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out")
@@ -149,7 +153,7 @@ def _side(options: Mapping[str, Sequence[str]], at: int) -> Layout:
 
 def _size(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) < 10):
-        raise UsageError(f"--{name} {text}: must be a number from 1 on")
+        raise UsageError(f"{_flag(name)} {text}: must be a number from 1 on")
     return int(text)
 
 

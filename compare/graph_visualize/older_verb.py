@@ -29,7 +29,7 @@ class Options(DrawingOptions, Fuzzy):
     input_path: Path = option(
         PATH,
         "-i",
-        "--input_path",
+        "--input",
         metavar="FILE",
         required=True,
         help="compare.json, which gives both sides",
@@ -38,7 +38,7 @@ class Options(DrawingOptions, Fuzzy):
     complete_stack: bool = option(
         FLAG,
         "-cs",
-        "--complete_stack",
+        "--complete-stack",
         default=False,
         help="write complete call stacks, not only the line of the call",
         zh="写出完整的调用栈，而不只是调用所在的行",

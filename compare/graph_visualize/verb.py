@@ -1,8 +1,8 @@
 """Write the network of a dump, or of two, into a file for msprobe's TensorBoard plugin (tb-graph-ascend).
 
-  msprobe graph_visualize -tp TARGET -o OUT               one graph: OUT/build_{time}.vis.db
-  msprobe graph_visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
-  msprobe graph_visualize ... --rank_size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
+  msprobe graph-visualize -tp TARGET -o OUT               one graph: OUT/build_{time}.vis.db
+  msprobe graph-visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
+  msprobe graph-visualize ... --rank-size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
 
 TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
 step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and a
@@ -34,11 +34,11 @@ class DrawingOptions(LayerMapping):
 
     TITLE: ClassVar[tuple[str, str]] = OptionGroup.TITLE
 
-    output: Path = output_option("--output_path", required=True, help="the folder for the files", zh="文件所在的文件夹")
+    output: Path = output_option(required=True, help="the folder for the files", zh="文件所在的文件夹")
     overflow_check: bool = option(
         FLAG,
         "-oc",
-        "--overflow_check",
+        "--mark-overflow",
         default=False,
         help="mark the calls that create or propagate NaN and infinities",
         zh="标出产生或传播 NaN 和无穷大的调用",
@@ -50,38 +50,36 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
     """The options of the command."""
 
     target_path: Path = option(
-        PATH, "-tp", "--target_path", required=True, help="the dump under suspicion", zh="待定位的 dump"
+        PATH, "-tp", "--target", required=True, help="the dump under suspicion", zh="待定位的 dump"
     )
     golden_path: Path | None = option(
-        PATH, "-gp", "--golden_path", help="the trusted dump; without it one graph", zh="标杆 dump；不给出则为单图"
+        PATH, "-gp", "--golden", help="the trusted dump; without it one graph", zh="标杆 dump；不给出则为单图"
     )
     complete_stack: bool = option(
         FLAG,
         "-cs",
-        "--complete_stack",
+        "--complete-stack",
         default=False,
         help="accepted from msprobe 8.3; call stacks are always complete",
         zh="为兼容 msprobe 8.3 而保留；调用栈总是完整的",
     )
     is_print_compare_log: bool = option(
         FLAG,
-        "-tensor_log",
-        "--is_print_compare_log",
+        "--log-each",
         default=False,
         help="accepted from msprobe 26",
         zh="为兼容 msprobe 26 而保留",
     )
     is_print_progress_log: bool = option(
         FLAG,
-        "-progress_log",
-        "--is_print_progress_log",
+        "--log-progress",
         default=False,
         help="accepted from msprobe 26",
         zh="为兼容 msprobe 26 而保留",
     )
     file_type: str = option(
         one_of("db", "json"),
-        "--file_type",
+        "--file-type",
         default="db",
         help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp",
         zh="json：不画图，只写出 -tp 合并后的 dump.json、stack.json 和 construct.json",
@@ -139,9 +137,9 @@ def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
 def _write_merged(options: Options, layouts: Layouts | None) -> int:
     """Write the merged dumps of one side, and print their folder."""
     if options.golden_path is not None:
-        raise UsageError("--file_type json writes the merged dumps of one side; leave -gp out, or --file_type json")
+        raise UsageError("--file-type json writes the merged dumps of one side; leave -gp out, or --file-type json")
     if layouts is None or layouts.target.is_whole:
-        raise UsageError("--file_type json writes merged dumps; give --rank_size, and --tp or --pp greater than 1")
+        raise UsageError("--file-type json writes merged dumps; give --rank-size, and --tp or --pp greater than 1")
     from msprobe.compare.parallel.merge import merge_sides
 
     output = options.output

@@ -307,7 +307,7 @@ def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) ->
     held = {getattr(place, axis) for each in sides for place in each.places} - {None}
     if not held:
         raise UsageError(
-            f"--{axis} chooses among the {axis}s of a folder, and both sides are below that already; leave it out"
+            f"--{axis}s chooses among the {axis}s of a folder, and both sides are below that already; leave it out"
         )
     if absent := sorted(set(wanted) - held):
         raise UsageError(f"{_plural(axis, absent)} on neither side; there: {_plural(axis, sorted(held))}")

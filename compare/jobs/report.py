@@ -148,4 +148,4 @@ def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -
         text = phrase(
             "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
         )
-        yield Advice(text, f"msprobe repro {quote(finding.name)} -api_info {path}")
+        yield Advice(text, f"msprobe repro {quote(finding.name)} --dump {path}")

@@ -229,7 +229,7 @@ _LOOK = {
     FindingKind.RANDOM: "at the seeds of both runs, and at the random numbers that are drawn before this call",
     FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
     FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
-    FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
+    FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config-check --compare)",
     FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
     FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
     FindingKind.PRECISION: "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",

@@ -1,7 +1,7 @@
 """Put the comparison tables of several ranks side by side.
 
 Give with -i the folder that holds the tables of one step, compare_result_rank0_....xlsx or .csv and so on, and with
--config a YAML file that names the calls:
+--config a YAML file with the calls:
 
     api:
     - Mint.add
@@ -33,19 +33,16 @@ class Options(OptionGroup):
     input_dir: Path = option(
         PATH,
         "-i",
-        "--input_dir",
+        "--input",
         metavar="DIR",
         required=True,
         help="the folder with the tables",
         zh="各表所在的文件夹",
     )
-    output: Path = output_option(
-        "--output_dir", required=True, help="the folder for the merged table", zh="合并后的表所在的文件夹"
-    )
+    output: Path = output_option(required=True, help="the folder for the merged table", zh="合并后的表所在的文件夹")
     config_path: Path = option(
         PATH,
-        "-config",
-        "--config-path",
+        "--config",
         metavar="YAML",
         required=True,
         help="a YAML file with the calls and the measures",

@@ -35,7 +35,6 @@ class Options(AnswerFormat, ExitZero):
         zh="B 的训练另一次正确运行的监控输出",
     )
     output: Path | None = output_option(
-        "--output_path",
         metavar="FOLDER",
         help="write the answer there as JSON and as a page with curves",
         zh="把结论写到该文件夹：JSON，以及带曲线的页面",

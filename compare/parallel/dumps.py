@@ -60,13 +60,13 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
     wanted = set(range(layout.ranks))
     if lacking := sorted(wanted - ranks.keys()):
         raise UsageError(
-            f"{folder}: of the {layout.ranks} ranks that --rank_size says of the {which}, {few(lacking, NAMED)} "
+            f"{folder}: of the {layout.ranks} ranks that --rank-size says of the {which}, {few(lacking, NAMED)} "
             f"{'is' if len(lacking) == 1 else 'are'} not there; copy the dumps of all ranks into one folder, or give "
             "the sizes of this run"
         )
     if more := sorted(ranks.keys() - wanted):
         raise UsageError(
-            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank_size says of "
+            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank-size says of "
             f"the {which}; give the number of all ranks of the run"
         )
 

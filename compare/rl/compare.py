@@ -46,7 +46,7 @@ def compare_flows(request: Request) -> FlowResult:
     trees = (find(target.path) if target.data else no_data, find(golden.path) if golden.data else no_data)
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
     places += [set(found) for root in (target, golden) for found in held_places(root).values()]
-    for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):
+    for option, at, wanted in (("--steps", 0, request.steps), ("--ranks", 1, request.ranks)):
         _refuse_absent(option, wanted, {place[at] for found in places for place in found})
     if request.stack_file is not None:
         logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
@@ -85,12 +85,12 @@ def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) ->
 
 
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:
-    """Compare the flows of every step that both sides have; `--step` chooses among these.
+    """Compare the flows of every step that both sides have; `--steps` chooses among these.
 
     UsageError where a step is asked for that neither side has; DumpError where nothing could be compared.
     """
     held = {*target, *golden}
-    _refuse_absent("--step", request.steps, held)
+    _refuse_absent("--steps", request.steps, held)
     chosen = [step for step in sorted(held) if request.steps is None or step in request.steps]
     results: dict[int, FlowResult] = {}
     missing: list[Words] = []

@@ -126,7 +126,7 @@ class First:
     `stage` is the stage that it is of, empty for what no stage makes; `keys` show it; `collect` is what is lacking.
 
     Of a stage: `is_hidden` where keys were compared and none of those that it makes shows it; `also` are other stages
-    whose first wrong call is the same; `is_update_left_out` where `--step` leaves out the dumps of the update before.
+    whose first wrong call is the same; `is_update_left_out` where `--steps` leaves out the dumps of the update before.
 
     Of a key: `made_by` is the stage that makes it, `dump` what its dump of this step says, `earlier` another step's;
     `elsewhere` is a stage of an unknown name in which a difference begins too; `neighbours` are the known keys that

@@ -171,7 +171,7 @@ def then(first: First) -> Words:
     update = phrase("the update of step {step}", step=item.step - 1)
     if first.is_update_left_out:
         return phrase(
-            "look at: {update}; both sides have a dump of it, which --step left out; give that step too", update=update
+            "look at: {update}; both sides have a dump of it, which --steps left out; give that step too", update=update
         )
     if collect is None or first.origin is Origin.STEP_AGREES:
         look = _ORIGINS[first.origin][1]

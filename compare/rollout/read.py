@@ -110,7 +110,7 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
             taken[option] = load_npy(Path(name))
         elif name:
             where = f"{source} holds {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
-            raise UsageError(f"--{option} {name}: is no npy file, and {where}")
+            raise UsageError(f"--{option.replace('_', '-')} {name}: is no npy file, and {where}")
     return taken
 
 
@@ -149,7 +149,8 @@ def _of_run(root: Path, names: Names) -> Inputs:
     wanted = {option: name for option in USUAL if (name := _chosen(names, option, by_tag))}
     for option, name in wanted.items():
         if name not in by_tag:
-            raise UsageError(f"--{option} {name}: {root} has no key data of that name, but {', '.join(sorted(by_tag))}")
+            flag, found = option.replace("_", "-"), ", ".join(sorted(by_tag))
+            raise UsageError(f"--{flag} {name}: {root} has no key data of that name, but {found}")
     for option in ("generated", "recomputed"):
         if option not in wanted:
             raise UsageError(

@@ -1,8 +1,8 @@
 """Compare the log-probs of generation with those that training computed again, and name the likely cause.
 
-  msprobe rollout_check rollout.npz [--generated KEY --recomputed KEY --mask KEY --tokens KEY ...]
-  msprobe rollout_check --generated A.npy --recomputed B.npy --mask M.npy
-  msprobe rollout_check RUN [--generated rollout_log_prob --recomputed old_log_prob --mask response_mask ...]
+  msprobe rollout-check rollout.npz [--generated KEY --recomputed KEY --mask KEY --tokens KEY ...]
+  msprobe rollout-check --generated A.npy --recomputed B.npy --mask M.npy
+  msprobe rollout-check RUN [--generated rollout_log_prob --recomputed old_log_prob --mask response_mask ...]
 
 RUN is a folder that holds `data`, as MsProbe, SingleSave and save write it; steps, ranks and micro steps are joined.
 What is not named is looked for under its usual names; an empty name ('') leaves it out.
@@ -54,21 +54,21 @@ class Options(OptionGroup):
         "token ids of both sides, default `tokens`, else `responses`",
         "两侧的 token id，默认 `tokens`，否则 `responses`",
     )
-    generated_tokens: str | None = _array("--generated_tokens", "token ids of generation", "生成侧的 token id")
-    recomputed_tokens: str | None = _array("--recomputed_tokens", "token ids of training", "训练侧的 token id")
+    generated_tokens: str | None = _array("--generated-tokens", "token ids of generation", "生成侧的 token id")
+    recomputed_tokens: str | None = _array("--recomputed-tokens", "token ids of training", "训练侧的 token id")
     mask: str | None = _array(
         "--mask",
         "1 where an element belongs to a response, for both sides, default `mask`, else `response_mask`",
         "两侧的掩码，属于回答的元素为 1，默认 `mask`，否则 `response_mask`",
     )
-    generated_mask: str | None = _array("--generated_mask", "mask of generation", "生成侧的掩码")
-    recomputed_mask: str | None = _array("--recomputed_mask", "mask of training", "训练侧的掩码")
+    generated_mask: str | None = _array("--generated-mask", "mask of generation", "生成侧的掩码")
+    recomputed_mask: str | None = _array("--recomputed-mask", "mask of training", "训练侧的掩码")
     lengths: str | None = _array(
         "--lengths",
         "response tokens of each sample, for packed arrays and for matrices without a mask",
         "每个样本的回答 token 数，用于打包的数组和没有掩码的矩阵",
     )
-    prompt_lengths: str | None = _array("--prompt_lengths", "prompt tokens of each sample", "每个样本的提示 token 数")
+    prompt_lengths: str | None = _array("--prompt-lengths", "prompt tokens of each sample", "每个样本的提示 token 数")
     steps: str | None = _array(
         "--steps",
         "training step of each sample, where it is not that of the run",

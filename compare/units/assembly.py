@@ -96,7 +96,7 @@ class Assembly:
             self.notes.append(
                 phrase(
                     "for its size this page has no dataflow of {number} of {total} steps and ranks; a page of fewer of "
-                    "them (--rank, --step) has it",
+                    "them (--ranks, --steps) has it",
                     number=without,
                     total=len(states),
                 )
@@ -174,7 +174,7 @@ class Assembly:
         groups = joined([some(ranks, 8) for ranks in several.values()], "{before}; {after}")
         return phrase(
             "the ranks make {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is "
-            "shown as it was recorded; with --rank_size, --tp and --pp, which dumps do not hold, the ranks of one "
+            "shown as it was recorded; with --rank-size, --tp and --pp, which dumps do not hold, the ranks of one "
             "model are merged first",
             number=len(several),
             which=phrase(" (ranks {ranks})", ranks=groups) if len(several) <= 8 else "",

@@ -1,6 +1,6 @@
 """Write the lines of source beside the values of a kernel dump.
 
-  msprobe code_mapping --ir FILE --dump_data FILE|DIR [--output DIR] [--in-place]
+  msprobe code-mapping --ir FILE --dump-data FILE|DIR [--output DIR] [--in-place]
 
 FILE is the text of the graph that was dumped, behind its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of
 older versions) in the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump
@@ -29,7 +29,7 @@ class Options(OptionGroup):
     )
     dump_data: Path = option(
         PATH,
-        "--dump_data",
+        "--dump-data",
         required=True,
         help="the kernel dump, a folder in it, or a file",
         zh="kernel dump、其中的文件夹或文件",

@@ -51,7 +51,7 @@ def gather_all(
     report = Report()
     found = [rank for rank in find(raw) if holds(ranks, rank.rank)]
     if not found:
-        raise UsageError(f"{raw}: holds none of the ranks that --rank names; leave the option out to gather all")
+        raise UsageError(f"{raw}: holds none of the ranks that --ranks names; leave the option out to gather all")
     count = 0
     # Reading, measuring and linking all let other threads run.
     pool = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), "msprobe gather")
@@ -65,7 +65,7 @@ def gather_all(
     finally:
         pool.shutdown(cancel_futures=True)
     if not count and not report.lines:
-        raise UsageError(f"{raw}: holds none of the iterations that --step names; leave the option out to gather all")
+        raise UsageError(f"{raw}: holds none of the iterations that --steps names; leave the option out to gather all")
     return report
 
 

@@ -1,6 +1,6 @@
 """Turn the files of MindSpore's own kernel dump into a dump that `msprobe compare` reads.
 
-  msprobe gather RAW -o OUT [--step 0,2-4] [--rank 0] [--task statistics] [--workers N]
+  msprobe gather RAW -o OUT [--steps 0,2-4] [--ranks 0] [--task statistics] [--workers N]
 
 RAW is the dump_path of a kernel dump (MINDSPORE_DUMP_CONFIG), or a rank's folder in it. Every iteration becomes
 OUT/step{n}/rank{r}, with the kernels in the order in which they ran and the line of source of each. RAW is not changed;
@@ -30,7 +30,6 @@ class Options(Selection, Workers):
         zh="kernel dump 的 dump_path，或某个 rank 的文件夹",
     )
     output: Path = output_option(
-        "--output_path",
         metavar="OUT",
         required=True,
         help="the folder for step{n}/rank{r}",

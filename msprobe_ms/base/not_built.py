@@ -5,7 +5,7 @@ comes. `reference/not-available.md` lists them all.
 from typing import NamedTuple
 
 COMMANDS = {
-    "run_overflow_check": "`msprobe acc_check` checks the calls of a dump, and says where NaN or infinities are wrong",
+    "run_overflow_check": "`msprobe acc-check` checks the calls of a dump, and says where NaN or infinities are wrong",
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
     "offline_dump": "inference with offline models is not collected; collect a training, or generation with "
@@ -22,7 +22,7 @@ WITHOUT_EFFECT = {
     "risk_level": f'every public function is seen, and "list" chooses among them; {_MSPROBE}',
     "custom_op_namespaces": f"functions of your own are collected by register_custom_api(); {_MSPROBE}",
     "backward_input": f"no backward is run again; {_MSPROBE}",
-    "online_run_ut": f"`msprobe acc_check` checks the dump behind the training; {_MSPROBE}",
+    "online_run_ut": f"`msprobe acc-check` checks the dump behind the training; {_MSPROBE}",
     **dict.fromkeys(("nfs_path", "host", "port"), f"nothing is sent to another machine; {_MSPROBE}"),
     **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }

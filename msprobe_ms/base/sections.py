@@ -291,7 +291,7 @@ class GradProbeSettings(Section):
 class AccCheckSettings(Section):
     """Task `acc_check`: calls are held to float64 while the training runs, so many milliseconds of each step.
 
-    `memory` is what copies of inputs may take that wait for their backward. The lists are those of `msprobe acc_check`.
+    `memory` is what copies of inputs may take that wait for their backward. The lists are those of `msprobe acc-check`.
     """
 
     budget_ms: float = setting(above(0), 200.0)

@@ -1,9 +1,9 @@
 """Pack the configuration of a run, compare two packs, or compare two checkpoints.
 
-  msprobe config_check -d [train.sh config.yaml ...] [-o pack.zip]     pack
-  msprobe config_check -d [train.sh config.yaml ...] --dry-run         print what a pack would hold
-  msprobe config_check -c bench.zip cmp.zip [-o DIR]                   compare two packs
-  msprobe config_check -c A B [-o FILE] [-dm names.yaml] [--standard NAME]   compare two checkpoints
+  msprobe config-check -d [train.sh config.yaml ...] [-o pack.zip]     pack
+  msprobe config-check -d [train.sh config.yaml ...] --dry-run         print what a pack would hold
+  msprobe config-check -c bench.zip cmp.zip [-o DIR]                   compare two packs
+  msprobe config-check -c A B [-o FILE] [-dm names.yaml] [--standard NAME]   compare two checkpoints
 
 Packed are the environment, the packages, and the settings in scripts and yaml files, without secrets; `ConfigChecker`
 (from msprobe.core.config_check) packs inputs, weights, random calls and the framework's settings of a training as well.
@@ -76,7 +76,7 @@ class Options(OptionGroup):
     data_mapping: str = option(
         TEXT,
         "-dm",
-        "--data_mapping",
+        "--data-mapping",
         metavar="YAML",
         default="",
         help="names and layouts of parameters of checkpoints, or of all below a path, as in `backbone.layers: model.h`",
@@ -136,7 +136,7 @@ def run(options: Options) -> int:
 
 
 def _refuse_mapping(options: Options, where: str) -> None:
-    for flag, value in (("--data_mapping", options.data_mapping), ("--standard", options.standard)):
+    for flag, value in (("--data-mapping", options.data_mapping), ("--standard", options.standard)):
         if value:
             raise UsageError(f"{flag} is of two checkpoints and says nothing {where}; leave it out")
 

@@ -55,7 +55,6 @@ class Options(Selection, UserLimitOptions, Mappings, Workers, AnswerFormat, Exit
         zh="把下一次采集的配置写到该文件，文件名以 .json 结尾",
     )
     output: Path | None = output_option(
-        "--output_path",
         help="keep the tables of the comparisons in this folder; default: not kept",
         zh="把各次比对的表保留在该文件夹；默认：不保留",
     )

@@ -333,7 +333,7 @@ def _is_by_dumps(located: Located, diverged: ComparedMonitors | None) -> bool:
 def _packs(
     target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], request: Request, *, is_only: bool
 ) -> Iterator[ComparedPacks]:
-    """Packs that belong together, compared as by `msprobe config_check -c`."""
+    """Packs that belong together, compared as by `msprobe config-check -c`."""
     for ours, theirs in pairs:
         try:
             result = compare_packs(golden.packs[theirs], target.packs[ours], request.output / Path(ours).stem)
@@ -436,7 +436,7 @@ def inside(found: Located, wider: Located) -> Located:
 def _checkpoints(
     target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], *, is_only: bool
 ) -> tuple[tuple[tuple[str, CheckpointResult], ...], tuple[tuple[str, str], ...]]:
-    """Checkpoints that belong together, compared as by `msprobe config_check`; and why some could not be."""
+    """Checkpoints that belong together, compared as by `msprobe config-check`; and why some could not be."""
     compared: list[tuple[str, CheckpointResult]] = []
     failed: list[tuple[str, str]] = []
     for ours, theirs in pairs:

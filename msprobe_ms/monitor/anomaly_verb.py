@@ -42,25 +42,24 @@ class Options(OptionGroup):
     data_path: Path = option(
         PATH,
         "-d",
-        "--data_path",
+        "--data",
         metavar="DIR",
         required=True,
         help="the folder that contains the folders of the ranks",
         zh="包含各 rank 文件夹的文件夹",
     )
     output: Path | None = output_option(
-        "--out_path",
         metavar="OUT",
         help="folder for anomaly_analyse.json; default: DIR",
         zh="anomaly_analyse.json 所在的文件夹；默认：DIR",
     )
     topk: int = option(
-        whole(1), "-k", "--topk", metavar="K", default=8, help="number of anomalies to list", zh="列出的异常个数"
+        whole(1), "-k", "--top", metavar="K", default=8, help="number of anomalies to list", zh="列出的异常个数"
     )
     steps: frozenset[int] = option(
         _JSON_LIST,
         "-s",
-        "--step",
+        "--steps",
         default=frozenset(),
         help='only these steps, for example "[3,4]"; default: all',
         zh='只看这些 step，例如 "[3,4]"；默认：全部',
@@ -87,7 +86,7 @@ def run(options: Options) -> int:
 def main(prog: str) -> int:
     """Run the command line of a module that `prog` names, as in `python -m MODULE`; gives the exit code."""
     try:
-        return run(parsed(prog, Options, sys.argv[1:], __doc__ or ""))
+        return run(parsed(prog, Options, sys.argv[1:], __doc__ or "", "monitor anomalies"))
     except MsprobeError as err:
         print(f"{prog}: {err}", file=sys.stderr)
         return 2

@@ -58,14 +58,14 @@ class Options(OptionGroup):
     )
     micro_step: bool = option(
         _TRUE_OR_FALSE,
-        "--micro_step",
+        "--micro-step",
         default=True,
         help="each micro step is a step; default: true",
         zh="每个 micro step 作为一个 step；默认：true",
     )
     process_num: int = option(
         whole(),
-        "--process_num",
+        "--process-num",
         default=1,
         help="accepted for compatibility; one process is used",
         zh="为兼容而保留；只使用一个进程",

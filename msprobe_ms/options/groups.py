@@ -19,12 +19,12 @@ class Selection(OptionGroup):
 
     ranks: tuple[int, ...] | None = option(
         NUMBERS,
-        "--rank",
+        "--ranks",
         help="only these ranks, for example 0-3 or 0,2,5-7",
         zh="只处理这些 rank，例如 0-3 或 0,2,5-7",
     )
     steps: tuple[int, ...] | None = option(
-        NUMBERS, "--step", help="only these steps, in the same form", zh="只处理这些 step，写法相同"
+        NUMBERS, "--steps", help="only these steps, in the same form", zh="只处理这些 step，写法相同"
     )
 
 
@@ -129,8 +129,7 @@ class Fuzzy(OptionGroup):
     fuzzy: bool = option(
         FLAG,
         "-f",
-        "-fm",
-        "--fuzzy_match",
+        "--fuzzy",
         keyword="fuzzy_match",
         default=False,
         help="also pair remaining calls in order, by name or operation",
@@ -147,7 +146,7 @@ class LayerMapping(OptionGroup):
     layer_mapping: str | bool | None = option(
         OPTIONAL_FILE,
         "-lm",
-        "--layer_mapping",
+        "--layer-mapping",
         keyword="layer_mapping",
         help="layers by the class of their parent; without FILE layers of equal names",
         zh="按上层类给出的层映射；不带 FILE 时为同名的层",
@@ -167,7 +166,7 @@ class Mappings(LayerMapping):
     api_mapping: str | bool | None = option(
         OPTIONAL_FILE,
         "-am",
-        "--api_mapping",
+        "--api-mapping",
         keyword="api_mapping",
         help="functions and their arguments; without FILE the built-in table",
         zh="函数及其参数；不带 FILE 时使用内置表",
@@ -175,7 +174,7 @@ class Mappings(LayerMapping):
     cell_mapping: str | bool | None = option(
         OPTIONAL_FILE,
         "-cm",
-        "--cell_mapping",
+        "--cell-mapping",
         keyword="cell_mapping",
         help="cells; without FILE cells of equal path and class",
         zh="Cell；不带 FILE 时为路径和类相同的 Cell",
@@ -183,7 +182,7 @@ class Mappings(LayerMapping):
     data_mapping: object = option(
         _FILE_OR_DICT,
         "-dm",
-        "--data_mapping",
+        "--data-mapping",
         metavar="FILE",
         keyword="data_mapping",
         help="single records",
@@ -192,7 +191,6 @@ class Mappings(LayerMapping):
 
 
 def output_option(
-    older: str,
     *,
     metavar: str = "DIR",
     default: str | None = None,
@@ -200,11 +198,11 @@ def output_option(
     help: str = "folder for the results",
     zh: str = "结果所在的文件夹",
 ) -> Any:
-    """The option that says where a command writes; `older` is its long flag in mindstudio-probe."""
+    """The option that says where a command writes."""
     return option(
         PATH,
         "-o",
-        older,
+        "--output",
         metavar=metavar,
         default=None if default is None else Path(default),
         required=required,

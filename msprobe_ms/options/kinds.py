@@ -1,7 +1,7 @@
 """The kinds of values that options have: how each is written on a command line, in Python and in JSON."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -61,13 +61,19 @@ def _texts(value: object) -> tuple[str, ...]:
     return checks.texts([value] if isinstance(value, str) else value)
 
 
+def _numbers(value: object) -> tuple[int, ...]:
+    if isinstance(value, list | tuple) and all(type(each) is int and each >= 0 for each in value):
+        return numbers(value)
+    raise SettingsError(f"{checks.shown(value)} is not a list of whole numbers from 0; write [0, 1], or [] for all")
+
+
 FLAG = Kind("", checks.flag, bool, "none", lambda flag, value: [flag] if value else [])
 NO_FLAG = Kind("", checks.flag, lambda _: False, "none", lambda flag, value: [] if value else [flag])
 """A flag that turns off what is on without it."""
 
 TEXT = Kind("TEXT", _text, _text)
 PATH = Kind("PATH", _path, Path)
-NUMBERS = Kind("N,..", numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
+NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
 OPTIONAL_FILE = Kind(
     "FILE",
     _path_or_true,
@@ -77,45 +83,36 @@ OPTIONAL_FILE = Kind(
 )
 """A file, or True where the flag is given without one."""
 
-REPEATED = Kind(
-    "NAME", _texts, tuple, "repeated", lambda flag, value: [word for each in value for word in (flag, str(each))]
-)
-"""A text each time that the flag is given."""
-
 
 def several(metavar: str, form: Literal["any", "several"] | int = "several") -> Kind:
     """Several texts after one flag."""
     return Kind(metavar, _texts, tuple, form, lambda flag, value: [flag, *map(str, value)])
 
 
-def whole(low: int | None = None, metavar: str = "N", most: int | None = None) -> Kind:
-    """A whole number, from `low` and up to `most` where there are such."""
+def whole(low: int | None = None) -> Kind:
+    """A whole number, from `low` where that is given."""
 
     def check(value: object) -> int:
-        if type(value) is int and (low is None or value >= low) and (most is None or value <= most):
+        if type(value) is int and (low is None or value >= low):
             return value
-        raise SettingsError(_not_a_number(value, low, most))
+        raise SettingsError(_not_a_number(value, low))
 
     def read(word: str) -> int:
         try:
             number = int(word)
         except ValueError:
-            raise SettingsError(_not_a_number(word, low, most)) from None
+            raise SettingsError(_not_a_number(word, low)) from None
         return check(number)
 
-    return Kind(metavar, check, read)
+    return Kind("N", check, read)
 
 
-def _not_a_number(value: object, low: int | None, most: int | None) -> str:
+def _not_a_number(value: object, low: int | None) -> str:
     text = value if isinstance(value, str) else checks.shown(value)
     if low is None:
         return translated(f"{text} is invalid; give a whole number", f"{text} 无效；请给出整数")
-    if most is None:
-        return translated(
-            f"{text} is invalid; give a whole number of at least {low}", f"{text} 无效；请给出不小于 {low} 的整数"
-        )
     return translated(
-        f"{text} is invalid; give a whole number from {low} to {most}", f"{text} 无效；请给出 {low} 到 {most} 的整数"
+        f"{text} is invalid; give a whole number of at least {low}", f"{text} 无效；请给出不小于 {low} 的整数"
     )
 
 
@@ -144,8 +141,3 @@ SWITCH = Kind("", checks.flag, bool, "switch", lambda flag, value: [flag if valu
 
 REST = Kind("ARGUMENT", _texts, tuple, "rest", lambda flag, value: [*map(str, value)])
 """All words that follow, whatever they begin with."""
-
-
-def values_of(kind: Kind, words: Sequence[str]) -> Any:
-    """Return the value of words that no flag precedes."""
-    return kind.read(list(words) if kind.form in ("any", "several", "rest") else words[0])

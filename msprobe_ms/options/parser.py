@@ -10,6 +10,7 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import visible
 
+from .aliases import aliases_of
 from .declaration import Option, OptionGroup, declared, groups_of
 
 _Made = TypeVar("_Made", bound=OptionGroup)
@@ -42,12 +43,16 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if not action.option_strings:
             return super()._format_action_invocation(action)
         name = self._format_args(action, action.dest.upper()) if action.nargs != 0 else ""
-        return f"{', '.join(action.option_strings)} {name}".rstrip()
+        shown = getattr(action, "shown", action.option_strings)
+        return f"{', '.join(shown)} {name}".rstrip()
 
 
-def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str = "") -> _Made:
-    """Return the options that a command line gives; UsageError where it is wrong. `-h` prints the help and exits."""
-    parser = parser_of(prog, cls, description)
+def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str = "", verb: str = "") -> _Made:
+    """Return the options that a command line gives; UsageError where it is wrong. `-h` prints the help and exits.
+
+    `verb` decides which aliases are accepted; it is part of `prog`, unless the command was started by another name.
+    """
+    parser = parser_of(prog, cls, description, verb or prog.removeprefix("msprobe "))
     # Words after the script are the script's own.
     has_rest = any(each.kind.form == "rest" for each in declared(cls).values())
     parse = parser.parse_known_args if has_rest else parser.parse_known_intermixed_args
@@ -71,7 +76,7 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
     return made
 
 
-def parser_of(prog: str, cls: type[OptionGroup], description: str = "") -> argparse.ArgumentParser:
+def parser_of(prog: str, cls: type[OptionGroup], description: str, verb: str) -> argparse.ArgumentParser:
     """Return the parser of a command."""
     parser = _Parser(
         prog=prog,
@@ -87,7 +92,9 @@ def parser_of(prog: str, cls: type[OptionGroup], description: str = "") -> argpa
         _add_positionals(group, options)
         for name, each in options.items():
             if each.flags:
-                group.add_argument(*each.flags, dest=name, **_arguments(each))
+                flags = (*each.flags, *aliases_of(verb, each.flags))
+                action = group.add_argument(*flags, dest=name, **_arguments(each))
+                action.shown = each.flags  # type: ignore[attr-defined]  # for the help
     takes_rest = any(each.kind.form == "rest" for each in declared(cls).values())
     parser.add_argument(
         _POSITIONAL, nargs=argparse.REMAINDER if takes_rest else "*", default=argparse.SUPPRESS, help=argparse.SUPPRESS
@@ -199,7 +206,7 @@ def _positionals(prog: str, cls: type[OptionGroup], words: Sequence[str]) -> dic
 
 
 def _wrong_count(err: argparse.ArgumentError) -> str:
-    name = err.argument_name or ""
+    name = (err.argument_name or "").partition("/")[0]
     return translated(f"{name}: {err.message}", f"{name}：值的个数不对")
 
 

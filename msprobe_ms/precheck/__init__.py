@@ -1,1 +1,1 @@
-"""Single APIs against float64: `msprobe acc_check`, scripts that reproduce one call, two devices side by side."""
+"""Single APIs against float64: `msprobe acc-check`, scripts that reproduce one call, two devices side by side."""

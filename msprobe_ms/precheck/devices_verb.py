@@ -1,8 +1,8 @@
 """Compare the errors of two devices: details of two checks of the same calls, such as on an NPU and on a GPU.
 
-  msprobe api_precision_compare -npu DETAILS -gpu DETAILS [-o DIR]
+  msprobe api-precision-compare --npu DETAILS --gpu DETAILS [-o DIR]
 
-Both files are accuracy_checking_details_TIME.csv of `msprobe acc_check`. An output is wrong where its error against
+Both files are accuracy_checking_details_TIME.csv of `msprobe acc-check`. An output is wrong where its error against
 float64 is a multiple of the other device's. The last line on standard output names the first one. Exit code: 0 none is
 wrong, 1 one is or could not be judged, 2 the command was wrong or nothing could be judged.
 """
@@ -25,8 +25,7 @@ class Options(OptionGroup):
 
     npu_csv_path: Path = option(
         PATH,
-        "-npu",
-        "--npu_csv_path",
+        "--npu",
         metavar="FILE",
         required=True,
         help="details of the device under test",
@@ -34,14 +33,13 @@ class Options(OptionGroup):
     )
     gpu_csv_path: Path = option(
         PATH,
-        "-gpu",
-        "--gpu_csv_path",
+        "--gpu",
         metavar="FILE",
         required=True,
         help="details of the other device",
         zh="另一设备的明细",
     )
-    output: Path = output_option("--out_path", default="./")
+    output: Path = output_option(default="./")
 
 
 def run(options: Options) -> int:

@@ -1,6 +1,6 @@
 """Write a script that runs one API of a dump by itself, as msprobe 8.1 has it.
 
-  msprobe op_generate -i config_op.json -o DIR
+  msprobe op-generate -i config_op.json -o DIR
 
 The script runs without this tool, holds the outputs to their values in float64, and writes two tables into
 ./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 not.
@@ -44,11 +44,9 @@ class Options(OptionGroup):
     """The options of the command."""
 
     config_input: Path = option(
-        PATH, "-i", "--config_input", metavar="FILE", required=True, help="config_op.json", zh="config_op.json"
+        PATH, "-i", "--input", metavar="FILE", required=True, help="config_op.json", zh="config_op.json"
     )
-    output: Path = output_option(
-        "--api_output_path", required=True, help="folder for the script", zh="脚本所在的文件夹"
-    )
+    output: Path = output_option(required=True, help="folder for the script", zh="脚本所在的文件夹")
 
 
 def run(options: Options) -> int:

@@ -38,7 +38,7 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
     head = Head(
         "acc_check",
         phrase("kernels of {name}", name=Path(path).absolute().name),
-        f"msprobe acc_check -api_info {quote(path)}",
+        f"msprobe acc-check --dump {quote(path)}",
         now(),
         tool(),
         side_of(dump),
@@ -96,7 +96,7 @@ def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Advice]:
     name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     if name and dump.task == "tensor":
         text = phrase("a script that runs this call alone")
-        yield Advice(text, f"msprobe repro {quote(name)} -api_info {quote(path)}")
+        yield Advice(text, f"msprobe repro {quote(name)} --dump {quote(path)}")
 
 
 def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[Words]:

@@ -1,6 +1,6 @@
 """Write a script that reproduces one recorded call, and runs without this tool.
 
-  msprobe repro CALL -api_info dump.json [-o DIR] [--reduce]
+  msprobe repro CALL --dump dump.json [-o DIR] [--reduce]
 
 CALL is a call such as Mint.matmul.0.backward, or one of its outputs. The script has less than 80 lines and an npz file
 beside it: inputs, what the outputs should be in float64, tolerances. It says which output is wrong, with exit code 1.
@@ -28,14 +28,13 @@ class Options(OptionGroup):
     )
     dump: Path = option(
         PATH,
-        "-api_info",
-        "--api_info_file",
+        "--dump",
         metavar="FILE",
         required=True,
         help="dump.json, or the folder that contains it",
         zh="dump.json，或其所在的文件夹",
     )
-    output: Path = output_option("--out_path", default="./", help="folder for the script", zh="脚本所在的文件夹")
+    output: Path = output_option(default="./", help="folder for the script", zh="脚本所在的文件夹")
     reduce: bool = option(
         FLAG,
         "--reduce",

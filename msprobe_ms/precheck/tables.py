@@ -236,7 +236,7 @@ def read_rows(file: Path, titles: Sequence[str], torn: list[int] | None = None) 
     with _reader(file) as rows:
         head = [title.lstrip(_BOM) for title in next(rows, [])]
         if missing := [title for title in titles if title not in head]:
-            raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc_check` wrote")
+            raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc-check` wrote")
         found: list[Mapping[str, str]] = []
         for number, row in enumerate(rows, 2):
             if len(row) == len(head):

@@ -1,6 +1,6 @@
 """Check the kernels: every recorded API call against the same function in float64, computed by PyTorch on the CPU.
 
-  msprobe acc_check -api_info dump.json [-o DIR]
+  msprobe acc-check --dump dump.json [-o DIR]
 
 A dump of task tensor is judged by its recorded outputs, or executed again on the current device (--run). Of a dump of
 task statistics inputs are drawn to the recorded statistics, and each call is executed. run_ut is the same by its older
@@ -53,25 +53,23 @@ class Options(WorkersOrZero):
 
     dump: Path = option(
         PATH,
-        "-api_info",
-        "--api_info_file",
+        "--dump",
         metavar="FILE",
         required=True,
         help="dump.json, or the folder that contains it",
         zh="dump.json，或其所在的文件夹",
     )
-    output: Path = output_option("--out_path", default="./")
+    output: Path = output_option(default="./")
     result_csv_path: Path | None = option(
         PATH,
-        "-csv_path",
-        "--result_csv_path",
+        "--resume-from",
         metavar="FILE",
         help="the result file of an interrupted check, which is resumed",
         zh="被中断的检查的结果文件，从该处继续",
     )
     save_error_data: bool = option(
         FLAG,
-        "-save_error_data",
+        "--save-error-data",
         default=False,
         help="save the tensors of wrong calls below DIR/error_data",
         zh="把出错调用的张量保存到 DIR/error_data 下",
@@ -86,8 +84,7 @@ class Options(WorkersOrZero):
     )
     config_path: str = option(
         TEXT,
-        "-config",
-        "--config_path",
+        "--config",
         metavar="FILE",
         default="",
         help="config.json with white_list and black_list",
@@ -95,15 +92,13 @@ class Options(WorkersOrZero):
     )
     white_list: str = option(
         TEXT,
-        "--white_list",
+        "--only",
         metavar="NAME,..",
         default="",
         help="check only these APIs or functions",
         zh="只检查这些 API 或函数",
     )
-    black_list: str = option(
-        TEXT, "--black_list", metavar="NAME,..", default="", help="do not check these", zh="不检查这些"
-    )
+    black_list: str = option(TEXT, "--skip", metavar="NAME,..", default="", help="do not check these", zh="不检查这些")
     run: bool | None = option(
         SWITCH,
         "--run",
@@ -198,7 +193,7 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
             "--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out"
         )
     if options.save_error_data and not is_drawn and not options.run:
-        logger.warning("-save_error_data: the tensors of a dump of task tensor are in that dump; none are saved again")
+        logger.warning("--save-error-data: the tensors of a dump of task tensor are in that dump; none are saved again")
     is_saving = options.save_error_data and (is_drawn or bool(options.run))
     return Execution(
         seed=options.seed if is_drawn else None,

@@ -4,7 +4,7 @@
   msprobe report DIR [-o page.html]     one dump alone
 
 A and B are what `msprobe compare` takes (dumps, kernel dumps, saves, roots of an RL flow), two outputs of a monitor, or
-two packs of `msprobe config_check` (-c B A there). Of one dump alone all calls are shown, the first call that made
+two packs of `msprobe config-check` (-c B A there). Of one dump alone all calls are shown, the first call that made
 NaN or infinities, and what does not hold of every training. The page opens in a browser from the disk or a mail; it
 needs no server and no network. The last line on standard output is that of the command whose answer is shown, and so
 is the exit code: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could
@@ -46,7 +46,7 @@ class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, Layout
     output: Path = option(
         PATH,
         "-o",
-        "--output_path",
+        "--output",
         default=Path(PAGE),
         role=OUTPUT,
         help=f"the page (.html), replaced if it exists, or a folder for {PAGE}, created if missing",
@@ -79,8 +79,8 @@ def _report(options: Options) -> int:
     what = what_of(options.target, options.golden, options.what)
     if what is not What.COMPARE and layouts_of(options, has_golden=True) is not None:
         raise UsageError(
-            "--rank_size: ranks are merged where two dumps are compared; give the golden dump too, or merge those of "
-            "one with msprobe graph_visualize --file_type json, and report on the merged dump"
+            "--rank-size: ranks are merged where two dumps are compared; give the golden dump too, or merge those of "
+            "one with msprobe graph-visualize --file-type json, and report on the merged dump"
         )
     if what is not What.COMPARE and (own := options.user_limits):
         raise UsageError(f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out")

@@ -26,9 +26,11 @@ def anchors(text):
 
 PAGES = {
     "monitor anomalies": "monitor-alerts",
-    **dict.fromkeys(("api_precision_compare", "multi_acc_check", "multi_run_ut", "run_ut"), "acc_check"),
-    "repro": "op_generate",
-    **dict.fromkeys(("graph", "graph_visualize"), "graph-visualize"),
+    **dict.fromkeys(("acc-check", "api-precision-compare"), "acc_check"),
+    **dict.fromkeys(("repro", "op-generate"), "op_generate"),
+    **{name.replace("_", "-"): name for name in ("code_mapping", "config_check", "merge_result", "overflow_check")},
+    "rollout-check": "rollout_check",
+    "graph": "graph-visualize",
 }
 """A verb that a page of another name explains."""
 

@@ -10,9 +10,10 @@ from importlib import import_module
 import pytest
 
 from msprobe.base.not_built import COMMANDS, WITHOUT_EFFECT
-from msprobe.cli import VERBS
+from msprobe.cli import OLDER, VERBS
 from msprobe.compare.verb import NOT_BUILT
 from msprobe.config_check.verb import REFUSED
+from msprobe.options.aliases import aliases_of
 from msprobe.options.declaration import declared
 
 QUOTED = re.compile(
@@ -24,13 +25,13 @@ LINE = re.compile(r"^\s*(?:\$ )?(msprobe (?:-|[a-z]).*)$", re.MULTILINE)
 """A command on a line of its own, in a block of a page or a docstring."""
 
 FENCE = re.compile(r"^```(?:bash|text|sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NAMES = re.compile(rf"msprobe (-f \w+ )?({'|'.join((*VERBS, *COMMANDS))}|\w+[_-]\w+)\b")
+NAMES = re.compile(rf"msprobe (-f \w+ )?({'|'.join((*VERBS, *OLDER, *COMMANDS))}|\w+[_-]\w+)\b")
 """What is a command on a line of its own in a package: elsewhere sentences begin so too."""
 
 
 def options_of(verb):
     options = import_module(VERBS[verb].module).Options
-    flags = {flag for each in declared(options).values() for flag in each.flags}
+    flags = {flag for each in declared(options).values() for flag in (*each.flags, *aliases_of(verb, each.flags))}
     return flags | {*options.REFUSED, "-h", "--help"}
 
 
@@ -77,6 +78,7 @@ def test_every_command_that_is_named_is_one(modules, root, options):
         if not words or words[0].startswith(("-", "VERB", "{")):
             continue
         verb = words[0].rstrip(".,;:)")
+        verb = OLDER.get(verb, (verb,))[0]
         if len(words) > 1 and f"{verb} {words[1]}" in VERBS:
             verb, words = f"{verb} {words[1]}", words[1:]
         checked += 1
@@ -128,7 +130,7 @@ def test_the_page_lists_what_is_refused_and_nothing_else(page, root):
     assert {name for row in rows(file, 3) for name in row} == {"run_ut"}
     listed = {name for row in rows(file, 2) for name in row if name.startswith("-")}
     assert listed == {*NOT_BUILT, "-m", *REFUSED}
-    assert not set(COMMANDS) & set(VERBS), "a command that is there has left the table"
+    assert not set(COMMANDS) & {*VERBS, *OLDER}, "a command that is there has left the table"
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

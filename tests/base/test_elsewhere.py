@@ -15,6 +15,9 @@ THEIRS = [
 ]
 
 
+LISTED = ", ".join(name for name, verb in VERBS.items() if not verb.is_older)
+
+
 def output_of(capsys, *words):
     assert main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -26,7 +29,7 @@ def test_a_command_of_msprobe_says_what_to_do_here(verb, capsys):
     line = output_of(capsys, verb, "-i", "x")
     assert line.startswith(f"msprobe: this version has no command '{verb}': ")
     assert "did you mean" not in line
-    assert line.endswith(f"(this version has: {', '.join(VERBS)})")
+    assert line.endswith(f"(this version has: {LISTED})")
 
 
 @pytest.mark.parametrize(
@@ -42,11 +45,11 @@ def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, expected, capsys
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        *(("compre", "compare"), ("config-check", "config_check"), ("merge-result", "merge_result")),
-        *(("verify_collection", "verify-collection"), ("rollout", "rollout_check"), ("docter", "doctor")),
-        *(("overflow_chek", "overflow_check"), ("overflow-check", "overflow_check"), ("nan_analyse", "nan_analyze")),
-        *(("graph-visualize", "graph_visualize"), ("grap", "graph")),
-        *(("op_generat", "op_generate"), ("run_uts", "run_ut"), ("accheck", "acc_check")),
+        *(("compre", "compare"), ("Config-check", "config-check"), ("mergeresult", "merge-result")),
+        *(("verify_collection", "verify-collection"), ("rollout", "rollout-check"), ("docter", "doctor")),
+        *(("overflow_chek", "overflow-check"), ("overflowcheck", "overflow-check"), ("nan_analyse", "overflow-check")),
+        *(("graph-visualise", "graph-visualize"), ("grap", "graph")),
+        *(("op_generat", "op-generate"), ("run_uts", "acc-check"), ("accheck", "acc-check")),
     ],
 )
 def test_a_misspelled_command_of_ours_is_named(typed, expected, capsys):
@@ -54,7 +57,7 @@ def test_a_misspelled_command_of_ours_is_named(typed, expected, capsys):
 
 
 def test_a_word_near_nothing_lists_what_there_is(capsys):
-    assert f"this version has: {', '.join(VERBS)}" in output_of(capsys, "zzz")
+    assert f"this version has: {LISTED}" in output_of(capsys, "zzz")
 
 
 # ---- tasks and sections

@@ -1,4 +1,4 @@
-"""`msprobe acc_check` on dumps of PyTorch, written by hand and collected. Needs torch."""
+"""`msprobe acc-check` on dumps of PyTorch, written by hand and collected. Needs torch."""
 
 import csv
 import importlib.util

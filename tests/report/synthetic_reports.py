@@ -84,7 +84,7 @@ def answer_of(network, fault, unit):
         Advice("Compare the argument on both sides in your code; it comes from the configuration."),
         Advice(
             "Check the configurations of both runs.",
-            "msprobe config_check -c runs/2026-11-26/config.zip runs/trusted/config.zip",
+            "msprobe config-check -c runs/2026-11-26/config.zip runs/trusted/config.zip",
         ),
         Advice(
             "Collect this cell with its tensors in the next run.",
@@ -359,7 +359,7 @@ def overflowing(path):
     head = Head(
         "overflow_check",
         "runs/dump",
-        "msprobe overflow_check -i runs/dump",
+        "msprobe overflow-check -i runs/dump",
         "2026-11-27",
         "msprobe-ms",
         TARGET,
@@ -441,7 +441,7 @@ def configured(path):
     head = Head(
         "config_check",
         "config A against B",
-        "msprobe config_check -c A B",
+        "msprobe config-check -c A B",
         "2026-11-27",
         "msprobe-ms",
         TARGET,

@@ -256,7 +256,7 @@ def test_what_is_copied(opened):
         assert config["tensor"] == {"list": ["Tensor.__add__.3."]}
         page.locator(".todo .copy").first.click()
         page.wait_for_timeout(50)
-        assert page.evaluate("navigator.clipboard.readText()").startswith("msprobe config_check -c ")
+        assert page.evaluate("navigator.clipboard.readText()").startswith("msprobe config-check -c ")
 
 
 def test_chinese_and_english(opened):

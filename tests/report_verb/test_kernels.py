@@ -1,4 +1,4 @@
-"""What calls that are executed again give a page: `msprobe acc_check`, and noise of tensors. Needs torch."""
+"""What calls that are executed again give a page: `msprobe acc-check`, and noise of tensors. Needs torch."""
 
 import csv
 import json
@@ -60,7 +60,7 @@ def test_a_wrong_kernel_is_the_answer(dump, tmp_path, capsys):
     assert first["name"] == "Torch.matmul.1.forward.output.0"
     assert (first["source"]["file"], first["source"]["line"]) == ("/home/user/train.py", 3)
     assert "lines" not in first["source"], "the file is not on this machine"
-    assert answer["advice"][0]["command"] == f"msprobe repro Torch.matmul.1.forward -api_info {dump}"
+    assert answer["advice"][0]["command"] == f"msprobe repro Torch.matmul.1.forward --dump {dump}"
     assert {k: n for k, n in page.head["counts"].items() if n} == {"pass": 1, "error": 1}
     for title, kind in (("outputs", "details"), ("APIs", "result")):
         (file,) = out.glob(f"*{kind}*.csv")

@@ -96,7 +96,7 @@ def test_details_are_budgeted_and_what_is_left_out_is_said(runs, tmp_path, monke
     words = ["--rank", "2", "--workers", "1", "-o", str(tmp_path / "page.html")]
     assert main(["report", str(runs / "target"), str(runs / "golden"), *words]) == 1
     page = Page(tmp_path / "page.html")
-    assert page.head["command"].endswith(" --rank 2")
+    assert page.head["command"].endswith(" --ranks 2")
     _, layout, _, calls = page.unit()
     first = page.head["answer"]["first"]["call"]
     assert page.head["detailed"] == len(calls) < page.head["calls"] == len(layout["names"])

@@ -57,7 +57,7 @@ _LOOK = {
     "softmax": "at the axis of the softmax; where it is right, at the kernel that runs it",
     "masks": "at the line that makes the mask: which side it hides, the diagonal, and what True means there",
     "norms": "at the axes and eps of the layer; where they are right, at the kernel that runs it",
-    "replay": "at the kernel that runs this call; msprobe acc_check tries it alone",
+    "replay": "at the kernel that runs this call; msprobe acc-check tries it alone",
     "written-memory": "at the call of empty() that made this memory: fill it, or write all of it before it is read",
     "resume": "at what is saved and loaded: weights, optimizer state, random state, and the place in the data",
 }

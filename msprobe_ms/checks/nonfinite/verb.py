@@ -1,6 +1,6 @@
 """Name the first call that made NaN or infinities out of finite values.
 
-  msprobe overflow_check DIR [-o OUTPUT]
+  msprobe overflow-check DIR [-o OUTPUT]
   msprobe nan_analyze -i DIR [-o OUTPUT]
 
 Both are one command. DIR is a dump with statistics: the folder of a step with all its ranks, of a rank, or of a run,
@@ -42,10 +42,8 @@ class Options(Selection, WorkersOrZero, AnswerFormat, ExitZero):
     dump: Path | None = positional(
         PATH, "DIR", default=None, help="the dump: a step, a rank or a run", zh="dump：一个 step、一个 rank 或一次运行"
     )
-    input_path: Path | None = option(
-        PATH, "-i", "--input_path", metavar="DIR", help="the same as DIR", zh="与 DIR 相同"
-    )
-    output: Path = output_option("--output_path", default="./output", help="folder for the file", zh="文件所在的文件夹")
+    input_path: Path | None = option(PATH, "-i", "--input", metavar="DIR", help="the same as DIR", zh="与 DIR 相同")
+    output: Path = output_option(default="./output", help="folder for the file", zh="文件所在的文件夹")
     statistics_only: bool = option(
         FLAG,
         "--statistics-only",
@@ -59,7 +57,7 @@ def run(options: Options) -> int:
     """Search, write, print, and say with the exit code how it went."""
     root = options.dump or options.input_path
     if root is None or (options.dump and options.input_path):
-        raise UsageError("one dump is needed: msprobe overflow_check DIR, or -i DIR")
+        raise UsageError("one dump is needed: msprobe overflow-check DIR, or -i DIR")
     from msprobe.checks.dumps import dumps_of  # here: the help of the command is there before numpy is
 
     from .search import search

@@ -78,7 +78,7 @@ class Checks(Watch):
         if torch_on_mindspore():
             raise UsageError(
                 'start(): task "acc_check" needs PyTorch, and here `torch` is its API on MindSpore; collect task '
-                '"tensor", and check the dump with `msprobe acc_check` where PyTorch is installed'
+                '"tensor", and check the dump with `msprobe acc-check` where PyTorch is installed'
             )
         if self._files is None:
             import_module("msprobe.replay.reference.compute")  # now, for that takes seconds

@@ -1,4 +1,4 @@
-"""What of a value is not finite, and by which of the rules of `msprobe overflow_check` a call begins something."""
+"""What of a value is not finite, and by which of the rules of `msprobe overflow-check` a call begins something."""
 
 import json
 import math

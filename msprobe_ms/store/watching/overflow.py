@@ -8,7 +8,7 @@ are too, as they are then. So a step without overflow costs one look at each res
 looked at, or copied, before it runs: those of cells and of compiled code, those of functions that work in place, and
 the arguments of collectives, which are written into.
 
-Collectives are always written, without values where all is finite: by them `msprobe overflow_check` orders the ranks.
+Collectives are always written, without values where all is finite: by them `msprobe overflow-check` orders the ranks.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`msprobe graph_visualize`: what cannot be meant is said, with what to do."""
+"""`msprobe graph-visualize`: what cannot be meant is said, with what to do."""
 
 import odd_dumps
 import pytest
@@ -15,7 +15,7 @@ def refused(tmp_path, capsys):
     def line(*words):
         assert main(["graph_visualize", *map(str, words), "-o", str(tmp_path / "out")]) == 2
         assert not list(tmp_path.glob("out/*.db*"))
-        (said,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("msprobe graph_visualize:")]
+        (said,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("msprobe graph-visualize:")]
         return said
 
     return line

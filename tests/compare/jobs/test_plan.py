@@ -119,7 +119,7 @@ def test_a_choice_that_nobody_has_is_refused(run):
     target, golden = run("t", "step0/rank0"), run("g", "step0/rank0")
     with pytest.raises(UsageError, match=r"ranks 3, 7 on neither side; there: rank 0"):
         plan(target, golden, ranks=[0, 3, 7])
-    with pytest.raises(UsageError, match="--step chooses among the steps of a folder"):
+    with pytest.raises(UsageError, match="--steps chooses among the steps of a folder"):
         plan(target / "step0", golden / "step0", steps=[0])
 
 

@@ -1,6 +1,5 @@
 """Parallel layouts: how ranks are numbered, what options cannot be meant, and what merging makes of small dumps."""
 
-import argparse
 import json
 import math
 
@@ -11,16 +10,15 @@ from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
-from msprobe.compare.core.layouts import Layout, Layouts, add_options, layouts_of
+from msprobe.compare.core.layouts import Layout, LayoutOptions, Layouts, layouts_of
 from msprobe.compare.parallel.cuts import TakenAs, by_shapes
 from msprobe.compare.parallel.merge import merge_sides
 from msprobe.compare.parallel.values import concatenated, settled
+from msprobe.options.parser import parsed
 
 
 def options(words, has_golden=True):
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    return layouts_of(parser.parse_args(words.split()), has_golden)
+    return layouts_of(parsed("msprobe compare", LayoutOptions, words.split()), has_golden)
 
 
 def test_ranks_are_numbered_as_megatron_does():
@@ -301,7 +299,7 @@ def test_chunks_that_are_not_told_apart_are_refused(tmp_path):
     [
         ("compare DUMP DUMP --rank_size 2 --tp 2 --calibrate DUMP", "cannot be combined"),
         ("report DUMP --rank_size 2 --tp 2", "give the golden dump too"),
-        ("graph_visualize -tp DUMP --file_type json -o OUT", "give --rank_size"),
+        ("graph_visualize -tp DUMP --file_type json -o OUT", "give --rank-size"),
         ("graph_visualize -tp DUMP -gp DUMP --rank_size 2 --tp 2 --file_type json -o OUT", "leave -gp out"),
         ("graph_visualize -tp DUMP --rank_size 2 2 --tp 2 -o OUT", "one value"),
     ],

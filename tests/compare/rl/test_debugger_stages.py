@@ -115,7 +115,7 @@ def test_a_step_before_that_was_not_asked_for_is_not_to_be_collected_again(runs,
     runs(2)
     runs(3, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
     assert summary(compare("--step", "3")[1])["look at"] == (
-        "the update of step 2; both sides have a dump of it, which --step left out; give that step too"
+        "the update of step 2; both sides have a dump of it, which --steps left out; give that step too"
     )
 
 

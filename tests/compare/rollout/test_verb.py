@@ -1,4 +1,4 @@
-"""`msprobe rollout_check` on files and on the key data of a run."""
+"""`msprobe rollout-check` on files and on the key data of a run."""
 
 import csv
 import json

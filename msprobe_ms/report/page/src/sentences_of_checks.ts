@@ -9,8 +9,8 @@ export const OF_CHECKS: Record<string, string> = {
     "该调用及其设置；设置一致时检查执行它的算子",
   "at the line that makes the call, and at where this argument comes from": "发起该调用的代码行，以及该参数的来源",
   "at the line that makes the call, and at the conditions under which it runs": "发起该调用的代码行，以及其执行条件",
-  "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)":
-    "权重的来源：随机种子、优化器、checkpoint（msprobe config_check --compare）",
+  "at how weights are made: seeds, optimizer, checkpoints (msprobe config-check --compare)":
+    "权重的来源：随机种子、优化器、checkpoint（msprobe config-check --compare）",
   "at the data, their order and what is done to them before the first call": "数据及其顺序，以及首个调用之前的数据处理",
   "at the code between the two calls; values in it can be saved by hand (docs: saving)":
     "两个调用之间的代码；其中的值可手动保存（参见文档 saving）",
@@ -62,8 +62,8 @@ export const OF_CHECKS: Record<string, string> = {
     "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
   "at the axes and eps of the layer; where they are right, at the kernel that runs it":
     "该层的轴与 eps；两者正确时检查执行它的算子",
-  "at the kernel that runs this call; msprobe acc_check tries it alone":
-    "执行该调用的算子；可用 msprobe acc_check 单独检验",
+  "at the kernel that runs this call; msprobe acc-check tries it alone":
+    "执行该调用的算子；可用 msprobe acc-check 单独检验",
   "at what is saved and loaded: weights, optimizer state, random state, and the place in the data":
     "保存与加载的内容：权重、优化器状态、随机状态，以及数据位置",
   // What does not hold of every training.

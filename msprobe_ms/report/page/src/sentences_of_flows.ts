@@ -84,7 +84,7 @@ export const OF_FLOWS: Record<string, string> = {
   "the keys {names} that the stage reads agree": "该阶段读取的关键数据 {names} 都一致",
   // What to look at.
   "look at: {what}": "请检查：{what}",
-  "look at: {update}; both sides have a dump of it, which --step left out; give that step too":
+  "look at: {update}; both sides have a dump of it, which --steps left out; give that step too":
     "请检查：{update}；两侧都有其 dump 数据，但被 --step 排除，请一并指定该 step",
   "the update of step {step}": "step {step} 的参数更新",
   "that code, such as masks, positions and padding": "这段代码，如掩码、位置编号与填充",
