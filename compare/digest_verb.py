@@ -1,12 +1,12 @@
-"""Digest the dumps of a run where they lie, so that a comparison of many ranks need not read the equal ones.
+"""Write digests of the dumps of a run, so that a comparison of many ranks need not read those that are equal.
 
   msprobe digest DIR
 
-DIR is a dump_path, a step's folder, a rank's folder, a dump.json or a dump.parquet. Beside each of these files below it
-a digest.json is written: digests of the dump, and what comparing it with an equal dump says. `msprobe compare
---first-only` reads these files first. Run it on both runs, on the machines that have the dumps; what is up to date is
-left alone. Nothing else is changed. Exit code 0: every dump has its digests. 1: one could not be read or written. 2:
-the command was wrong.
+DIR is a dump_path, the folder of a step or of a rank, a dump.json or a dump.parquet. A digest.json is written next to
+each of these files below it: digests of the dump, and the result of comparing it with an equal dump. `msprobe compare
+--first-only` reads these files first. Run the command on both runs, on the machines that have the dumps; digests that
+are up to date are kept. No other file is changed. Exit code 0: every dump has its digests. 1: a dump could not be read,
+or a file not be written. 2: the command was wrong.
 """
 
 from collections.abc import Iterator

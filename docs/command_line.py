@@ -26,7 +26,7 @@ TEXTS = {
         "users": "For users of mindstudio-probe",
         "older": (
             "Commands and options of mindstudio-probe 8.1 and 26 are accepted and mean the same as the canonical ones; "
-            "helps do not show them. `own` is an earlier spelling of this tool. `msprobe -f FRAMEWORK COMMAND ...` of "
+            "helps do not show them. `own` is an earlier spelling of this tool. `msprobe -f FRAMEWORK compare ...` of "
             "8.1 is accepted too. What is not available is on [its page](not-available.md)."
         ),
         "commands": ("accepted", "canonical", "from"),
@@ -44,7 +44,8 @@ TEXTS = {
         "users": "mindstudio-probe 用户须知",
         "older": (
             "mindstudio-probe 8.1 和 26 的命令与选项均可使用，含义与标准写法相同，但帮助中不列出。"
-            "`own` 表示本工具以前的写法。8.1 的 `msprobe -f FRAMEWORK COMMAND ...` 也可使用。不支持的内容见[该页](not-available.md)。"
+            "`own` 表示本工具以前的写法。8.1 的 `msprobe -f FRAMEWORK compare ...` 也可使用。"
+            "不支持的内容见[该页](not-available.md)。"
         ),
         "commands": ("可用写法", "标准写法", "来源"),
         "flags": ("可用写法", "标准写法", "来源", "命令"),

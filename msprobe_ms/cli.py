@@ -8,6 +8,7 @@ Exit codes: `base/verdicts`, and `_EXIT_CODES` below.
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -238,6 +239,8 @@ _EXIT_CODES_ZH = """所有命令的退出码：
 _MORE = "`msprobe VERB -h` shows the options of a verb."
 _MORE_ZH = "`msprobe VERB -h` 显示该命令的选项。"
 
+_SEE_ZH = "退出码见 `msprobe -h`；详细说明见文档。"
+
 FRAMEWORKS = ("mindspore", "pytorch")
 
 
@@ -311,7 +314,14 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
 
     if not verb.runs_script:
         _refuse_empty(words, _may_be_empty(prog, module.Options))
-    return int(module.run(parsed(prog, module.Options, words, module.__doc__ or "")))
+    return int(module.run(parsed(prog, module.Options, words, _description(module.__doc__ or "", verb))))
+
+
+def _description(text: str, verb: Verb) -> str:
+    """The description of a verb: its docstring; in Chinese its summary and the commands of the docstring."""
+    lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+    commands = [f"  {re.split(r'   +', line)[0]}" for line in lines if line.startswith("msprobe ")]
+    return translated(text, "\n\n".join(filter(None, (f"{verb.zh}。", "\n".join(commands), _SEE_ZH))))
 
 
 def _may_be_empty(prog: str, options: type) -> tuple[str, ...]:
@@ -329,9 +339,14 @@ def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
         if (words[at - 1] if at and not word else word.rstrip("=")) in may_be_empty:
             continue
         if not word or (word.endswith("=") and word.startswith("--")):
-            after = f" after {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
+            before = words[at - 1] if at and words[at - 1].startswith("-") else ""
+            after, after_zh = (f" after {before}", f"（在 {before} 之后）") if before else ("", "")
             raise UsageError(
-                f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it out"
+                translated(
+                    f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it "
+                    "out",
+                    f"第 {at + 1} 个参数{after_zh}为空（可能是未赋值的 shell 变量）；请给出值，或去掉该参数",
+                )
             )
 
 
@@ -405,8 +420,11 @@ def _unknown(verb: str) -> str:
     if near in COMMANDS:
         which = f"{verb!r}" if near == verb else f"{verb!r}, nor {near!r}"
         return f"this version has no command {which}: {COMMANDS[near]} (this version has: {', '.join(listed)})"
-    hint = f"did you mean {near}?" if near else f"this version has: {', '.join(listed)}"
-    return f"there is no command {verb!r}; {hint}"
+    every = ", ".join(listed)
+    hint, hint_zh = (
+        (f"did you mean {near}?", f"是否指 {near}？") if near else (f"this version has: {every}", f"可用：{every}")
+    )
+    return translated(f"there is no command {verb!r}; {hint}", f"没有命令 {verb!r}；{hint_zh}")
 
 
 def _parser() -> _Parser:
@@ -429,10 +447,21 @@ def _parser() -> _Parser:
         epilog=f"{table}\n\n{translated(_EXIT_CODES, _EXIT_CODES_ZH)}\n\n{translated(_MORE, _MORE_ZH)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    parser.add_argument(
-        "-f", "--framework", choices=FRAMEWORKS, help="accepted from msprobe 8.1; dumps say their framework themselves"
+    options = parser.add_argument_group(translated("options", "选项"))
+    options.add_argument("-h", "--help", action="help", help=translated("show this help and exit", "显示本帮助并退出"))
+    options.add_argument(
+        "--version", action=_Version, nargs=0, help=translated("print the version and exit", "显示版本并退出")
+    )
+    options.add_argument(
+        "-f",
+        "--framework",
+        choices=FRAMEWORKS,
+        help=translated(
+            "accepted from msprobe 8.1; the framework of a dump is detected",
+            "为兼容 msprobe 8.1 而保留；dump 的框架自动识别",
+        ),
     )
     return parser
 

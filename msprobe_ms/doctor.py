@@ -1,18 +1,18 @@
-"""Look a dump over, or what a training will need before it begins.
+"""Examine a training before it begins, or examine and repair a dump.
 
   msprobe doctor DIR [--split]
   msprobe doctor [--config FILE] [--dump-path DIR] [--framework mindspore|pytorch] [--ranks N] [--steps N]
 
-DIR is a dump_path, a step's folder or a rank's folder; every dump below it is looked at: what a dead process left
-behind is rebuilt, every tensor is checked, and what is lost is said. A dump whose process died has a journal instead of
-its JSON files: they are rebuilt from it, and the journal goes. A dump whose process still runs is left alone. Safe to
-repeat. With --split, tensors that lie together in one file get npy files of their own, and that file goes.
+DIR is a dump_path, or the folder of a step or of a rank; every dump below it is examined. A dump whose process died has
+a journal instead of its JSON files: they are rebuilt from the journal, which is then removed. Every tensor is checked,
+and losses are reported. A dump whose process is still running is not changed. The command can be repeated. With
+--split, tensors that share one file are written to separate npy files, and that file is removed.
 
-Without DIR the installation is examined; with --config, what of a configuration will not be collected here, and why;
-and whether its dump_path can be written. No framework is imported.
+Without DIR, the installation is examined; with --config, also what a configuration will not collect here, and why, and
+whether its dump_path is writable. No framework is imported.
 
-Exit code 0: every dump is whole or rebuilt, or nothing is in the way of a training. 1: something is lost or wrong. 2:
-the command was wrong.
+Exit code 0: every dump is complete or rebuilt, or nothing prevents the training. 1: something is lost or wrong. 2: the
+command was wrong.
 """
 
 import os

@@ -1,8 +1,10 @@
-"""Show that collecting leaves a training as it is, bit by bit: run it without, again without, and with the debugger.
+"""Show that collecting leaves a training bitwise unchanged: run it twice without and once with the debugger.
 
-The training is your script, which uses PrecisionDebugger already. At every start() and step() and at the end the
-parameters of the networks that were passed to start(), and the states of the random generators, are compared. It runs
-as it always does: what it writes, the dump included, it writes.
+  msprobe verify-collection [--steps N] SCRIPT [ARGUMENT ...]
+
+SCRIPT is your training, which uses PrecisionDebugger already. At every start() and step() and at the end, the
+parameters of the networks that were passed to start() and the states of the random generators are compared. The
+training runs as usual and writes its usual files, the dump included.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""Compare two monitored trainings and name the stage, target, step and rank that part first.
+"""Compare two monitored trainings and name the stage, target, step and rank at which they diverge first.
 
   msprobe monitor compare A B [--calibrate C] [-o FOLDER]
 
-A is under suspicion, B is trusted. Each is what a monitor wrote: the folder of TrainerMon, TrainerMonitorV2 or
-grad_probe, of one rank or of all. Steps are compared by number. The band in which two correct trainings stay is learned
-from the steps before, or from C, another correct run of B's training. The last line is the answer. Exit code: 0
-everything was judged and stays within the band, 1 something leaves it or could not be judged, 2 nothing could be
+A is under suspicion, B is trusted. Each is the output of a monitor: the folder of TrainerMon, TrainerMonitorV2 or
+grad_probe, of one rank or of all. Steps are compared by number. The band in which two correct trainings remain is
+learned from the previous steps, or from C, another correct run of B's training. The last line is the answer. Exit code:
+0 everything was judged and is within the band, 1 something leaves the band or could not be judged, 2 nothing could be
 judged.
 """
 

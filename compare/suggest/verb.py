@@ -1,11 +1,11 @@
-"""Suggest which call of one framework's dump is which of the other's, as mapping files.
+"""Suggest which call of one framework corresponds to which call of the other, as mapping files.
 
-    msprobe mapping suggest TARGET GOLDEN -o mapping.yaml
+  msprobe mapping suggest TARGET GOLDEN -o mapping.yaml
 
 TARGET and GOLDEN are dumps of one network in two frameworks: a dump.json, the folder of a rank, or of a step with one
-rank. Written beside each other are mapping.api.yaml, mapping.cell.yaml, mapping.layer.yaml and mapping.data.yaml, which
-`msprobe compare` takes with -am, -cm, -lm and -dm; those that have nothing to say are left out. What could be several
-things stands in them as comments. Exit code: 0 something was found, 1 nothing was, 2 the command was wrong.
+rank. The files are mapping.api.yaml, mapping.cell.yaml, mapping.layer.yaml and mapping.data.yaml, for the options -am,
+-cm, -lm and -dm of `msprobe compare`; files without a rule are not written. Ambiguous pairs are in the files as
+comments. Exit code: 0 a pair was found, 1 no pair was found, 2 the command was wrong.
 """
 
 from dataclasses import dataclass

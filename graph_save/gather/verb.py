@@ -1,13 +1,13 @@
-"""Turn the files of MindSpore's own kernel dump into a dump that `msprobe compare` reads.
+"""Turn the files of MindSpore's kernel dump into a dump that `msprobe compare` reads.
 
   msprobe gather RAW -o OUT [--steps 0,2-4] [--ranks 0] [--task statistics] [--workers N]
 
-RAW is the dump_path of a kernel dump (MINDSPORE_DUMP_CONFIG), or a rank's folder in it. Every iteration becomes
-OUT/step{n}/rank{r}, with the kernels in the order in which they ran and the line of source of each. RAW is not changed;
-its tensors are linked, or copied where the file system cannot link. Neither MindSpore nor PyTorch is needed.
+RAW is the dump_path of a kernel dump (MINDSPORE_DUMP_CONFIG), or the folder of a rank in it. Every iteration becomes
+OUT/step{n}/rank{r}, with the kernels in the order of execution and the source line of each. RAW is not changed; its
+tensors are linked, or copied where the file system does not support links. Neither MindSpore nor PyTorch is needed.
 
-Exit code 0: everything is there. 1: gathered, and something is missing, or the settings name a kernel that was not
-dumped. 2: the command was wrong, or RAW holds no kernel dump.
+Exit code 0: everything was gathered. 1: gathered, and something is missing, or the settings name a kernel that was not
+dumped. 2: the command was wrong, or RAW does not contain a kernel dump.
 """
 
 from dataclasses import dataclass

@@ -1,15 +1,15 @@
-"""Find out where two runs part, why that is known, and what to collect next.
+"""Find where two runs diverge, why this is known, and what to collect next.
 
   msprobe diagnose A B [--write-config next.json]
 
-A is under suspicion, B is trusted. Each is what `msprobe compare` takes (a dump, the folder of a rank, of a step or of
-a run), what a monitor or grad_probe wrote, a checkpoint, a pack of a configuration, or a folder with any of these in
-it. What belongs together on both sides is compared, the coarsest first: monitors tell the step, dumps the call.
+A is under suspicion, B is trusted. Each is any input of `msprobe compare` (a dump, the folder of a rank, of a step or
+of a run), the output of a monitor or of grad_probe, a checkpoint, a pack of a configuration, or a folder with any of
+these. Counterparts are compared, the coarsest first: monitors give the step, dumps the call.
 
-One page goes to standard output: the answer, its evidence, what was ruled out and how surely, what was not recorded,
-and, where the records do not suffice, a configuration for the next collection. For the same dumps the answer is that
-of `msprobe compare`. Exit code: 0 nothing differs, 1 something differs or could not be compared, 2 the command was
-wrong or nothing could be read.
+Standard output has one page: the answer, its evidence, what was ruled out and with which certainty, what was not
+recorded, and, if the records are not sufficient, a configuration for the next collection. For the same dumps the answer
+is that of `msprobe compare`. Exit code: 0 nothing differs, 1 something differs or could not be compared, 2 the command
+was wrong or nothing could be read.
 """
 
 import json

@@ -59,7 +59,7 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
     try:
         found, extra = parse(list(words))
     except argparse.ArgumentError as err:
-        raise UsageError(_wrong_count(err)) from err
+        raise UsageError(_wrong_count(err, parser) + _see(prog)) from err
     given = vars(found)
     for word in extra:
         if word.startswith("-"):
@@ -205,9 +205,14 @@ def _positionals(prog: str, cls: type[OptionGroup], words: Sequence[str]) -> dic
     return values
 
 
-def _wrong_count(err: argparse.ArgumentError) -> str:
-    name = (err.argument_name or "").partition("/")[0]
-    return translated(f"{name}: {err.message}", f"{name}：值的个数不对")
+def _wrong_count(err: argparse.ArgumentError, parser: argparse.ArgumentParser) -> str:
+    """The message for an option that has too many or too few values: all else is checked here, not by `argparse`."""
+    name = err.argument_name or ""
+    action = next((each for each in parser._actions if "/".join(each.option_strings) == name), None)
+    label = "/".join(getattr(action, "shown", ())) or name
+    if action is not None and action.nargs == 0:
+        return translated(f"{label}: takes no value", f"{label}：不接受值")
+    return translated(f"{label}: {err.message}", f"{label}：缺少值或值的个数不对")
 
 
 def _unknown(word: str, cls: type[OptionGroup]) -> str:

@@ -1,12 +1,11 @@
-"""Check the kernels: every recorded API call against the same function in float64, computed by PyTorch on the CPU.
+"""Check the kernels: compare every recorded API call with the same function in float64, computed by PyTorch on the CPU.
 
   msprobe acc-check --dump dump.json [-o DIR]
 
-A dump of task tensor is judged by its recorded outputs, or executed again on the current device (--run). Of a dump of
-task statistics inputs are drawn to the recorded statistics, and each call is executed. run_ut is the same by its older
-name; multi_acc_check and multi_run_ut too, with -d for several devices. The last line on standard output names the
-first wrong output. Exit code: 0 nothing is wrong, 1 something is or could not be judged, 2 the command was wrong or
-nothing could be judged.
+For a dump of task tensor, the recorded outputs are judged, or the calls are executed again on the current device
+(--run). For a dump of task statistics, inputs are drawn to match the recorded statistics, and each call is executed.
+With -d, several devices share the work. The last line on standard output names the first wrong output. Exit code: 0
+nothing is wrong, 1 something is wrong or could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
 import time

@@ -13,14 +13,21 @@ from msprobe.cli import VERBS, main
 HERE = Path(__file__).parent
 
 
-def help_of(verb):
+def help_of(verb, language="en"):
     """The help of a verb, without one that of the command."""
     printed = StringIO()
-    with patch.dict("os.environ", {"COLUMNS": "120"}), redirect_stdout(printed), suppress(SystemExit):
+    with (
+        patch.dict("os.environ", {"COLUMNS": "120", "MSPROBE_LANG": language}),
+        redirect_stdout(printed),
+        suppress(SystemExit),
+    ):
         main([*verb.split(), "-h"])
     return printed.getvalue()
 
 
 if __name__ == "__main__":
-    for name in ("", *VERBS):
-        (HERE / "helps" / f"{name.replace(' ', '_') or 'msprobe'}.txt").write_text(help_of(name), "utf-8")
+    for lang in ("en", "zh"):
+        for name in ("", *VERBS):
+            path = HERE / "helps" / lang / f"{name.replace(' ', '_') or 'msprobe'}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(help_of(name, lang), "utf-8")

@@ -19,9 +19,11 @@ def test_every_command_line_means_what_it_meant():
     assert not differing
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("verb", ["", *VERBS])
-def test_every_help_is_its_snapshot(verb):
-    assert help_of(verb) == (HELPS / f"{verb.replace(' ', '_') or 'msprobe'}.txt").read_text("utf-8")
+def test_every_help_is_its_snapshot(verb, language):
+    path = HELPS / language / f"{verb.replace(' ', '_') or 'msprobe'}.txt"
+    assert help_of(verb, language) == path.read_text("utf-8")
 
 
 def test_every_verb_has_command_lines():

@@ -1,13 +1,13 @@
-"""Check a run without a golden one: what holds in every correct training.
+"""Check a run without a golden one: test what holds in every correct training.
 
   msprobe check DIR
   msprobe check RESUMED CONTINUED
 
-DIR is a dump: a run with its steps and ranks, a step, or a rank. Each invariant says whether it holds, is violated, or
-could not be judged, and why. With a second dump of the same steps, that of the run that went on, the first is checked
-to be its continuation. The last line on standard output names the first violation. Exit code: 0 nothing is violated, 1
-something is or could not be judged: values that are missing or cannot be read, calls that cannot be executed again, an
-invariant of --only; 2 the command was wrong or nothing could be judged.
+DIR is a dump: a run with its steps and ranks, a step, or a rank. Each invariant holds, is violated, or could not be
+judged, with the reason. With a second dump of the same steps, from the run that was not interrupted, the first is
+checked to be its continuation. The last line on standard output names the first violation. Exit code: 0 nothing is
+violated, 1 something is violated or could not be judged (values that are missing or unreadable, calls that cannot be
+executed again, an invariant of --only), 2 the command was wrong or nothing could be judged.
 """
 
 import json

@@ -1,13 +1,12 @@
-"""Name the first call that made NaN or infinities out of finite values.
+"""Name the first call that created NaN or infinities from finite values.
 
   msprobe overflow-check DIR [-o OUTPUT]
-  msprobe nan_analyze -i DIR [-o OUTPUT]
 
-Both are one command. DIR is a dump with statistics: the folder of a step with all its ranks, of a rank, or of a run,
-whose steps are then gone through in order. No other run is needed. Calls of different ranks are ordered by their
-collectives and messages. The calls that come first are written to OUTPUT/anomaly_analyze_{nanoseconds}.json; the last
-line on standard output names the first. Exit code: 0 everything is finite, 1 something is not or could not be judged,
-2 the command was wrong or nothing could be judged.
+DIR is a dump with statistics: the folder of a step with all its ranks, of a rank, or of a run, whose steps are then
+searched in order. No other run is needed. Calls of different ranks are ordered by their collectives and messages. The
+first calls are written to OUTPUT/anomaly_analyze_{nanoseconds}.json; the last line on standard output names the first.
+Exit code: 0 everything is finite, 1 something is not finite or could not be judged, 2 the command was wrong or nothing
+could be judged.
 """
 
 import json
