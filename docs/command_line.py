@@ -21,7 +21,9 @@ TEXTS = {
             "(`make options`). The columns for Python and files have the keyword of `compare` and the key of a "
             "compare.json with the same meaning.\n\n"
             "Helps and errors are in Chinese where `MSPROBE_LANG=zh` is set or, without `MSPROBE_LANG`, the locale is "
-            "Chinese."
+            "Chinese.\n\n"
+            "`msprobe completion bash`, `zsh` or `fish` prints a script that completes commands, options and values in "
+            "that shell: write it into the shell's start file, for example `msprobe completion bash >> ~/.bashrc`."
         ),
         "users": "For users of mindstudio-probe",
         "older": (
@@ -39,7 +41,9 @@ TEXTS = {
         "intro": (
             "本页列出所有命令及其选项，由代码中的声明生成（`make options`）。Python 与文件两列是含义相同的 `compare` "
             "关键字和 compare.json 的键。\n\n"
-            "设置 `MSPROBE_LANG=zh` 时，帮助和报错为中文；未设置 `MSPROBE_LANG` 时取决于系统 locale。"
+            "设置 `MSPROBE_LANG=zh` 时，帮助和报错为中文；未设置 `MSPROBE_LANG` 时取决于系统 locale。\n\n"
+            "`msprobe completion bash`（或 `zsh`、`fish`）打印在该 shell 中补全命令、选项和取值的脚本，"
+            "请写入 shell 的启动文件，例如 `msprobe completion bash >> ~/.bashrc`。"
         ),
         "users": "mindstudio-probe 用户须知",
         "older": (

@@ -53,6 +53,7 @@ GROUPS = {
     "monitor": ("monitor", "监控"),
     "rl": ("reinforcement learning", "强化学习"),
     "convert": ("convert and repair", "转换与修复"),
+    "shell": ("shell", "shell"),
 }
 """The groups of verbs in the order of the help."""
 
@@ -199,6 +200,12 @@ VERBS = {
         "examine a training before it begins; repair a dump whose process died",
         "训练前检查环境；修复进程中途退出的 dump",
         has_framework=True,
+    ),
+    "completion": Verb(
+        "msprobe.completion",
+        "shell",
+        "print a script that completes commands and options",
+        "打印补全命令和选项的脚本",
     ),
     "graph": Verb(
         "msprobe.compare.graph_visualize.older_verb",

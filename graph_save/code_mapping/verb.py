@@ -35,7 +35,14 @@ class Options(OptionGroup):
         zh="kernel dump、其中的文件夹或文件",
     )
     output: Path = option(
-        PATH, "--output", metavar="DIR", default=Path(), role=OUTPUT, help="folder for the table", zh="表所在的文件夹"
+        PATH,
+        "-o",
+        "--output",
+        metavar="DIR",
+        default=Path(),
+        role=OUTPUT,
+        help="folder for the table",
+        zh="表所在的文件夹",
     )
     in_place: bool = option(
         FLAG,

@@ -31,6 +31,7 @@ PAGES = {
     **{name.replace("_", "-"): name for name in ("code_mapping", "config_check", "merge_result", "overflow_check")},
     "rollout-check": "rollout_check",
     "graph": "graph-visualize",
+    "completion": "command-line",
 }
 """A verb that a page of another name explains."""
 

@@ -26,7 +26,7 @@ LAYERS = [
     ["msprobe.monitor_callback"],
     ["msprobe.callbacks", "msprobe.rl"],
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
-    ["msprobe.__main__", "msprobe.msprobe"],
+    ["msprobe.__main__", "msprobe.msprobe", "msprobe.completion"],
 ]
 """Lowest first. A new package is to be written in here, and into the picture in docs/en/explanation/architecture.md."""
 
