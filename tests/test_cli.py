@@ -108,7 +108,7 @@ def test_version():
         (("compare", "-tp", "x", "-gp", "y", "--rank", "3-0"), '--ranks: "3-0" runs backwards'),
         (("gather", "x", "-o", "y", "--rank", "0,,1"), '--ranks: "" is neither a number nor a range'),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--rank", "4"), "rank 4 on neither side; there: rank 0"),
-        (("compare", "-tp", TARGET, "-gp", GOLDEN, "--step", "0"), "--step chooses among the steps of a folder"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "--step", "0"), "--steps chooses among the steps of a folder"),
         (("compare", "-tp", "x", "-gp", "y", "-m", "offline_data"), "leave -m out, or -m auto"),
         (("compare", "-tp", "x", "-gp", "y", "--workers", "0"), "--workers: 0 is invalid"),
         (("compare", "-tp", "x", "-gp", "y", "--workers", "2", "--scheduler", "h"), "contradict each other"),
@@ -285,10 +285,10 @@ def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
 
 def test_a_verb_of_two_words_needs_both():
     for words in (["monitor"], ["monitor", "zzz"]):
-        assert "write one of: monitor anomalies, monitor compare" in complaint(msprobe(*words))
+        assert "write one of: monitor compare, monitor anomalies" in complaint(msprobe(*words))
     listed = msprobe("monitor", "-h")
     assert listed.returncode == 0
     assert [line.partition(":")[0] for line in output_of(listed)] == [
-        "msprobe monitor anomalies",
         "msprobe monitor compare",
+        "msprobe monitor anomalies",
     ]

@@ -120,7 +120,7 @@ def test_which_answer_is_shown_can_be_said(report, tmp_path):
     ("words", "said"),
     [
         (("--as", "compare"), "--as compare takes two sides"),
-        (("--workers", "0"), "--workers must be at least 1"),
+        (("--workers", "0"), "--workers: 0 is invalid"),
         (("-o", "page.json"), "ends in .html"),
         (("--rank", "7"), "no dump of the steps and ranks"),
     ],

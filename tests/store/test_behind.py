@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -286,7 +285,7 @@ def test_a_kill_while_tensors_wait_loses_those_and_no_call(tmp_path, capsys):
     child.kill()
     child.stdout.close()
     assert child.wait(60) == -signal.SIGKILL
-    assert doctor.run(Namespace(folder=str(tmp_path))) == 1
+    assert doctor.run(doctor.Options(folder=tmp_path)) == 1
     result = capsys.readouterr().out
     assert (
         "rebuilt: 40 calls, 40 records, 5 tensors; LOST: 35 parts were not collected (F.5.forward output.0: " in result
@@ -294,7 +293,7 @@ def test_a_kill_while_tensors_wait_loses_those_and_no_call(tmp_path, capsys):
     assert "F.6.forward output.0: its process died before the tensor was written" in result
     assert check_dump(tmp_path / "step0", 40) == list(range(5, 40))
     # It says so again, and nothing changes any more.
-    assert doctor.run(Namespace(folder=str(tmp_path))) == 1
+    assert doctor.run(doctor.Options(folder=tmp_path)) == 1
     assert "35 parts were not collected" in capsys.readouterr().out
 
 
@@ -305,7 +304,7 @@ def test_a_kill_while_tensors_wait_loses_those_and_no_call(tmp_path, capsys):
 )
 def test_a_sudden_end_leaves_whole_tensors(tmp_path, run_child, end, code):
     assert run_child(f"writer = start()\ncollect(writer, range(300), 20_000)\n{end}") == (code, "", "")
-    doctor.run(Namespace(folder=str(tmp_path)))
+    doctor.run(doctor.Options(folder=tmp_path))
     lost = check_dump(tmp_path / "step0", 300)
     assert lost == list(range(300 - len(lost), 300))
 
@@ -321,7 +320,7 @@ def test_a_sudden_end_leaves_whole_tensors(tmp_path, run_child, end, code):
 )
 def test_a_regular_end_writes_what_waits(tmp_path, run_child, end):
     assert run_child(f"writer = start()\ncollect(writer, range(300), 20_000)\n{end}") == (0, "", "")
-    assert doctor.run(Namespace(folder=str(tmp_path))) == 0
+    assert doctor.run(doctor.Options(folder=tmp_path)) == 0
     assert check_dump(tmp_path / "step0", 300 + 10 * ("310" in end)) == []
 
 

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
-from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from msprobe import doctor
 from msprobe.base.errors import UsageError
+from msprobe.options.parser import parsed
 from msprobe.store.reader import read
 from msprobe.store.writer import Writer
 
@@ -21,7 +22,7 @@ def ask(capsys):
     """Run the doctor; exit code, standard output, standard error."""
 
     def run(folder):
-        code = doctor.run(Namespace(folder=str(folder)))
+        code = doctor.run(doctor.Options(folder=Path(folder)))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -228,7 +229,7 @@ def test_dumps_of_the_other_tool_are_whole(samples, tmp_path, ask):
 @pytest.mark.parametrize(("inside", "message"), [("", "holds no dump"), ("absent", "is no folder")])
 def test_where_no_dump_is_the_question_is_wrong(tmp_path, inside, message):
     with pytest.raises(UsageError, match=message):
-        doctor.run(Namespace(folder=str(tmp_path / inside)))
+        doctor.run(doctor.Options(folder=tmp_path / inside))
 
 
 def test_the_other_tool_beside_us_is_an_error(folder, ask, monkeypatch, tmp_path):
@@ -242,7 +243,5 @@ def test_the_other_tool_beside_us_is_an_error(folder, ask, monkeypatch, tmp_path
 
 
 def test_the_verb_takes_one_folder_or_none():
-    parser = ArgumentParser()
-    doctor.add(parser)
-    assert parser.parse_args([]).folder is None
-    assert parser.parse_args(["d"]).folder == "d"
+    assert parsed("msprobe doctor", doctor.Options, []).folder is None
+    assert parsed("msprobe doctor", doctor.Options, ["d"]).folder == Path("d")

@@ -6,7 +6,7 @@ import json
 import os
 import resource
 import subprocess
-from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,13 +79,13 @@ def test_a_dead_process_left_a_torn_line_behind(folder, capsys):
         collect(writer, ["a", "b", "c"])
     collect(writer, ["d"])
     del writer  # without close, as a killed process
-    assert doctor.run(Namespace(folder=str(folder))) == 1
+    assert doctor.run(doctor.Options(folder=Path(folder))) == 1
     result = capsys.readouterr().out
     assert "rebuilt: 3 calls" in result
     assert "1 lines of its journal could not be read" in result
     assert [call.name for call in read(folder).calls] == ["a", "b", "d"]
     # It says so again: the loss is written in the dump.
-    assert doctor.run(Namespace(folder=str(folder))) == 1
+    assert doctor.run(doctor.Options(folder=Path(folder))) == 1
     assert "1 lines of its journal could not be read" in capsys.readouterr().out
 
 
@@ -119,7 +119,7 @@ def test_a_failed_end_leaves_the_journal_to_the_doctor(folder, capsys):
     with no_file_larger_than(3000), pytest.raises(OSError, match="File too large"):
         writer.close()
     assert (folder / "dump.journal").exists()
-    assert doctor.run(Namespace(folder=str(folder))) == 0
+    assert doctor.run(doctor.Options(folder=Path(folder))) == 0
     assert [call.name for call in read(folder).calls] == ["a", "b", "c"]
 
 
@@ -231,7 +231,7 @@ def test_a_disk_that_is_really_full(small_disk):
     assert [call.name for call in dump.calls] == [f"F.{i}.forward" for i in range(11)]
     # Room again, and the doctor finds everything that was written, and says what was not.
     subprocess.run(["mount", "-o", "remount,size=2m", small_disk], check=True)
-    assert doctor.run(Namespace(folder=str(small_disk))) == 1
+    assert doctor.run(doctor.Options(folder=Path(small_disk))) == 1
     dump = read(small_disk / "step0")
     named = [call.name for call in dump.calls if call.records[0].file]
     assert named == [f"F.{i}.forward" for i in range(written)]
@@ -287,5 +287,5 @@ def test_an_end_that_the_disk_refuses_is_noted_without_an_error(folder):
     with no_file_larger_than(100), pytest.raises(OSError, match="File too large"):
         writer.close()
     writer.missing("step", "assemble", "File too large")  # as a collector does: there is no dump any more to say it
-    assert doctor.run(Namespace(folder=str(folder))) == 0
+    assert doctor.run(doctor.Options(folder=Path(folder))) == 0
     assert [call.name for call in read(folder).calls] == ["before"]

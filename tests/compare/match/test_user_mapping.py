@@ -244,7 +244,7 @@ class TestCommand:
             f'{{"npu_path": "{tmp_path}", "bench_path": "{tmp_path}", "common": true}}'
         )
         assert main(["compare", "-i", str(tmp_path / "compare.json"), "-cm"]) == 2
-        assert "mapping files speak of calls" in capsys.readouterr().err
+        assert "mapping files are about calls" in capsys.readouterr().err
 
     def test_python_says_which_keyword_is_wrong(self):
         with pytest.raises(UsageError, match="compare: api_mapping: must be the path"):

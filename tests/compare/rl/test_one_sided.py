@@ -192,7 +192,7 @@ def test_a_root_beside_something_else_is_refused(roots, compare, tmp_path, capfd
     [
         (("--step", "7"), "--step 7: on neither side; there: 0"),
         (("--rank", "1"), "--rank 1: on neither side; there: 0"),
-        (("--top", "-1"), "--top must not be negative"),
+        (("--top", "-1"), "--top: -1 is invalid"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, words, roots, compare):

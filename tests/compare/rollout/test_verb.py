@@ -152,7 +152,7 @@ WRONG = {
     "no key data": (["folder"], "has no folder data"),
     "no such tag": (["run", *NAMES[:2], "--recomputed", "log_prob"], "has no key data of that name, but old_log_prob"),
     "output there": (["b.npz", "-o", "taken"], "is there already"),
-    "top": (["b.npz", "--top", "-1"], "--top must not be negative"),
+    "top": (["b.npz", "--top", "-1"], "--top: -1 is invalid"),
 }
 
 

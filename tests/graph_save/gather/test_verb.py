@@ -35,7 +35,7 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
     [
         (("--step", "7"), "none of the iterations that --step names"),
         (("--rank", "7"), "none of the ranks that --rank names"),
-        (("--step", "a"), '--step: "a" is neither a number nor a range'),
+        (("--step", "a"), '--steps: "a" is neither a number nor a range'),
         (("--workers", "0"), "--workers: 0 is invalid"),
     ],
 )
