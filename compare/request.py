@@ -311,6 +311,7 @@ class CompareOptions(
         "--mode",
         metavar="auto",
         default="",
+        hidden=True,
         help="accepted from msprobe 26; the type of both inputs is detected",
         zh="为兼容 msprobe 26 而保留；两侧输入的类型自动检测",
     )

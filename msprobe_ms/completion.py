@@ -34,7 +34,11 @@ def run(options: Options) -> int:
 
 def _flagged(verb: str) -> list[Option]:
     """The options of a verb that have flags."""
-    return [each for each in declared(import_module(VERBS[verb].module).Options).values() if each.flags]
+    return [
+        each
+        for each in declared(import_module(VERBS[verb].module).Options).values()
+        if each.flags and not each.is_hidden
+    ]
 
 
 def _names(verb: str) -> list[str]:

@@ -60,6 +60,7 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
         "-cs",
         "--complete-stack",
         default=False,
+        hidden=True,
         help="accepted from msprobe 8.3; call stacks are always complete",
         zh="为兼容 msprobe 8.3 而保留；调用栈总是完整的",
     )
@@ -67,6 +68,7 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
         FLAG,
         "--log-each",
         default=False,
+        hidden=True,
         help="accepted from msprobe 26",
         zh="为兼容 msprobe 26 而保留",
     )
@@ -74,6 +76,7 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
         FLAG,
         "--log-progress",
         default=False,
+        hidden=True,
         help="accepted from msprobe 26",
         zh="为兼容 msprobe 26 而保留",
     )

@@ -69,7 +69,7 @@ def run(options: Options) -> int:
     if options.html and options.output:
         command = command_of(str(options.target), str(options.golden), str(options.calibrate or ""))
         written.append(write_report(result, options.output, command))
-    if options.format == "json":
+    if options.is_json:
         print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
     else:
         answer = list(lines(result))

@@ -88,7 +88,7 @@ def _diagnose(options: Options, golden: Path) -> int:
     with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:
         found = diagnose(_request(options, golden, options.output or Path(temporary)))
     files = _write(found.next, config) if config is not None else []
-    if options.format == "json":
+    if options.is_json:
         print(json.dumps(as_object(found), ensure_ascii=False, indent=1))
     else:
         print("\n".join(page(found, files)))

@@ -67,6 +67,7 @@ class Options(OptionGroup):
         whole(),
         "--process-num",
         default=1,
+        hidden=True,
         help="accepted for compatibility; one process is used",
         zh="为兼容而保留；只使用一个进程",
     )

@@ -32,7 +32,7 @@ class Option:
     name in Python, `key` that in a request file. `page` is the page of the documentation below `docs/en`, with an
     anchor. `role` says what depends on it. RESULT: what is found; such options are in the command that a report
     shows. OUTPUT: what is written. EXECUTION: neither; such options are not part of the identity of a task that can be
-    resumed.
+    resumed. `is_hidden`: it is accepted without an effect, for mindstudio-probe's users, and not in the help.
     """
 
     kind: Kind
@@ -47,6 +47,7 @@ class Option:
     is_required: bool = False
     is_positional: bool = False
     may_be_empty: bool = False
+    is_hidden: bool = False
     default: Any = None
 
     @property
@@ -98,6 +99,7 @@ def option(
     role: Role = RESULT,
     required: bool = False,
     may_be_empty: bool = False,
+    hidden: bool = False,
 ) -> Any:
     """A field that is an option; the parameters are the fields of `Option`, `required` has no default."""
     made = Option(
@@ -112,6 +114,7 @@ def option(
         role,
         required,
         may_be_empty=may_be_empty,
+        is_hidden=hidden,
         default=None if required else default,
     )
     return setting(kind.check, MISSING if required else default, key=key, option=made)

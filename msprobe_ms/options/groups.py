@@ -118,6 +118,19 @@ class AnswerFormat(OptionGroup):
         help="format of standard output",
         zh="标准输出的格式",
     )
+    json: bool = option(
+        FLAG,
+        "--json",
+        default=False,
+        role=OUTPUT,
+        help="print the answer as JSON, the same as --format json",
+        zh="以 JSON 打印结论，与 --format json 相同",
+    )
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer is printed as JSON."""
+        return self.json or self.format == "json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,8 @@ def _arguments(each: Option) -> dict[str, Any]:
     arguments: dict[str, Any] = dict(_FORMS[form]) if form in _FORMS else {"nargs": form}
     if form not in ("none", "switch"):
         arguments["metavar"] = tuple(each.metavar.split()) if isinstance(form, int) else each.metavar
-    return {**arguments, "default": argparse.SUPPRESS, "help": _escaped(each.described())}
+    text = argparse.SUPPRESS if each.is_hidden else _escaped(each.described())
+    return {**arguments, "default": argparse.SUPPRESS, "help": text}
 
 
 def _escaped(text: str) -> str:

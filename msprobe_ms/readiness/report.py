@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from msprobe.base.checks import folder, shown
 from msprobe.base.log import visible
 from msprobe.base.settings import Origin, Settings, read
-from msprobe.options.declaration import OUTPUT, OptionGroup, declared, option
+from msprobe.options.declaration import declared, option
+from msprobe.options.groups import AnswerFormat
 from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
@@ -21,7 +22,7 @@ _NAMES = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(OptionGroup):
+class TrainingOptions(AnswerFormat):
     """The options that describe a training that has not begun."""
 
     TITLE: ClassVar[tuple[str, str]] = ("before a training, without DIR", "训练开始之前（不带 DIR）")
@@ -66,15 +67,12 @@ class TrainingOptions(OptionGroup):
     )
     ranks: int = option(whole(1), "--ranks", default=0, help="number of processes of the training", zh="训练的进程数")
     steps: int = option(whole(1), "--steps", default=0, help="number of steps of the training", zh="训练的 step 数")
-    format: str = option(
-        one_of("text", "json"), "--format", default="text", role=OUTPUT, help="format of the answer", zh="结论的格式"
-    )
 
     @property
     def given(self) -> list[str]:
         """The flags of what is given about a training."""
         options = declared(TrainingOptions).items()
-        return [each.long_flag for name, each in options if name != "format" and getattr(self, name)]
+        return [each.long_flag for name, each in options if name not in ("format", "json") and getattr(self, name)]
 
 
 def run(options: TrainingOptions) -> int:
@@ -98,7 +96,7 @@ def run(options: TrainingOptions) -> int:
     where = None
     if path:
         where, found["dump_path"] = _place(path, settings)
-    if options.format == "json":
+    if options.is_json:
         print(json.dumps(_as_object(target, settings, where, found), ensure_ascii=False, indent=1))
     else:
         _print(target, settings, where, found)

@@ -66,7 +66,7 @@ def run(options: Options) -> int:
     other = read_run(options.continued, options.steps, options.ranks) if options.continued else None
     judged = [(row, list(row.predicate(this, other))) for row in rows]
     verdicts = total(Verdicts(gaps=run.gaps) for run in (this, other) if run) + verdicts_of(judged, only)
-    if options.format == "json":
+    if options.is_json:
         print(json.dumps(as_object(judged, verdicts), ensure_ascii=False, indent=1))
     else:
         _print(judged, verdicts)

@@ -69,7 +69,7 @@ def run(options: Options) -> int:
         raise DumpError(nothing_judged(files, answers))
     last = answers[-1]
     path = _write(last, options.output) if last.first else None
-    if options.format == "json":
+    if options.is_json:
         print(json.dumps(as_object(answers, path), ensure_ascii=False, indent=1))
     else:
         for line in _page(answers, path):
