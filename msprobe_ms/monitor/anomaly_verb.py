@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
@@ -22,17 +23,20 @@ from msprobe.options.kinds import PATH, Kind, whole
 from msprobe.options.parser import parsed
 
 
+def _checked(value: object) -> frozenset[int]:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise SettingsError(f"{shown(value)} is not a list of steps; write one such as [3, 4], or [] for all")
+    return frozenset(value)
+
+
 def _steps(text: str) -> frozenset[int]:
     try:
-        steps = json.loads(text)
+        return _checked(json.loads(text))
     except (ValueError, RecursionError):
-        steps = None
-    if not isinstance(steps, list) or not all(type(each) is int for each in steps):
-        raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all')
-    return frozenset(steps)
+        raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all') from None
 
 
-_JSON_LIST = Kind("STEPS", frozenset, _steps, words=lambda flag, value: [flag, json.dumps(sorted(value))])
+_JSON_LIST = Kind("STEPS", _checked, _steps, words=lambda flag, value: [flag, json.dumps(sorted(value))])
 
 
 @dataclass(frozen=True, kw_only=True)
