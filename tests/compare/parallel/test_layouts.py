@@ -45,7 +45,7 @@ def test_one_value_is_of_both_sides():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--tp 2", "--rank_size"),
+        ("--tp 2", "--rank-size"),
         ("--rank_size 6 --tp 4", "no multiple"),
         ("--rank_size 4 1 --tp 2 1", "copies of the model"),
         ("--rank_size 4 4 4", "two values"),
