@@ -278,8 +278,8 @@ def _entries(stage: Path) -> dict[str, int]:
             found[f"{name}/"] = 0
     if len(found) > bundle.LIMITS.entries or sum(found.values()) > bundle.LIMITS.total:
         raise UsageError(
-            f"{len(found)} files of {sum(found.values()) >> 20} MiB are more than a bundle holds; choose with --step "
-            "and --rank, or leave --tensors out"
+            f"{len(found)} files of {sum(found.values()) >> 20} MiB are more than a bundle holds; choose with --steps "
+            "and --ranks, or leave --tensors out"
         )
     return dict(sorted(found.items(), key=lambda item: (item[0] != bundle.MANIFEST, item[0])))
 
