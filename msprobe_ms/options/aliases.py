@@ -18,7 +18,7 @@ class Alias(NamedTuple):
     verbs: tuple[str, ...] = ()
 
 
-_OF_DUMPS = ("compare", "report", "diagnose", "check", "overflow-check", "gather", "monitor anomalies")
+_OF_DUMPS = ("bundle", "compare", "report", "diagnose", "check", "overflow-check", "gather", "monitor anomalies")
 _CHECKED = ("acc-check", "repro")
 
 ALIASES = (

@@ -144,7 +144,7 @@ WRONG = {
     "one array": (["one.npy"], "is one array"),
     "no such key": (
         ["a.npz", "--mask", "m"],
-        "--generated_mask m: is no npy file, and a.npz holds generated, recomputed",
+        "--generated-mask m: is no npy file, and a.npz holds generated, recomputed",
     ),
     "no such array": (["--generated", "g.npy", "--recomputed", "one.npy"], "g.npy: is not there"),
     "matrix alone": (["a.npz"], "give generated_mask, or lengths"),
