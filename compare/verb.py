@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
-from msprobe.store.detect import bundle_of
+from msprobe.store.detect import bundle_of, unbundled
 
 from .request import CompareOptions, Request, read_compare_json, with_options
 
@@ -29,15 +29,13 @@ NOT_BUILT = CompareOptions.REFUSED
 
 def run(options: CompareOptions) -> int:
     """Compare, report, and say with the exit code how it went."""
-    if (file := bundle_of(options.sides or (options.target, options.golden))) is None:
-        return _compare(options)
-    if options.input_path or options.scheduler:
-        flag = "-i" if options.input_path else "--scheduler"
-        raise UsageError(f"{file}: a bundle is unpacked on this machine and has both sides; leave {flag} out")
-    from msprobe.store.bundle import unpacked
-
-    with unpacked(file) as bundle:
-        return _compare(bundle.filled(replace(options, sides=(), target=bundle.target, golden=bundle.golden)))
+    if (file := bundle_of(options.sides or (options.target, options.golden))) is not None:
+        if options.input_path or options.scheduler:
+            flag = "-i" if options.input_path else "--scheduler"
+            raise UsageError(f"{file}: a bundle is unpacked on this machine and has both sides; leave {flag} out")
+        options = replace(options, sides=())
+    with unbundled(file, options) as filled:
+        return _compare(filled)
 
 
 def _compare(options: CompareOptions) -> int:

@@ -27,7 +27,7 @@ from msprobe.compare.request import Request, with_options
 from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, Mappings, Selection, Workers, output_option
 from msprobe.options.kinds import PATH
-from msprobe.store.detect import bundle_of
+from msprobe.store.detect import bundle_of, unbundled
 
 if TYPE_CHECKING:
     from .diagnosis import NextCollection
@@ -62,14 +62,10 @@ class Options(Selection, UserLimitOptions, Mappings, Workers, AnswerFormat, Exit
 
 def run(options: Options) -> int:
     """Diagnose, print the page, and say with the exit code how it went."""
-    if (file := bundle_of((options.target, options.golden))) is None:
-        if options.golden is None:
+    with unbundled(bundle_of((options.target, options.golden)), options) as filled:
+        if filled.golden is None:
             raise UsageError(f"{options.target}: the trusted run is missing; give both: msprobe diagnose A B")
-        return _diagnose(options, options.golden)
-    from msprobe.store.bundle import unpacked
-
-    with unpacked(file) as bundle:
-        return _diagnose(bundle.filled(replace(options, target=bundle.target)), bundle.golden)
+        return _diagnose(filled, filled.golden)
 
 
 def _diagnose(options: Options, golden: Path) -> int:

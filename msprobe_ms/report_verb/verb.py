@@ -28,7 +28,7 @@ from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import ExitZero, Fuzzy, Mappings, Selection, Workers
 from msprobe.options.kinds import PATH, one_of
 from msprobe.report.file import Report, check_page
-from msprobe.store.detect import bundle_of
+from msprobe.store.detect import bundle_of, unbundled
 
 PAGE = "msprobe_report.html"
 
@@ -63,12 +63,9 @@ class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, Layout
 def run(options: Options) -> int:
     """Find out what the sides hold, report it, print the answer."""
     # Two zip files are packs of a configuration.
-    if options.golden is not None or (file := bundle_of((options.target,))) is None:
-        return _report(options)
-    from msprobe.store.bundle import unpacked
-
-    with unpacked(file) as bundle:
-        return _report(bundle.filled(replace(options, target=bundle.target, golden=bundle.golden)))
+    file = bundle_of((options.target,)) if options.golden is None else None
+    with unbundled(file, options) as filled:
+        return _report(filled)
 
 
 def _report(options: Options) -> int:

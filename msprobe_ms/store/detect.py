@@ -1,14 +1,15 @@
 """What a path holds: a dump, a run of many, or files that something else wrote. Only names are looked at."""
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import few, once
+from msprobe.options.declaration import OptionGroup
 
 from . import layout
 from .folders import (
@@ -35,6 +36,8 @@ _GIVE = (
     "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
     "root of an RL flow, or a folder of npy files"
 )
+_Options = TypeVar("_Options", bound=OptionGroup)
+
 _RUN_ABOVE = 5  # folders: {stage}/graph/step0/rank/dump.json in that of a run
 
 
@@ -96,6 +99,22 @@ def bundle_of(paths: Sequence[str | Path | None]) -> Path | None:
     if found and len(given) > 1:
         raise UsageError(f"{found[0]}: is a bundle, which has both sides; give it alone: msprobe compare {found[0]}")
     return Path(found[0]) if found else None
+
+
+@contextmanager
+def unbundled(bundle: Path | None, options: _Options) -> Iterator[_Options]:
+    """Unpack a bundle for the block, and give the options of a command with its sides and what is stored in it.
+
+    Without a bundle the options are given as they are.
+    """
+    if bundle is None:
+        yield options
+        return
+    from .bundle import unpacked
+
+    with unpacked(bundle) as found:
+        sides: dict[str, Any] = {"target": found.target, "golden": found.golden}
+        yield found.filled(replace(options, **sides))
 
 
 _CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.index.json", ".bin.index.json")
