@@ -7,7 +7,7 @@
 The script has all commands and options of this version; print it again after an update.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from shlex import quote
@@ -132,22 +132,22 @@ def _specifications(verb: str) -> Iterator[str]:
 def zsh() -> str:
     """Return the script for zsh."""
 
-    def described(names: list[str], summary: Callable[[str], str]) -> str:
-        return " ".join(quote(f"{name}:{summary(name)}") for name in names)
+    def described(summaries: Mapping[str, str]) -> str:
+        return " ".join(quote(f"{name}:{summary}") for name, summary in summaries.items())
 
     lines = [
         "#compdef msprobe",
         "_msprobe() {",
         "    local -a verbs",
         "    if (( CURRENT == 2 )); then",
-        f"        verbs=({described(_first_words(), _summary)})",
+        f"        verbs=({described({first: _summary(first) for first in _first_words()})})",
         "        _describe verb verbs",
         "        return",
         "    fi",
         "    shift words; (( CURRENT-- ))",
     ]
     for first, inner in _inner().items():
-        in_full = described(inner, lambda second, first=first: VERBS[f"{first} {second}"].described())  # type: ignore[misc]
+        in_full = described({second: VERBS[f"{first} {second}"].described() for second in inner})
         lines += [
             f"    if [[ $words[1] == {first} ]]; then",
             "        if (( CURRENT == 2 )); then",

@@ -1,35 +1,23 @@
-"""Helps and errors in English and Chinese: by `MSPROBE_LANG`, else by the locale; unknown options name the nearest."""
+"""Helps and errors in English and Chinese; unknown options name the nearest."""
 
 import re
+from importlib import import_module
 
 import pytest
 from snapshots import help_of
 
-from msprobe.base.language import language
 from msprobe.cli import VERBS, main
+from msprobe.options.declaration import declared
 
-NAMES = ("MSPROBE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, "en"),
-        ({"LANG": "zh_CN.UTF-8"}, "zh"),
-        ({"LANG": "C"}, "en"),
-        ({"LC_ALL": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
-        ({"LC_MESSAGES": "zh_TW.UTF-8", "LANG": "de_DE.UTF-8"}, "zh"),
-        ({"MSPROBE_LANG": "zh", "LANG": "en_US.UTF-8"}, "zh"),
-        ({"MSPROBE_LANG": "en", "LANG": "zh_CN.UTF-8"}, "en"),
-        ({"MSPROBE_LANG": "", "LANG": "zh_CN"}, "zh"),
-    ],
-)
-def test_the_language_is_that_of_the_variable_else_of_the_locale(environment, expected, monkeypatch):
-    for name in NAMES:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert language() == expected
+def test_every_option_has_a_help_in_both_languages():
+    for verb, each in VERBS.items():
+        options = import_module(each.module).Options
+        for name, option in declared(options).items():
+            assert option.help, (verb, name)
+            assert option.zh, (verb, name)
+            same = option.help == option.zh
+            assert same == (not re.search(r"[a-z]{3,} [a-z]", option.help)), (verb, name)
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
