@@ -321,6 +321,6 @@ PRECHECK = ("run_ut", "acc_check")
 def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
     if value == "run_ut":
-        what = '"run_ut" is no task of a training: `msprobe run_ut` checks the calls of a dump'
+        what = '"run_ut" is no task of a training: `msprobe acc-check` checks the calls of a dump'
         raise SettingsError(f'{what}; "acc_check" checks them while they run; choose one of {listed(tuple(SECTIONS))}')
     return str(one_of(*SECTIONS)(value))
