@@ -60,7 +60,7 @@ def _golden_names(value: object) -> tuple[tuple[str, str], ...]:
 _MODE_OR_FILE = Kind("MODE", _mode_or_file, str)
 _SUFFIX = Kind("TEXT", _suffix, str)
 _GOLDEN_NAMES = Kind("", _golden_names, tuple)
-_FOLDER = replace(PATH, form="optional", read=lambda word: Path("output") if word is True else Path(word))
+_FOLDER = PATH._replace(form="optional", read=lambda word: Path("output") if word is True else Path(word))
 """A folder; the default too where the flag is given without one, as in msprobe 8.1."""
 
 
@@ -113,7 +113,7 @@ class Request:
     user_limits: UserLimits = NO_LIMITS
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class NoiseThreshold(OptionGroup):
     """The limits up to which a difference is noise."""
 
@@ -129,7 +129,7 @@ class NoiseThreshold(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class NoiseOptions(NoiseThreshold):
     """The limits, or another run that gives them."""
 
@@ -149,7 +149,7 @@ class NoiseOptions(NoiseThreshold):
         return limits_named(self.noise, self.calibrate, called)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ReportOptions(OptionGroup):
     """What a comparison writes, and how."""
 
@@ -261,7 +261,7 @@ class ReportOptions(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Execution(Cluster):
     """How a comparison is executed."""
 

@@ -79,7 +79,7 @@ def _per_side(flag: str, help: str, zh: str, metavar: str = "N") -> Any:
     return option(several(metavar), flag, help=help, zh=zh)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LayoutOptions(OptionGroup):
     """How the model of each side is divided over its ranks."""
 

@@ -186,7 +186,7 @@ _TOLERANCES = Kind(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class UserLimitOptions(OptionGroup):
     """The limits of the user: in Python and in a file `ignore` is a name or a list of names, `atol` and `rtol` are a
     number, or numbers by name."""

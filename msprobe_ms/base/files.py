@@ -5,14 +5,12 @@ import errno
 import fcntl
 import io
 import os
-import platform
 import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -246,6 +244,9 @@ def sweep(folder: Path) -> None:
 @lru_cache(1)
 def _host() -> str:
     """Marks the temporary files of this machine: locks of other machines are not seen on every file system."""
+    import platform  # here, as `hashlib`: the help of a command needs neither
+    from hashlib import blake2b
+
     return blake2b(platform.node().encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
@@ -261,6 +262,8 @@ def safe_name(name: str) -> str:
     whole = name.encode("utf-8", "surrogatepass")
     if safe == whole and len(safe) <= NAME_LIMIT:
         return name
+    from hashlib import blake2b  # here: few names are so long
+
     digest = "." + blake2b(whole, digest_size=8).hexdigest()
     suffix = next((each for each in (".npy", ".pt") if name.endswith(each)), "")
     longest = NAME_LIMIT - len(digest) - len(suffix)

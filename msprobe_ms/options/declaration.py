@@ -7,7 +7,7 @@ its keyword in Python, its help in English and Chinese, the page that describes 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from inspect import get_annotations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
@@ -24,8 +24,7 @@ OUTPUT: Role = "output"
 EXECUTION: Role = "execution"
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """The declaration of one option.
 
     `flags` has the canonical one first; a positional argument and a value of a request file have none. `keyword` is the
@@ -140,7 +139,7 @@ def positional(
     return setting(kind.check, default, key=key, option=made)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class OptionGroup:
     """The options of a command, or a group of options.
 

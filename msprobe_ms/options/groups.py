@@ -11,7 +11,7 @@ from .declaration import EXECUTION, OUTPUT, OptionGroup, option
 from .kinds import FLAG, NUMBERS, OPTIONAL_FILE, PATH, TEXT, Kind, one_of, whole
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Selection(OptionGroup):
     """Which steps and ranks of a dump or of two; None takes all."""
 
@@ -28,7 +28,7 @@ class Selection(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Workers(OptionGroup):
     """How many processes work; None is one for each core."""
 
@@ -44,7 +44,7 @@ class Workers(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class WorkersOrZero(Workers):
     """As `Workers`; 0 means one for each core too."""
 
@@ -59,7 +59,7 @@ class WorkersOrZero(Workers):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Cluster(Workers):
     """Workers of this machine, or of a cluster."""
 
@@ -88,7 +88,7 @@ class Cluster(Workers):
         super().check()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ExitZero(OptionGroup):
     """The exit code of a command whose findings a script expects."""
 
@@ -104,7 +104,7 @@ class ExitZero(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AnswerFormat(OptionGroup):
     """The form of standard output."""
 
@@ -133,7 +133,7 @@ class AnswerFormat(OptionGroup):
         return self.json or self.format == "json"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Fuzzy(OptionGroup):
     """Pairing by order."""
 
@@ -150,7 +150,7 @@ class Fuzzy(OptionGroup):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LayerMapping(OptionGroup):
     """The mapping of layers."""
 
@@ -170,7 +170,7 @@ _FILE_OR_DICT = Kind("FILE", lambda value: value, str)
 """`msprobe.mapping` checks it, with the rules inside."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Mappings(LayerMapping):
     """Explicit mappings of names."""
 

@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msprobe.base import checks
 from msprobe.base.errors import SettingsError
@@ -19,8 +18,7 @@ def _one_word(flag: str, value: Any) -> list[str]:
     return [flag, str(value)]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """How a value is written.
 
     `read` makes the value of the words of a command line, `check` of a value in Python or in JSON; both raise
