@@ -1,6 +1,6 @@
 """Sort the anomalies that a monitor's alerts wrote, and list the earliest ones.
 
-  msprobe monitor anomalies -d DIR [-o OUT] [-k 8] [-s "[]"]
+  msprobe monitor anomalies -d DIR [-o OUT] [-k 8] [-s 3,5-7]
 
 DIR is the folder anomaly_detected of a monitor's output, or that output. The anomalies of all ranks are ordered by
 step, micro step, stage of the step (forward, backward, optimizer), and place in the model. The earliest go to standard
@@ -17,9 +17,10 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
+from msprobe.base.scope import numbers_of_text
 from msprobe.options.declaration import OptionGroup, option
 from msprobe.options.groups import output_option
-from msprobe.options.kinds import PATH, Kind, whole
+from msprobe.options.kinds import NUMBERS, PATH, whole
 from msprobe.options.parser import parsed
 
 
@@ -30,13 +31,16 @@ def _checked(value: object) -> frozenset[int]:
 
 
 def _steps(text: str) -> frozenset[int]:
+    """Read steps as all commands do, or as the list of mindstudio-probe."""
+    if not text.startswith("["):
+        return frozenset(numbers_of_text(text))
     try:
         return _checked(json.loads(text))
     except (ValueError, RecursionError):
         raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all') from None
 
 
-_JSON_LIST = Kind("STEPS", _checked, _steps, words=lambda flag, value: [flag, json.dumps(sorted(value))])
+_STEPS = NUMBERS._replace(check=_checked, read=_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +65,12 @@ class Options(OptionGroup):
         whole(1), "-k", "--top", metavar="K", default=8, help="number of anomalies to list", zh="列出的异常个数"
     )
     steps: frozenset[int] = option(
-        _JSON_LIST,
+        _STEPS,
         "-s",
         "--steps",
         default=frozenset(),
-        help='only these steps, for example "[3,4]"; default: all',
-        zh='只看这些 step，例如 "[3,4]"；默认：全部',
+        help="only these steps, for example 0-3 or 0,2,5-7; default: all",
+        zh="只看这些 step，例如 0-3 或 0,2,5-7；默认：全部",
     )
 
 

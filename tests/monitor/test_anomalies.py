@@ -241,9 +241,10 @@ def test_the_command_lists_and_writes_the_earliest(tmp_path):
     assert analysis == {key: every[key] for key in keys}
 
 
-def test_the_command_takes_steps_and_another_folder(tmp_path):
+@pytest.mark.parametrize("steps", ["[3, 5]", "3,5", "5,3"])
+def test_the_command_takes_steps_and_another_folder(tmp_path, steps):
     put(tmp_path / "in", 0, *(("actv", {"step": step}) for step in range(20)))
-    done = processor("-d", tmp_path / "in", "-o", tmp_path / "out", "-s", "[3, 5]")
+    done = processor("-d", tmp_path / "in", "-o", tmp_path / "out", "-s", steps)
     assert done.stdout.splitlines()[:2] == ["actv 3", "actv 5"]
     assert len(json.loads((tmp_path / "out" / "anomaly_analyse.json").read_text())) == 2
     assert not (tmp_path / "in" / "anomaly_analyse.json").exists()
@@ -270,7 +271,7 @@ def test_without_an_anomaly_the_exit_code_is_0(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [["-k", "0"], ["-k", "x"], ["-s", "3"], ["-s", '["a"]'], ["-s", "[true]"], ["-s", "[["]]
+    "words", [["-k", "0"], ["-k", "x"], ["-s", "x"], ["-s", "5-3"], ["-s", '["a"]'], ["-s", "[true]"], ["-s", "[["]]
 )
 def test_a_wrong_command_is_refused(tmp_path, capsys, monkeypatch, words):
     put(tmp_path, 0, ("actv", {}))
