@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.options.declaration import positional
@@ -41,11 +42,21 @@ def run(options: Options) -> int:
     """Digest what the arguments name, and count; UsageError where no dump is there."""
     root = options.path.absolute()
     if root.is_file() and root.name not in _DUMPS:
-        raise UsageError(f"{root}: is no {layout.DUMP}; give that, or a folder that holds some")
+        raise UsageError(
+            translated(
+                f"{root}: is no {layout.DUMP}; give that, or a folder that holds some",
+                f"{root}：不是 {layout.DUMP}；请给出该文件，或包含它的文件夹",
+            )
+        )
     unreadable: dict[Path, str] = {}
     files = [root] if root.is_file() else sorted(_dumps(root, unreadable))
     if not files and not (unreadable and root.is_dir()):
-        raise UsageError(f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run")
+        raise UsageError(
+            translated(
+                f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run",
+                f"{root}：其中及其子文件夹中没有 {layout.DUMP}；请给出一次运行的 dump_path",
+            )
+        )
     from .workers import run as workers  # here: the help of the command is there before numpy is
 
     done = workers.run(digest_one, files, workers=options.workers or 0, scheduler=options.scheduler, title="digesting")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from msprobe.base.checks import nearest, shown
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, OPTIONS, UserMapping, user_mapping
 from msprobe.options.declaration import EXECUTION, OUTPUT, OptionGroup, declared, from_file, keys_of, option, positional
@@ -38,14 +39,29 @@ _NO_CONSISTENCY = (
 def _mode_or_file(value: object) -> str:
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
-    raise SettingsError(f"{shown(value)} is invalid; give auto, exact, or the path of a noise.json")
+    raise SettingsError(
+        translated(
+            f"{shown(value)} is invalid; give auto, exact, or the path of a noise.json",
+            f"{shown(value)} 无效；请给出 auto、exact 或 noise.json 的路径",
+        )
+    )
 
 
 def _suffix(value: object) -> str:
     if not isinstance(value, str):
-        raise SettingsError(f"{shown(value)} is not a text; it becomes a part of the name of a file")
+        raise SettingsError(
+            translated(
+                f"{shown(value)} is not a text; it becomes a part of the name of a file",
+                f"{shown(value)} 不是文本；它会成为文件名的一部分",
+            )
+        )
     if any(character in value for character in "/\\\0"):
-        raise SettingsError(f"{shown(value)} is invalid: it becomes a part of the name of a file; leave the slash out")
+        raise SettingsError(
+            translated(
+                f"{shown(value)} is invalid: it becomes a part of the name of a file; leave the slash out",
+                f"{shown(value)} 无效：它会成为文件名的一部分；请去掉斜杠",
+            )
+        )
     return value
 
 
@@ -393,7 +409,10 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     """
     if noise and calibrate:
         raise UsageError(
-            f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them"
+            translated(
+                f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them",
+                f"{called[0]} 与 {called[1]} 冲突：标定已给出阈值；请只给出一个",
+            )
         )
     if noise in ("", "auto"):
         return BUILT_IN
@@ -401,7 +420,12 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
         return EXACT
     path = user_path(noise)
     if not path.exists():
-        raise UsageError(f"{called[0]} {noise}: no such file; give auto, exact, or the path of a noise.json")
+        raise UsageError(
+            translated(
+                f"{called[0]} {noise}: no such file; give auto, exact, or the path of a noise.json",
+                f"{called[0]} {noise}：没有该文件；请给出 auto、exact 或 noise.json 的路径",
+            )
+        )
     return read_noise(path.absolute())
 
 
@@ -410,7 +434,12 @@ def object_of(file: Path, members: str) -> dict[str, Any]:
     try:
         contents: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
     except OSError as err:
-        raise UsageError(f"{file}: cannot be read ({err.strerror or err}); check the path") from err
+        raise UsageError(
+            translated(
+                f"{file}: cannot be read ({err.strerror or err}); check the path",
+                f"{file}：无法读取（{err.strerror or err}）；请检查路径",
+            )
+        ) from err
     except (ValueError, RecursionError) as err:
         raise UsageError(f"{file}: is no JSON ({err}); write an object with {members}") from err
     if not isinstance(contents, dict):

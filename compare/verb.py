@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.store.detect import bundle_of, unbundled
 
@@ -32,7 +33,12 @@ def run(options: CompareOptions) -> int:
     if (file := bundle_of(options.sides or (options.target, options.golden))) is not None:
         if options.input_path or options.scheduler:
             flag = "-i" if options.input_path else "--scheduler"
-            raise UsageError(f"{file}: a bundle is unpacked on this machine and has both sides; leave {flag} out")
+            raise UsageError(
+                translated(
+                    f"{file}: a bundle is unpacked on this machine and has both sides; leave {flag} out",
+                    f"{file}：bundle 在本机解包，且已包含两侧；请去掉 {flag}",
+                )
+            )
         options = replace(options, sides=())
     with unbundled(file, options) as filled:
         return _compare(filled)
@@ -62,19 +68,37 @@ def request_of(options: CompareOptions) -> Request:
     """The command line as a request; UsageError where it is invalid."""
     _check_positional(options)
     if options.xlsx and options.format != "xlsx":
-        raise UsageError(f"--xlsx and --format {options.format} contradict each other; give one")
+        raise UsageError(
+            translated(
+                f"--xlsx and --format {options.format} contradict each other; give one",
+                f"--xlsx 与 --format {options.format} 冲突；请只给出一个",
+            )
+        )
     if options.mode not in ("", "auto"):
         raise UsageError(
-            f"-m {options.mode}: this version compares what training left behind; leave -m out, or -m auto"
+            translated(
+                f"-m {options.mode}: this version compares what training left behind; leave -m out, or -m auto",
+                f"-m {options.mode}：本版本只比对训练产生的数据；请去掉 -m，或用 -m auto",
+            )
         )
     if options.first_only and (options.html or options.highlight or options.layer_mapping):
         other = "--html" if options.html else "--highlight" if options.highlight else "--layer-mapping"
-        raise UsageError(f"--first-only writes no tables, and {other} is for what they show; leave one of them out")
+        raise UsageError(
+            translated(
+                f"--first-only writes no tables, and {other} is for what they show; leave one of them out",
+                f"--first-only 不写表，而 {other} 针对表的内容；请去掉其中一个",
+            )
+        )
     sides = _sides(options)
     for name, key in (("rank", "rank_id"), ("step", "step_id")):
         there, here = getattr(sides, f"{name}s"), getattr(options, f"{name}s")
         if None not in (there, here) and here != there:
-            raise UsageError(f"--{name}s and {key} of {options.input_path} contradict each other; give one")
+            raise UsageError(
+                translated(
+                    f"--{name}s and {key} of {options.input_path} contradict each other; give one",
+                    f"--{name}s 与 {options.input_path} 中的 {key} 冲突；请只给出一个",
+                )
+            )
     # 8.1 shows the stack that is next to the dump; a stack.json that is given is shown where -s asks for it.
     with_stack = (
         None if options.input_path and sides.stack_file is None and not options.stack_mode else options.stack_mode
@@ -86,11 +110,19 @@ def request_of(options: CompareOptions) -> Request:
         tables=not options.first_only,
     )
     if sides.read_as and request.mapping:
-        raise UsageError("mapping files are about calls; kernel dumps and npy files have none: leave them out")
+        raise UsageError(
+            translated(
+                "mapping files are about calls; kernel dumps and npy files have none: leave them out",
+                "映射文件针对调用，而 kernel dump 和 npy 文件中没有调用；请去掉映射文件",
+            )
+        )
     if request.user_limits and options.first_only:
         raise UsageError(
-            f"--first-only decides by digests, which cannot tell what {request.user_limits} excuses; leave one of them "
-            "out"
+            translated(
+                f"--first-only decides by digests, which cannot tell what {request.user_limits} excuses; leave one of "
+                "them out",
+                f"--first-only 依据摘要判断，无法应用 {request.user_limits}；请去掉其中一个",
+            )
         )
     return request
 
@@ -102,21 +134,39 @@ def _check_positional(options: CompareOptions) -> None:
         return
     if words[0].lower() in ("mindspore", "pytorch") and not (len(words) == 2 and Path(words[0]).exists()):
         raise UsageError(
-            f"the framework is given before the verb: msprobe -f {words[0]} compare ...; "
-            "after compare, -f means fuzzy matching"
+            translated(
+                f"the framework is given before the verb: msprobe -f {words[0]} compare ...; "
+                "after compare, -f means fuzzy matching",
+                f"框架写在命令之前：msprobe -f {words[0]} compare ...；compare 之后的 -f 表示模糊匹配",
+            )
         )
     if len(words) != 2 or options.target or options.golden or options.input_path:
-        raise UsageError(f"{words[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone")
+        raise UsageError(
+            translated(
+                f"{words[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone",
+                f"{words[0]!r} 不属于任何选项；请写 -tp TARGET -gp GOLDEN，或只写 TARGET GOLDEN",
+            )
+        )
 
 
 def _sides(options: CompareOptions) -> Request:
     if options.input_path:
         if options.target or options.golden:
-            raise UsageError("-i gives both sides already; give either -i, or -tp and -gp")
+            raise UsageError(
+                translated(
+                    "-i gives both sides already; give either -i, or -tp and -gp",
+                    "-i 已给出两侧；请只给出 -i，或只给出 -tp 和 -gp",
+                )
+            )
         return read_compare_json(options.input_path)
     if options.sides:
         target, golden = options.sides
         return Request(Path(target), Path(golden))
     if options.target and options.golden:
         return Request(options.target, options.golden)
-    raise UsageError("two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json")
+    raise UsageError(
+        translated(
+            "two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json",
+            "需要两份 dump：-tp TARGET -gp GOLDEN，或 -i compare.json",
+        )
+    )

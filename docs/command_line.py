@@ -20,8 +20,8 @@ TEXTS = {
             "This page lists all commands and their options. It is generated from the declarations in the code "
             "(`make options`). The columns for Python and files have the keyword of `compare` and the key of a "
             "compare.json with the same meaning.\n\n"
-            "Helps and errors are in Chinese where `MSPROBE_LANG=zh` is set or, without `MSPROBE_LANG`, the locale is "
-            "Chinese.\n\n"
+            "Helps, and errors in the options of a command, are in Chinese where `MSPROBE_LANG=zh` is set or, without "
+            "`MSPROBE_LANG`, the locale is Chinese. Answers, and errors in the contents of files, are in English.\n\n"
             "`msprobe completion bash`, `zsh` or `fish` prints a script that completes commands, options and values in "
             "that shell: write it into the shell's start file, for example `msprobe completion bash >> ~/.bashrc`."
         ),
@@ -41,7 +41,8 @@ TEXTS = {
         "intro": (
             "本页列出所有命令及其选项，由代码中的声明生成（`make options`）。Python 与文件两列是含义相同的 `compare` "
             "关键字和 compare.json 的键。\n\n"
-            "设置 `MSPROBE_LANG=zh` 时，帮助和报错为中文；未设置 `MSPROBE_LANG` 时取决于系统 locale。\n\n"
+            "设置 `MSPROBE_LANG=zh` 时，帮助和有关选项的报错为中文；未设置 `MSPROBE_LANG` 时取决于系统 locale。"
+            "结论以及有关文件内容的报错为英文。\n\n"
             "`msprobe completion bash`（或 `zsh`、`fish`）打印在该 shell 中补全命令、选项和取值的脚本，"
             "请写入 shell 的启动文件，例如 `msprobe completion bash >> ~/.bashrc`。"
         ),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.options.declaration import OptionGroup, option, positional
@@ -55,7 +56,12 @@ def run(options: Options) -> int:
     named = (layout.DUMP, layout.DEBUG) if options.to != "json" else (*layout.TABLES, layout.DUMP, layout.DEBUG)
     root = dump.parent if dump.is_file() else dump
     if not root.is_dir():
-        raise UsageError(f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank")
+        raise UsageError(
+            translated(
+                f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank",
+                f"{dump}：没有该文件或文件夹；请给出 dump_path，或某个 step、rank 的文件夹",
+            )
+        )
     lost: dict[str, str] = {}
     unreadable: dict[Path, str] = {}
     folders = [folder for folder, _ in folders_below(root, unreadable)]
@@ -70,7 +76,12 @@ def run(options: Options) -> int:
         )
     refuse_existing(out, "give a folder that does not exist yet with -o")
     if out.absolute().is_relative_to(root.absolute()):
-        raise UsageError(f"{out}: lies in the folder that is converted; give another folder with -o")
+        raise UsageError(
+            translated(
+                f"{out}: lies in the folder that is converted; give another folder with -o",
+                f"{out}：位于被转换的文件夹之内；请用 -o 给出其他文件夹",
+            )
+        )
     if options.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
         need("a columnar dump is read and written through pyarrow", UsageError)
     before = after = 0

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
+from msprobe.base.language import translated
 from msprobe.base.log import few, visible
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.options.declaration import option, positional
@@ -86,18 +87,33 @@ def run(options: Options) -> int:
     root = options.folder
     if root is None:
         if options.split:
-            raise UsageError("--split is about a dump; give its folder")
+            raise UsageError(
+                translated("--split is about a dump; give its folder", "--split 针对 dump；请给出其文件夹")
+            )
         return report.run(options)
     if options.given:
         raise UsageError(
-            f"{options.given[0]} is about a training that has not begun, {root} about a dump; give one of them"
+            translated(
+                f"{options.given[0]} is about a training that has not begun, {root} about a dump; give one of them",
+                f"{options.given[0]} 针对尚未开始的训练，{root} 是 dump；请只给出一个",
+            )
         )
     if not root.is_dir():
-        raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
+        raise UsageError(
+            translated(
+                f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder",
+                f"{root}：不是文件夹；请给出 dump_path，或某个 step、rank 的文件夹",
+            )
+        )
     unreadable: dict[Path, str] = {}
     folders = [folder for folder, files in folders_below(root, unreadable) if _MARKS.intersection(files)]
     if not folders and not unreadable:
-        raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
+        raise UsageError(
+            translated(
+                f"{root}: holds no dump, nor does any folder below; give the dump_path of a run",
+                f"{root}：其中及其子文件夹中没有 dump；请给出一次运行的 dump_path",
+            )
+        )
     wrong = [neighbour for neighbour in installation.examine() if neighbour.kind is Kind.NEIGHBOUR]
     for each in wrong:
         print(visible(f"installation: WRONG: {sentence(each)}"))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.options.declaration import OptionGroup, declared, option
 from msprobe.options.kinds import several
 
@@ -119,18 +120,29 @@ def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
         return None
     if "rank_size" not in options:
         option = next(iter(options))
-        raise UsageError(f"{_flag(option)}: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1")
+        raise UsageError(
+            translated(
+                f"{_flag(option)}: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1",
+                f"{_flag(option)}：还需要 rank 总数；请给出 --rank-size，例如 --rank-size 8 1",
+            )
+        )
     for name, values in options.items():
         if len(values) > 1 + has_golden:
             most = "two values, of target and golden" if has_golden else "one value, as there is no golden"
-            raise UsageError(f"{_flag(name)} {' '.join(values)}: takes {most}")
+            most_zh = "最多两个值（待定位侧和标杆侧）" if has_golden else "只能有一个值，因为没有标杆侧"
+            given = f"{_flag(name)} {' '.join(values)}"
+            raise UsageError(translated(f"{given}: takes {most}", f"{given}：{most_zh}"))
     target, golden = (_side(options, at) for at in (0, -1))
     if not has_golden:
         return Layouts(target)
     if target.dp != golden.dp:
         raise UsageError(
-            f"the target has {target.dp} copies of the model ({target.text()}), the golden {golden.dp} "
-            f"({golden.text()}); give dumps of equal data parallel size, rank_size / (tp * pp)"
+            translated(
+                f"the target has {target.dp} copies of the model ({target.text()}), the golden {golden.dp} "
+                f"({golden.text()}); give dumps of equal data parallel size, rank_size / (tp * pp)",
+                f"待定位侧有 {target.dp} 份模型（{target.text()}），标杆侧有 {golden.dp} 份（{golden.text()}）；"
+                "请给出数据并行度 rank_size / (tp * pp) 相同的 dump",
+            )
         )
     return Layouts(target, golden)
 
@@ -144,16 +156,28 @@ def _side(options: Mapping[str, Sequence[str]], at: int) -> Layout:
     ranks, tp, pp, vpp = (sizes.get(name, 1) for name in _NUMBERS)
     if ranks % (tp * pp):
         raise UsageError(
-            f"--rank-size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run"
+            translated(
+                f"--rank-size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run",
+                f"--rank-size {ranks} 不是 tp * pp = {tp} * {pp} 的倍数；请给出该次运行的 rank 总数",
+            )
         )
     if vpp > 1 == pp:
-        raise UsageError(f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out")
+        raise UsageError(
+            translated(
+                f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out",
+                f"--vpp {vpp} 需要多个流水线阶段；请同时给出 --pp，或去掉 --vpp",
+            )
+        )
     return Layout(ranks, tp, pp, vpp, _order(options["order"][at]) if "order" in options else ORDER)
 
 
 def _size(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) < 10):
-        raise UsageError(f"{_flag(name)} {text}: must be a number from 1 on")
+        raise UsageError(
+            translated(
+                f"{_flag(name)} {text}: must be a number from 1 on", f"{_flag(name)} {text}：必须是不小于 1 的整数"
+            )
+        )
     return int(text)
 
 
@@ -163,8 +187,16 @@ def _order(order: str) -> str:
         if axis not in _AXES:
             near = nearest(axis, _AXES)
             raise UsageError(
-                f"--order {order}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}"
+                translated(
+                    f"--order {order}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}",
+                    f"--order {order}：未知的 {axis!r}{f'；是否指 {near!r}？' if near else ''}；写法如 {ORDER}",
+                )
             )
     if len({*axes}) < len(axes) or not {*_NEEDED} <= {*axes}:
-        raise UsageError(f"--order {order}: must have {', '.join(_NEEDED)} once each, as in {ORDER}")
+        raise UsageError(
+            translated(
+                f"--order {order}: must have {', '.join(_NEEDED)} once each, as in {ORDER}",
+                f"--order {order}：{'、'.join(_NEEDED)} 必须各出现一次，例如 {ORDER}",
+            )
+        )
     return order

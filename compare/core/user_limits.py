@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import SettingsError
+from msprobe.base.language import translated
 from msprobe.options.declaration import OptionGroup, option
 from msprobe.options.kinds import Kind
 
@@ -133,7 +134,12 @@ def matching(names: Sequence[str], called: str) -> set[str]:
 def _checked_names(value: object) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise SettingsError(f"{shown(value)} is invalid; give a name, or a list of names")
+        raise SettingsError(
+            translated(
+                f"{shown(value)} is invalid; give a name, or a list of names",
+                f"{shown(value)} 无效；请给出名称或名称列表",
+            )
+        )
     return tuple(map(_name, given))
 
 
@@ -157,14 +163,24 @@ def _tolerance(given: str) -> Tolerance:
 
 def _name(name: str) -> str:
     if not name.strip(". "):
-        raise SettingsError("a name is empty; give a call or a record as the tables print it, * for all")
+        raise SettingsError(
+            translated(
+                "a name is empty; give a call or a record as the tables print it, * for all",
+                "名称为空；请按表中的写法给出调用或记录，* 表示全部",
+            )
+        )
     return name.strip()
 
 
 def _number(value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # it is a number
-        raise SettingsError(f"a tolerance must be a number from 0 on, not {shown(value)}")
+        raise SettingsError(
+            translated(
+                f"a tolerance must be a number from 0 on, not {shown(value)}",
+                f"容差必须是不小于 0 的数，而不是 {shown(value)}",
+            )
+        )
     return float(value)  # type: ignore[arg-type]  # as above
 
 

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.verdicts import Gap, Verdicts, last_line
 from msprobe.compare.core.layouts import LayoutOptions, Layouts, layouts_of
@@ -140,9 +141,19 @@ def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
 def _write_merged(options: Options, layouts: Layouts | None) -> int:
     """Write the merged dumps of one side, and print their folder."""
     if options.golden_path is not None:
-        raise UsageError("--file-type json writes the merged dumps of one side; leave -gp out, or --file-type json")
+        raise UsageError(
+            translated(
+                "--file-type json writes the merged dumps of one side; leave -gp out, or --file-type json",
+                "--file-type json 写出一侧合并后的 dump；请去掉 -gp 或 --file-type json",
+            )
+        )
     if layouts is None or layouts.target.is_whole:
-        raise UsageError("--file-type json writes merged dumps; give --rank-size, and --tp or --pp greater than 1")
+        raise UsageError(
+            translated(
+                "--file-type json writes merged dumps; give --rank-size, and --tp or --pp greater than 1",
+                "--file-type json 写出合并后的 dump；请给出 --rank-size，以及大于 1 的 --tp 或 --pp",
+            )
+        )
     from msprobe.compare.parallel.merge import merge_sides
 
     output = options.output

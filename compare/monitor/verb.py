@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, output_option
@@ -60,7 +61,12 @@ def run(options: Options) -> int:
 
     if options.html:
         if options.output is None:
-            raise UsageError("--html writes into the folder of -o; give -o FOLDER too")
+            raise UsageError(
+                translated(
+                    "--html writes into the folder of -o; give -o FOLDER too",
+                    "--html 写入 -o 的文件夹；请同时给出 -o FOLDER",
+                )
+            )
         check_page()
     a, b = read_output(options.target), read_output(options.golden)
     clean = read_output(options.calibrate) if options.calibrate else None

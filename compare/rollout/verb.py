@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.verdicts import last_line
 from msprobe.options.declaration import OUTPUT, OptionGroup, option, positional
@@ -105,7 +106,12 @@ class Options(OptionGroup):
 def run(options: Options) -> int:
     """Read, compare, write the tables, print the answer."""
     if options.source is None and not (options.generated and options.recomputed):
-        raise UsageError("give an npz file, the folder of a run, or --generated A.npy --recomputed B.npy")
+        raise UsageError(
+            translated(
+                "give an npz file, the folder of a run, or --generated A.npy --recomputed B.npy",
+                "请给出 npz 文件、一次运行的文件夹，或 --generated A.npy --recomputed B.npy",
+            )
+        )
     from .alignment import align  # here: the help of the command is there before numpy is
     from .diagnosis import diagnose
     from .entry import write

@@ -23,6 +23,7 @@ from threading import get_ident
 
 from .checks import listed, shown, texts
 from .errors import SettingsError, UsageError
+from .language import translated
 from .log import once
 from .names import API_PREFIXES, parse
 
@@ -70,11 +71,26 @@ def _range_of(element: object) -> range:
     elif isinstance(element, str) and (ends := _RANGE.fullmatch(element)):
         first, last = _decimal(ends[1]), _decimal(ends[2])
     else:
-        raise SettingsError(f'{shown(element)} is neither a number nor a range; write numbers such as 2, or "3-5"')
+        raise SettingsError(
+            translated(
+                f'{shown(element)} is neither a number nor a range; write numbers such as 2, or "3-5"',
+                f'{shown(element)} 既不是数也不是范围；请写 2 这样的数，或 "3-5"',
+            )
+        )
     if not (0 <= first <= LARGEST and 0 <= last <= LARGEST):
-        raise SettingsError(f"{shown(element)} is outside 0 to {LARGEST}; choose numbers within")
+        raise SettingsError(
+            translated(
+                f"{shown(element)} is outside 0 to {LARGEST}; choose numbers within",
+                f"{shown(element)} 超出 0 到 {LARGEST}；请选择范围内的数",
+            )
+        )
     if last < first:
-        raise SettingsError(f'{shown(element)} runs backwards; write the smaller number first, "{last}-{first}"')
+        raise SettingsError(
+            translated(
+                f'{shown(element)} runs backwards; write the smaller number first, "{last}-{first}"',
+                f'{shown(element)} 前后颠倒；请先写较小的数，即 "{last}-{first}"',
+            )
+        )
     return range(first, last + 1)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import refuse_existing
+from msprobe.base.language import translated
 from msprobe.base.log import few, visible
 from msprobe.compare import verb as compare
 from msprobe.compare.core.layouts import LayoutOptions
@@ -85,9 +86,19 @@ def run(options: Options) -> int:
     """Pack, and print what was packed and whether it gives the same verdicts."""
     output = options.output
     if output.suffix.lower() != SUFFIX:
-        raise UsageError(f"-o {output}: a bundle ends in {SUFFIX}; add it")
+        raise UsageError(
+            translated(
+                f"-o {output}: a bundle ends in {SUFFIX}; add it",
+                f"-o {output}：bundle 的文件名以 {SUFFIX} 结尾；请加上",
+            )
+        )
     if options.scramble and not options.tensors:
-        raise UsageError("--scramble is for tensors; give --tensors too, or leave it out")
+        raise UsageError(
+            translated(
+                "--scramble is for tensors; give --tensors too, or leave it out",
+                "--scramble 针对张量；请同时给出 --tensors，或去掉它",
+            )
+        )
     if not options.dry_run:
         refuse_existing(output, "give another file with -o")
 

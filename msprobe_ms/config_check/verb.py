@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
+from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
 from msprobe.options.declaration import OUTPUT, OptionGroup, option
@@ -104,7 +105,7 @@ class Options(OptionGroup):
     def check(self) -> None:
         """Raise UsageError where both tasks are given."""
         if self.dump is not None and self.compare is not None:
-            raise UsageError("-d packs and -c compares; give one of them")
+            raise UsageError(translated("-d packs and -c compares; give one of them", "-d 打包，-c 比对；请只给出一个"))
         super().check()
 
 
@@ -114,13 +115,25 @@ def run(options: Options) -> int:
         _refuse_mapping(options, "-d")
         return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options.dry_run)
     if options.dry_run:
-        raise UsageError("--dry-run is for packing; give it with -d")
+        raise UsageError(
+            translated("--dry-run is for packing; give it with -d", "--dry-run 用于打包；请与 -d 一起使用")
+        )
     if not options.compare:
-        raise UsageError("give -d [FILE ...] to pack, or --compare A B to compare two packs or two checkpoints")
+        raise UsageError(
+            translated(
+                "give -d [FILE ...] to pack, or --compare A B to compare two packs or two checkpoints",
+                "请给出 -d [FILE ...] 以打包，或 --compare A B 以比对两个包或两个 checkpoint",
+            )
+        )
     zips = [path.lower().endswith(".zip") for path in options.compare]
     if any(zips):
         if not all(zips):
-            raise UsageError("--compare takes two packs (.zip), or two checkpoints; one of each cannot be compared")
+            raise UsageError(
+                translated(
+                    "--compare takes two packs (.zip), or two checkpoints; one of each cannot be compared",
+                    "--compare 需要两个包（.zip）或两个 checkpoint；包与 checkpoint 不能相互比对",
+                )
+            )
         _refuse_mapping(options, "of two packs")
         bench, cmp = map(Path, options.compare)
         return _compare_packs(bench, cmp, Path(options.output or RESULT), options.top)
@@ -143,7 +156,7 @@ def _refuse_mapping(options: Options, where: str) -> None:
 
 def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:
     if output.suffix != ".zip":
-        raise UsageError(f"{output}: a pack must end in .zip")
+        raise UsageError(translated(f"{output}: a pack must end in .zip", f"{output}：包的文件名必须以 .zip 结尾"))
     if not dry_run:
         refuse_existing(output, ANOTHER)
     from msprobe.base.redaction import Redactor

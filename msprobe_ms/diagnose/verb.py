@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
+from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.compare.core.user_limits import UserLimitOptions
 from msprobe.compare.request import Request, with_options
@@ -64,7 +65,12 @@ def run(options: Options) -> int:
     """Diagnose, print the page, and say with the exit code how it went."""
     with unbundled(bundle_of((options.target, options.golden)), options) as filled:
         if filled.golden is None:
-            raise UsageError(f"{options.target}: the trusted run is missing; give both: msprobe diagnose A B")
+            raise UsageError(
+                translated(
+                    f"{options.target}: the trusted run is missing; give both: msprobe diagnose A B",
+                    f"{options.target}：缺少标杆运行；请同时给出两者：msprobe diagnose A B",
+                )
+            )
         return _diagnose(filled, filled.golden)
 
 
@@ -74,10 +80,18 @@ def _diagnose(options: Options, golden: Path) -> int:
         # Refused before anything is compared.
         if path.suffix != ".json":
             raise UsageError(
-                f"--write-config {path}: PrecisionDebugger reads files whose name ends in .json; rename it"
+                translated(
+                    f"--write-config {path}: PrecisionDebugger reads files whose name ends in .json; rename it",
+                    f"--write-config {path}：PrecisionDebugger 读取文件名以 .json 结尾的文件；请改名",
+                )
             )
         if os.path.lexists(path):
-            raise UsageError(f"--write-config {path}: is there already; give another file, or remove it")
+            raise UsageError(
+                translated(
+                    f"--write-config {path}: is there already; give another file, or remove it",
+                    f"--write-config {path}：文件已存在；请换一个文件，或删除它",
+                )
+            )
     from .page import as_object, page  # here: the help of the command is there before numpy is
     from .walk import diagnose
 

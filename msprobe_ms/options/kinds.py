@@ -38,13 +38,23 @@ class Kind(NamedTuple):
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise SettingsError(f"{checks.shown(value)} is not a text; write it between double quotes")
+    raise SettingsError(
+        translated(
+            f"{checks.shown(value)} is not a text; write it between double quotes",
+            f"{checks.shown(value)} 不是文本；请写在双引号之间",
+        )
+    )
 
 
 def _path(value: object) -> Path:
     if isinstance(value, str | os.PathLike) and os.fspath(value):
         return user_path(value)
-    raise SettingsError(f"{checks.shown(value)} is not a path; give a text or a pathlib.Path")
+    raise SettingsError(
+        translated(
+            f"{checks.shown(value)} is not a path; give a text or a pathlib.Path",
+            f"{checks.shown(value)} 不是路径；请给出文本或 pathlib.Path",
+        )
+    )
 
 
 def _path_or_true(value: object) -> object:
@@ -52,7 +62,12 @@ def _path_or_true(value: object) -> object:
         return None
     if value is True or isinstance(value, str | os.PathLike):
         return value
-    raise SettingsError(f"{checks.shown(value)} is not the path of a file; give one, or True for no file")
+    raise SettingsError(
+        translated(
+            f"{checks.shown(value)} is not the path of a file; give one, or True for no file",
+            f"{checks.shown(value)} 不是文件路径；请给出路径，或用 True 表示没有文件",
+        )
+    )
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -62,7 +77,12 @@ def _texts(value: object) -> tuple[str, ...]:
 def _numbers(value: object) -> tuple[int, ...]:
     if isinstance(value, list | tuple) and all(type(each) is int and each >= 0 for each in value):
         return numbers(value)
-    raise SettingsError(f"{checks.shown(value)} is not a list of whole numbers from 0; write [0, 1], or [] for all")
+    raise SettingsError(
+        translated(
+            f"{checks.shown(value)} is not a list of whole numbers from 0; write [0, 1], or [] for all",
+            f"{checks.shown(value)} 不是非负整数的列表；请写 [0, 1]，或用 [] 表示全部",
+        )
+    )
 
 
 FLAG = Kind("", checks.flag, bool, "none", lambda flag, value: [flag] if value else [])
@@ -71,7 +91,7 @@ NO_FLAG = Kind("", checks.flag, lambda _: False, "none", lambda flag, value: [] 
 
 TEXT = Kind("TEXT", _text, _text)
 PATH = Kind("PATH", _path, Path)
-NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, value))])
+NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, sorted(value)))])
 OPTIONAL_FILE = Kind(
     "FILE",
     _path_or_true,

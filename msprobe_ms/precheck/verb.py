@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers
 from msprobe.base.verdicts import NONE, Verdicts, last_line
@@ -39,7 +40,13 @@ _MOST_DEVICES = 4095
 
 def _device_numbers(words: list[str]) -> tuple[int, ...]:
     if not all(word.isdecimal() for word in words):
-        raise SettingsError(f"{' '.join(words)} is invalid; give the numbers of devices, for example 0 1")
+        given = " ".join(words)
+        raise SettingsError(
+            translated(
+                f"{given} is invalid; give the numbers of devices, for example 0 1",
+                f"{given} 无效；请给出设备编号，例如 0 1",
+            )
+        )
     return tuple(map(int, words))
 
 
@@ -165,9 +172,20 @@ def run(options: Options) -> int:
 def _devices(given: tuple[int, ...]) -> tuple[int, ...]:
     for device in given:
         if not 0 <= device <= _MOST_DEVICES:
-            raise UsageError(f"-d: {device} is no device; give numbers from 0 to {_MOST_DEVICES}")
+            raise UsageError(
+                translated(
+                    f"-d: {device} is no device; give numbers from 0 to {_MOST_DEVICES}",
+                    f"-d：{device} 不是设备编号；请给出 0 到 {_MOST_DEVICES} 之间的数",
+                )
+            )
     if len(set(given)) < len(given):
-        raise UsageError(f"-d: a device is given twice in {' '.join(map(str, given))}; remove one")
+        numbers_given = " ".join(map(str, given))
+        raise UsageError(
+            translated(
+                f"-d: a device is given twice in {numbers_given}; remove one",
+                f"-d：{numbers_given} 中有重复的设备；请去掉一个",
+            )
+        )
     return tuple(given)
 
 

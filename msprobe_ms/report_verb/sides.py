@@ -4,6 +4,7 @@ from enum import Enum
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.language import translated
 from msprobe.store.detect import kind_of
 from msprobe.store.monitor.lines import Notes
 from msprobe.store.monitor.runs import find_runs
@@ -34,11 +35,17 @@ def what_of(target: Path, golden: Path | None, chosen: str | None) -> What:
         what = What(chosen)
         if (what in OF_TWO) is (golden is None):
             sides = "two sides: msprobe report A B" if what in OF_TWO else "one dump: msprobe report DIR"
-            raise UsageError(f"--as {chosen} takes {sides}")
+            sides_zh = "两侧：msprobe report A B" if what in OF_TWO else "一份 dump：msprobe report DIR"
+            raise UsageError(translated(f"--as {chosen} takes {sides}", f"--as {chosen} 需要{sides_zh}"))
         return what
     if golden is None:
         if is_monitor(target):
-            raise UsageError(f"{target}: is the output of a monitor; give two of them, the trusted one second")
+            raise UsageError(
+                translated(
+                    f"{target}: is the output of a monitor; give two of them, the trusted one second",
+                    f"{target}：是监控输出；请给出两份，标杆在后",
+                )
+            )
         return What.FOUND
     kinds = [_kind(path) for path in (target, golden)]
     if kinds[0] is not kinds[1]:

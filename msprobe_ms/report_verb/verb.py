@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.phrase import Words
 from msprobe.compare.core.layouts import LayoutOptions, layouts_of
@@ -76,11 +77,20 @@ def _report(options: Options) -> int:
     what = what_of(options.target, options.golden, options.what)
     if what is not What.COMPARE and layouts_of(options, has_golden=True) is not None:
         raise UsageError(
-            "--rank-size: ranks are merged where two dumps are compared; give the golden dump too, or merge those of "
-            "one with msprobe graph-visualize --file-type json, and report on the merged dump"
+            translated(
+                "--rank-size: ranks are merged where two dumps are compared; give the golden dump too, or merge those "
+                "of one with msprobe graph-visualize --file-type json, and report on the merged dump",
+                "--rank-size：只有比对两份 dump 时才合并 rank；请同时给出标杆 dump，或先用 "
+                "msprobe graph-visualize --file-type json 合并一份 dump，再对合并结果生成报告",
+            )
         )
     if what is not What.COMPARE and (own := options.user_limits):
-        raise UsageError(f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out")
+        raise UsageError(
+            translated(
+                f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out",
+                f"{own}：阈值针对两份 dump 之间的差异；请给出两份 dump，或去掉这些选项",
+            )
+        )
     made = {What.COMPARE: _compared, What.MONITOR: _monitored, What.CONFIG_CHECK: _packed}.get(what)
     report, lines, exit_code = made(options) if made is not None else _alone(options, what)
     report.write(page)
@@ -98,7 +108,12 @@ def _page_of(output: Path) -> Path:
     if suffix in (".html", ".htm"):
         return output
     if suffix in _OF_OTHER_FILES or output.exists():
-        raise UsageError(f"-o {output}: the name of a page ends in .html; add it, or give a folder")
+        raise UsageError(
+            translated(
+                f"-o {output}: the name of a page ends in .html; add it, or give a folder",
+                f"-o {output}：页面的文件名以 .html 结尾；请加上，或给出文件夹",
+            )
+        )
     return output / PAGE
 
 

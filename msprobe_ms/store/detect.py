@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import few, once
 from msprobe.options.declaration import OptionGroup
 
@@ -35,6 +36,10 @@ Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves
 _GIVE = (
     "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
     "root of an RL flow, or a folder of npy files"
+)
+_GIVE_ZH = (
+    "请给出 dump.json，某个 rank、step 或整次运行的文件夹，kernel dump，单独保存或图模式保存的文件夹，"
+    "强化学习流程的根目录，或存放 npy 文件的文件夹"
 )
 _Options = TypeVar("_Options", bound=OptionGroup)
 
@@ -73,9 +78,16 @@ def kind_of(path: str | Path) -> Kind:
     try:
         is_folder, exists = root.is_dir(), root.exists()
     except (OSError, ValueError) as err:  # ValueError: a path that no file can have
-        raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
+        raise DumpError(
+            translated(
+                f"{root}: cannot be opened ({err}); check the path and its permissions",
+                f"{root}：无法打开（{err}）；请检查路径和权限",
+            )
+        ) from err
     if not exists:
-        raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
+        raise DumpError(
+            translated(f"{root}: there is no such file or folder; {_GIVE}", f"{root}：没有该文件或文件夹；{_GIVE_ZH}")
+        )
     _log_further_runs(root)
     if not is_folder:
         return _of_file(root)
@@ -97,7 +109,12 @@ def bundle_of(paths: Sequence[str | Path | None]) -> Path | None:
 
         found = [path for path in found if has_manifest(Path(path))]
     if found and len(given) > 1:
-        raise UsageError(f"{found[0]}: is a bundle, which has both sides; give it alone: msprobe compare {found[0]}")
+        raise UsageError(
+            translated(
+                f"{found[0]}: is a bundle, which has both sides; give it alone: msprobe compare {found[0]}",
+                f"{found[0]}：是 bundle，已包含两侧；请单独给出：msprobe compare {found[0]}",
+            )
+        )
     return Path(found[0]) if found else None
 
 
@@ -166,8 +183,13 @@ def _of_file(file: Path) -> Kind:
     from .kernel_dump.values import STATISTIC
 
     if file.suffix == ".npy" or file.name in (STATISTIC, layout.SAVES):
-        raise DumpError(f"{file}: is one file of many; give the folder that holds them")
-    raise DumpError(f"{file}: is no dump.json; {_GIVE}")
+        raise DumpError(
+            translated(
+                f"{file}: is one file of many; give the folder that holds them",
+                f"{file}：是多个文件中的一个；请给出包含它们的文件夹",
+            )
+        )
+    raise DumpError(translated(f"{file}: is no dump.json; {_GIVE}", f"{file}：不是 dump.json；{_GIVE_ZH}"))
 
 
 def _in_layout(top: Folder) -> Kind | None:
@@ -241,7 +263,12 @@ def _somewhere_below(top: Folder) -> Kind:
             f"{stray}: holds files of a kernel dump, and its path does not say of which rank and iteration; call it "
             "rank_0/Net/0/0 (rank, network, graph, iteration), or give the whole dump_path"
         )
-    raise DumpError(f"{top.path}: holds nothing that can be compared{_contents(top)}; {_GIVE}")
+    raise DumpError(
+        translated(
+            f"{top.path}: holds nothing that can be compared{_contents(top)}; {_GIVE}",
+            f"{top.path}：其中没有可以比对的内容{_contents(top)}；{_GIVE_ZH}",
+        )
+    )
 
 
 def _size(run: Folder, steps: list[str]) -> str:

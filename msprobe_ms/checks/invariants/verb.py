@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.language import translated
 from msprobe.base.log import few, logger, visible
 from msprobe.base.verdicts import Gap, Verdicts, total
 from msprobe.options.declaration import option, positional
@@ -103,7 +104,10 @@ def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
     for name in chosen - set(names):
         near = nearest(name, tuple(names))
         hint = f"did you mean {near}?" if near else f"there are {few(names, 20)}"
-        raise UsageError(f"{option}: there is no invariant {name!r}; {hint}")
+        hint_zh = f"是否指 {near}？" if near else f"可选：{few(names, 20)}"
+        raise UsageError(
+            translated(f"{option}: there is no invariant {name!r}; {hint}", f"{option}：没有不变量 {name!r}；{hint_zh}")
+        )
     return chosen
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, replacing
+from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.verdicts import total
 from msprobe.options.declaration import option, positional
@@ -56,7 +57,12 @@ def run(options: Options) -> int:
     """Search, write, print, and say with the exit code how it went."""
     root = options.dump or options.input_path
     if root is None or (options.dump and options.input_path):
-        raise UsageError("one dump is needed: msprobe overflow-check DIR, or -i DIR")
+        raise UsageError(
+            translated(
+                "one dump is needed: msprobe overflow-check DIR, or -i DIR",
+                "需要一份 dump：msprobe overflow-check DIR，或 -i DIR",
+            )
+        )
     from msprobe.checks.dumps import dumps_of  # here: the help of the command is there before numpy is
 
     from .search import search
