@@ -151,7 +151,12 @@ def run(options: Options) -> int:
 def _refuse_mapping(options: Options, where: str) -> None:
     for flag, value in (("--data-mapping", options.data_mapping), ("--standard", options.standard)):
         if value:
-            raise UsageError(f"{flag} is of two checkpoints and says nothing {where}; leave it out")
+            raise UsageError(
+                translated(
+                    f"{flag} is of two checkpoints and says nothing {where}; leave it out",
+                    f"{flag} 只针对两个 checkpoint；请去掉",
+                )
+            )
 
 
 def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:

@@ -143,7 +143,7 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
         (["-d", str(tmp_path / "many.yaml")], "more than 100000 settings"),
         (["-d", "-o", "x.tar"], "must end in .zip"),
         (["-d", "-o", str(tmp_path / "there.zip")], "is there already"),
-        (["-d", "-dm", "x.yaml"], "--data_mapping is of two checkpoints"),
+        (["-d", "-dm", "x.yaml"], "--data-mapping is of two checkpoints"),
         (["-c", "a.zip", "b"], "one of each"),
     ):
         if "-o" not in words:
