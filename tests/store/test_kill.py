@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ def test_every_reported_call_survives_a_kill(tmp_path, seed, form, capsys):
     folder = tmp_path / "step0" / "rank0"
     reported = run_and_kill(folder, seed, form)
     assert "dump.journal" in os.listdir(folder)
-    code = doctor.run(Namespace(folder=str(tmp_path)))
+    code = doctor.run(doctor.Options(folder=tmp_path))
     found = capsys.readouterr().out
     assert "rebuilt" in found
     assert {*os.listdir(folder)} - {"dump_tensor_data"} == FILES[form]
@@ -109,7 +108,7 @@ def test_a_child_that_outlives_its_parent_does_not_hold_the_dump(tmp_path, capsy
     try:
         assert child.wait(60) == -signal.SIGKILL
         assert child.stdout.readline() == b"ready\n"
-        assert doctor.run(Namespace(folder=str(tmp_path))) == 0
+        assert doctor.run(doctor.Options(folder=tmp_path)) == 0
         assert "rebuilt: 1 calls" in capsys.readouterr().out
     finally:
         child.stdin.close()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -192,7 +191,7 @@ def content(root):
 
 
 def converted(given, out, to, code=0):
-    assert convert.run(Namespace(dump=str(given), output_path=str(out), to=to)) == code
+    assert convert.run(convert.Options(dump=given, output=out, to=to)) == code
     return out
 
 
@@ -447,13 +446,13 @@ def test_a_table_of_something_else_is_an_error(tmp_path):
 def test_doctor_says_of_a_columnar_dump_what_it_says_of_json(both, capsys):
     said = []
     for folder in both:
-        assert doctor.run(Namespace(folder=str(folder))) == 1
+        assert doctor.run(doctor.Options(folder=folder)) == 1
         said.append(capsys.readouterr().out.removeprefix(str(folder)))
     assert said[0] == said[1]
     assert "6 calls, 18 records, 5 tensors; LOST: 1 parts were not collected" in said[1]
     index = both[1] / "dump_tensor_data" / "tensors.index"
     index.write_text("".join(index.read_text().splitlines(keepends=True)[1:]))
-    assert doctor.run(Namespace(folder=str(both[1]))) == 1
+    assert doctor.run(doctor.Options(folder=both[1])) == 1
     assert "1 tensors are lost" in capsys.readouterr().out
 
 
@@ -466,10 +465,10 @@ def test_convert_refuses_what_it_cannot_do(both, tmp_path):
         (tmp_path / "json", tmp_path / "json" / "inside", "columnar"),
     ):
         with pytest.raises(UsageError):
-            convert.run(Namespace(dump=str(dump), output_path=str(out), to=to))
+            convert.run(convert.Options(dump=dump, output=out, to=to))
     write(tmp_path / "open", False, close=False)
     with pytest.raises(UsageError, match="msprobe doctor"):
-        convert.run(Namespace(dump=str(tmp_path / "open"), output_path=str(tmp_path / "o"), to="columnar"))
+        convert.run(convert.Options(dump=tmp_path / "open", output=tmp_path / "o", to="columnar"))
 
 
 def test_a_dump_replaces_one_of_the_other_format(both):

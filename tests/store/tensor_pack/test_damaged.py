@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 import zlib
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -66,11 +65,11 @@ def content(root):
 
 
 def examine(folder):
-    return doctor.run(Namespace(folder=str(folder)))
+    return doctor.run(doctor.Options(folder=folder))
 
 
 def converted(folder, out, to="json"):
-    return convert.run(Namespace(dump=str(folder), output_path=str(out), to=to))
+    return convert.run(convert.Options(dump=folder, output=out, to=to))
 
 
 def is_read_otherwise(folder):
@@ -225,7 +224,7 @@ def test_a_torn_pack_is_not_split(form, how, tmp_path, capsys):
     folder = write(tmp_path / "dump", form)
     torn(folder, how)
     before = content(folder)
-    assert doctor.run(Namespace(folder=str(folder), split=True)) == 1
+    assert doctor.run(doctor.Options(folder=folder, split=True)) == 1
     assert "not split" in capsys.readouterr().out
     assert content(folder) == before
 

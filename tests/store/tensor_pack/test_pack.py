@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -222,7 +221,7 @@ def test_what_the_disk_refuses_is_left_out_and_said(name, tmp_path):
 
 
 def split(folder):
-    return doctor.run(Namespace(folder=str(folder), split=True))
+    return doctor.run(doctor.Options(folder=folder, split=True))
 
 
 def test_doctor_splits_a_pack_into_the_files_that_json_has(packed, plain, capsys):
@@ -255,11 +254,11 @@ def test_a_damaged_pack_is_not_split(packed, capsys):
 
 def test_split_needs_a_dump():
     with pytest.raises(UsageError, match="--split is about a dump; give its folder"):
-        doctor.run(Namespace(folder=None, split=True))
+        doctor.run(doctor.Options(split=True))
 
 
 def converted(given, out, to):
-    assert convert.run(Namespace(dump=str(given), output_path=str(out), to=to)) == 0
+    assert convert.run(convert.Options(dump=given, output=out, to=to)) == 0
     return out
 
 
