@@ -43,7 +43,7 @@ def refused(folder, *words):
     ],
 )
 def test_the_command_to_run_is_named(files, sides):
-    command = "config_check --compare " + " ".join(f"'{side}'" if " " in side else side for side in sides)
+    command = "config-check --compare " + " ".join(f"'{side}'" if " " in side else side for side in sides)
     assert refused(files, "-tp", sides[0], "-gp", sides[1]).endswith(
         f": is a checkpoint, not a dump; compare two of them with: msprobe {command}"
     )
@@ -51,10 +51,10 @@ def test_the_command_to_run_is_named(files, sides):
 
 def test_one_checkpoint_beside_something_else_is_named(files):
     line = refused(files, "a.ckpt", "my shards/model-00001-of-00002.safetensors")
-    assert "config_check --compare a.ckpt 'my shards/model-00001-of-00002.safetensors'" in line
+    assert "config-check --compare a.ckpt 'my shards/model-00001-of-00002.safetensors'" in line
     assert "a.ckpt: is a checkpoint" in refused(files, "a.ckpt", "f.txt")
 
 
 @pytest.mark.parametrize("side", ["f.txt", "tensors"])
 def test_what_is_no_checkpoint_is_not_taken_for_one(files, side):
-    assert "config_check" not in refused(files, side, side)
+    assert "config-check" not in refused(files, side, side)

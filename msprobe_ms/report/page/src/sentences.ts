@@ -464,7 +464,7 @@ export const OF_COMPARISONS: Record<string, string> = {
   "details of {number} of {total} calls are in this page: all that differ as far as they fit, what is around and beside them, then the others; the tables have every record":
     "本页含 {total} 个调用中 {number} 个的数值：优先有差异的调用，其次是其相邻的调用，再次是其余调用；表格含全部记录",
   "for its size this page has no dataflow of {number} of {total} steps and ranks; a page of fewer of them (--ranks, --steps) has it":
-    "为控制大小，{total} 份 step 与 rank 的数据中有 {number} 份不含数据流；用 --rank、--step 缩小范围后生成的页面会包含",
+    "为控制大小，{total} 份 step 与 rank 的数据中有 {number} 份不含数据流；用 --ranks、--steps 缩小范围后生成的页面会包含",
   "{number} later exchanges between ranks are left out of this page": "本页省略了靠后的 {number} 次卡间通信",
   "the ranks make {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is shown as it was recorded; with --rank-size, --tp and --pp, which dumps do not hold, the ranks of one model are merged first":
     "各 rank 的调用列表有 {number} 种{which}，如流水线并行或张量并行；此处逐个 rank 按记录展示；指定 --rank-size、--tp、--pp（dump 数据中没有这些信息）则先合并同一模型的各 rank",

@@ -85,7 +85,7 @@ export const OF_FLOWS: Record<string, string> = {
   // What to look at.
   "look at: {what}": "请检查：{what}",
   "look at: {update}; both sides have a dump of it, which --steps left out; give that step too":
-    "请检查：{update}；两侧都有其 dump 数据，但被 --step 排除，请一并指定该 step",
+    "请检查：{update}；两侧都有其 dump 数据，但被 --steps 排除，请一并指定该 step",
   "the update of step {step}": "step {step} 的参数更新",
   "that code, such as masks, positions and padding": "这段代码，如掩码、位置编号与填充",
   "the code between {last} and {name}": "{last} 与 {name} 之间的代码",
