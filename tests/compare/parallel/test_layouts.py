@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
-from msprobe.compare.core.layouts import Layout, LayoutOptions, Layouts, layouts_of
+from msprobe.compare.core.layouts import Layout, Layouts, layouts_of
 from msprobe.compare.parallel.cuts import TakenAs, by_shapes
 from msprobe.compare.parallel.merge import merge_sides
 from msprobe.compare.parallel.values import concatenated, settled
+from msprobe.compare.request import CompareOptions
 from msprobe.options.parser import parsed
 
 
 def options(words, has_golden=True):
-    return layouts_of(parsed("msprobe compare", LayoutOptions, words.split()), has_golden)
+    return layouts_of(parsed("msprobe compare", CompareOptions, words.split()), has_golden)
 
 
 def test_ranks_are_numbered_as_megatron_does():

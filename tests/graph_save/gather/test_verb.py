@@ -33,8 +33,8 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--step", "7"), "none of the iterations that --step names"),
-        (("--rank", "7"), "none of the ranks that --rank names"),
+        (("--step", "7"), "none of the iterations that --steps names"),
+        (("--rank", "7"), "none of the ranks that --ranks names"),
         (("--step", "a"), '--steps: "a" is neither a number nor a range'),
         (("--workers", "0"), "--workers: 0 is invalid"),
     ],
