@@ -243,7 +243,7 @@ def test_the_python_call_takes_the_same(sides, changed, tmp_path, run):
     assert outcome.is_clean
     with pytest.raises(UsageError, match="compare: noise and calibrate contradict each other"):
         compare(paths, tmp_path / "out", noise="auto", calibrate=clean)
-    with pytest.raises(UsageError, match="compare: noise must be auto, exact, or the path"):
+    with pytest.raises(UsageError, match="compare: noise: 3 is invalid; give auto, exact, or the path"):
         compare(paths, tmp_path / "out", noise=3)
-    with pytest.raises(UsageError, match="compare: calibrate must be a path, not 3"):
+    with pytest.raises(UsageError, match="compare: calibrate: 3 is not a path"):
         compare(paths, tmp_path / "out", calibrate=3)
