@@ -11,7 +11,7 @@ from three_calls import printed
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.core.reason import Why
-from msprobe.compare.core.user_limits import Tolerance, UserLimitOptions, UserLimits, matching
+from msprobe.compare.core.user_limits import Tolerance, UserLimits, matching
 from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.entry import compare_distributed
 from msprobe.compare.judge.verdict import Cause
@@ -19,6 +19,7 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Between, Dataflow, FindingKind
 from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.measure.tensors import greatest_share
+from msprobe.compare.request import CompareOptions
 from msprobe.compare.run import compare
 from msprobe.options.parser import parsed
 
@@ -272,11 +273,11 @@ def test_a_name_is_a_pattern_for_the_whole_name_or_its_first_parts():
 
 def test_limits_are_given_again_by_the_command_that_a_report_shows():
     words = ["--ignore", "*.tan", "--ignore", "Cell.a b", "--atol", "1e-3", "--atol", "Mint.tan=0.5", "--rtol", "0.25"]
-    given = parsed("msprobe", UserLimitOptions, words).user_limits
+    given = parsed("msprobe compare", CompareOptions, words).user_limits
     assert given == UserLimits(
         ("*.tan", "Cell.a b"), (Tolerance("*", 1e-3), Tolerance("Mint.tan", 0.5)), (Tolerance("*", 0.25),)
     )
-    assert parsed("msprobe", UserLimitOptions, given.command()).user_limits == given
+    assert parsed("msprobe compare", CompareOptions, given.command()).user_limits == given
 
 
 def test_a_report_shows_what_was_excused(chain, tmp_path, capsys):

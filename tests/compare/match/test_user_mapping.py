@@ -247,5 +247,5 @@ class TestCommand:
         assert "mapping files are about calls" in capsys.readouterr().err
 
     def test_python_says_which_keyword_is_wrong(self):
-        with pytest.raises(UsageError, match="compare: api_mapping: must be the path"):
+        with pytest.raises(UsageError, match="compare: api_mapping: 3 is not the path of a file"):
             compare_from_python({"npu_path": "a", "bench_path": "b"}, "out", api_mapping=3)
