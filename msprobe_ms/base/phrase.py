@@ -13,8 +13,8 @@ _FORMATTER = Formatter()
 class Phrase:
     """An English template of `str.format` with named fields, and their values, which may be phrases themselves.
 
-    The text of it is English. A template is a literal where the phrase is made: the page of reports knows each one in
-    Chinese (`report/page/src/sentences.ts`), and a test holds the two together.
+    The text of it is English. A template is a literal where the phrase is made; `findings/chinese/` has
+    each one in Chinese, and a test holds the two together.
     """
 
     template: str

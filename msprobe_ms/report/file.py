@@ -1,7 +1,7 @@
 """The file of a report: the built page with chunks of data in it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import strftime
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.phrase import Phrase, phrase
+from msprobe.findings.translations import CHINESE
 
 from .document import Head
 from .embed import MARK, element, encoded
@@ -55,7 +56,8 @@ class Report:
                 file.write(after)
 
     def _elements(self) -> Iterable[bytes]:
-        yield element(0, encoded(self.head))
+        messages = self.chunks.add(CHINESE)
+        yield element(0, encoded(replace(self.head, messages=messages)))
         for number, chunk in enumerate(self.chunks.held, 1):
             yield element(number, chunk)
 

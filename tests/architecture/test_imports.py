@@ -8,7 +8,7 @@ import pytest
 
 LAYERS = [
     ["msprobe.base"],
-    ["msprobe.options"],
+    ["msprobe.findings", "msprobe.options"],
     ["msprobe.store"],
     [
         *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
@@ -60,6 +60,7 @@ LAYER = {package: at for at, packages in enumerate(LAYERS) for package in packag
 
 WITHOUT_FRAMEWORK = (
     "msprobe.base",
+    "msprobe.findings",
     "msprobe.options",
     "msprobe.store",
     "msprobe.mapping",

@@ -1,6 +1,7 @@
 """Every template of a phrase: those that stand where the phrase is made, and those of tables."""
 
 import ast
+import re
 from pathlib import Path
 
 import msprobe
@@ -34,6 +35,8 @@ from msprobe.store.monitor.layout import Stage
 from msprobe.store.monitor.lines import Cause as LeftOut
 
 PACKAGE = Path(msprobe.__file__).parent
+
+MAKES_PHRASES = re.compile(r"from (?:msprobe\.base)?\.phrase import")
 
 MAKERS = {"phrase": 0, "Phrase": 0, "joined": 1}
 """What makes phrases, and which of its arguments is the template."""
@@ -133,7 +136,7 @@ def every():
     found, unknown = dict.fromkeys(text for table in TABLES.values() for text in table), []
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text()
-        if "msprobe.base.phrase" not in text:
+        if not MAKES_PHRASES.search(text):
             continue
         literals, others = arguments(text)
         found |= dict.fromkeys(literals)

@@ -11,6 +11,7 @@ from synthetic_reports import HOSTILE, compared, hostile
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite.finding import Kind as NonFinite
 from msprobe.compare.locate.finding import FindingKind
+from msprobe.findings.translations import CHINESE
 from msprobe.report.embed import MARK
 from msprobe.store.monitor.layout import Stage
 from msprobe.store.watching.findings import Kind as Watched
@@ -89,14 +90,14 @@ def test_every_sentence_is_there_in_both_languages():
     """Reasons, evidence and advice: each template that a command can write, with the same placeholders in Chinese."""
     templates, unknown = every()
     assert not unknown, f"say in phrase_templates.py which templates these can be: {unknown}"
-    said = {key or word: text for key, word, text in re.findall(r'(?:"((?:[^"\\]|\\.)+)"|\b(\w+)):"([^"]*)"', TEXT)}
     with_words = [template for template in templates if re.search("[A-Za-z]", PLACEHOLDER.sub("", template))]
-    missing = [template for template in with_words if template not in said]
-    assert not missing, f"say them in one of report/page/src/sentences*.ts: {missing}"
-    others = [each for each in with_words if set(PLACEHOLDER.findall(each)) != set(PLACEHOLDER.findall(said[each]))]
+    missing = [template for template in with_words if template not in CHINESE]
+    assert not missing, f"translate them in msprobe_ms/findings/chinese: {missing}"
+    others = [each for each in with_words if set(PLACEHOLDER.findall(each)) != set(PLACEHOLDER.findall(CHINESE[each]))]
     assert not others, f"these have other placeholders in Chinese: {others}"
-    english = [each for each in with_words if not re.search("[\u4e00-\u9fff]", said[each])]
+    english = [each for each in with_words if not re.search("[\u4e00-\u9fff]", CHINESE[each])]
     assert set(english) == SAME_IN_CHINESE
+    assert not set(CHINESE) - set(templates), "messages that no command writes"
 
 
 SAME_IN_CHINESE = {

@@ -99,6 +99,7 @@ export interface Head {
   merged?: Words;
   calls?: number;
   detailed?: number;
+  messages: number;
   version: number;
 }
 
@@ -171,6 +172,9 @@ export interface Table {
   rows: Measured[][];
   verdicts?: string;
 }
+
+/** Messages in Chinese, by their English templates. */
+export type Messages = Record<string, string>;
 
 /** What a command says: a text, or a phrase as its template and the values of its placeholders. */
 export type Words = string | [string, ...Words[]];

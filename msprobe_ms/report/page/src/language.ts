@@ -1,11 +1,7 @@
-// Every text of the page, in English and Chinese; those of the sentences that commands write are in `sentences.ts`,
-// `sentences_of_checks.ts` and `sentences_of_flows.ts`.
+// Every text of the page, in English and Chinese. The Chinese of messages that commands write comes with the report.
 
-import type { Words } from "./document.ts";
+import type { Messages, Words } from "./document.ts";
 import { shown } from "./format.ts";
-import { OF_COMPARISONS } from "./sentences.ts";
-import { OF_CHECKS } from "./sentences_of_checks.ts";
-import { OF_FLOWS } from "./sentences_of_flows.ts";
 
 export type Language = "en" | "zh";
 
@@ -304,9 +300,15 @@ const LATIN = /[\w\]]/;
 
 const DEEPEST = 20;
 
+let messages: Messages = {};
+
+/** Use these messages from now on. */
+export function learn(table: Messages): void {
+  messages = table;
+}
+
 function chinese(template: string): string {
-  const table = [OF_COMPARISONS, OF_CHECKS, OF_FLOWS].find((one) => Object.hasOwn(one, template));
-  return table ? table[template] : template;
+  return Object.hasOwn(messages, template) ? messages[template] : template;
 }
 
 /** What a command says: a text as it is, a phrase in the language that is spoken. */

@@ -3,8 +3,8 @@
 import { render } from "preact";
 import { App } from "./app.tsx";
 import { ofDocument } from "./chunks.ts";
-import { type Head, VERSION } from "./document.ts";
-import { say, speak, t } from "./language.ts";
+import { type Head, type Messages, VERSION } from "./document.ts";
+import { learn, say, speak, t } from "./language.ts";
 import { Report } from "./report.ts";
 import "./style.css";
 
@@ -14,6 +14,7 @@ async function begin(root: HTMLElement): Promise<void> {
   try {
     const head = await chunks.get<Head>(0);
     if (head.version !== VERSION) throw new Error(t("other_version", VERSION, head.version));
+    learn(await chunks.get<Messages>(head.messages));
     document.title = `${say(head.title)} · msprobe`;
     render(<App report={new Report(head, chunks)} />, root);
   } catch (failure) {

@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Words } from "../src/document.ts";
-import { printed, say, speak } from "../src/language.ts";
+import { learn, printed, say, speak } from "../src/language.ts";
+
+learn({
+  "{place} differs ({reasons})": "{place} 有差异（{reasons}）",
+  "Digests differ: {r.target}, golden {r.golden}": "摘要不同：{r.target}，标杆 {r.golden}",
+  "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})":
+    "仅{here}侧有此调用，{there}侧接着执行 {name}（即{here}侧的 {known_as}）",
+  "all inputs agree, but {difference}": "所有输入一致，但{difference}",
+  "{place} differs within tolerance": "{place} 的差异在容差内",
+  "{title}: {text}": "{title}：{text}",
+  "no difference": "未发现差异",
+  "{judged} pairs judged, {open} unjudged": "判定 {judged} 对，未判定 {open} 对",
+});
 
 const NAMED: Words = [
   "{place} differs ({reasons})",

@@ -1,0 +1,1 @@
+"""What commands find, and how it is said to users: messages in English and Chinese."""

@@ -1,0 +1,1 @@
+"""Messages in Chinese, by their English templates; `translations.py` has all of them."""
