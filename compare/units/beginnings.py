@@ -15,7 +15,7 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.judge.wording import all_said
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Between, Finding, OtherCall
+from msprobe.compare.locate.finding import Between, Finding, FindingKind, OtherCall
 from msprobe.compare.locate.wording import kind_said, reason_said
 from msprobe.compare.tables.console import beginnings as in_order_of_console
 from msprobe.report.document import Beginning, Source, State
@@ -60,7 +60,14 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
         name = comparison.pairs.pair(row).record.name
         text = phrase("{reasons}.", reasons=all_said(comparison.reasons_at(row)))
         found.append(
-            Beginning(name, "harmless", text, call=place, step=comparison.target.step, rank=comparison.target.rank)
+            Beginning(
+                name,
+                FindingKind.HARMLESS.value,
+                text,
+                call=place,
+                step=comparison.target.step,
+                rank=comparison.target.rank,
+            )
         )
     return tuple(found)
 

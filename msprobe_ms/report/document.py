@@ -12,7 +12,7 @@ numbers of chunks in it.
 | details | `Details` | some hundred calls of a unit, one after the other |
 | curves | list of `Curve` | one target of a monitor |
 | table | `Table` | a table |
-| messages | object | the report: messages in Chinese, by their English templates |
+| messages | `findings.texts` | the report |
 
 A *unit* is one step of one rank. A *call* is known by its unit and its number in the unit's layout, in execution order.
 Columns stand for lists of calls: position i is call i. Numbers that are not finite are the texts "NaN", "Infinity" and
@@ -151,7 +151,7 @@ class Head:
     """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check.
 
     `merged` says why layouts of several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and
-    `detailed` those whose records are in the report. `messages` is the chunk of the messages in Chinese.
+    `detailed` those whose records are in the report. `messages` is the chunk of `findings.texts`.
     """
 
     kind: str

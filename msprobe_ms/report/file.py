@@ -9,7 +9,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.phrase import Phrase, phrase
-from msprobe.findings.translations import CHINESE
+from msprobe.findings.texts import texts
 
 from .document import Head
 from .embed import MARK, element, encoded
@@ -56,7 +56,7 @@ class Report:
                 file.write(after)
 
     def _elements(self) -> Iterable[bytes]:
-        messages = self.chunks.add(CHINESE)
+        messages = self.chunks.add(texts())
         yield element(0, encoded(replace(self.head, messages=messages)))
         for number, chunk in enumerate(self.chunks.held, 1):
             yield element(number, chunk)

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from msprobe.findings.translations import CHINESE
+from msprobe.findings.texts import texts
 from msprobe.report.document import CallDetails, Details, Layout, Record, Side, State, Tensor, Unit
 from msprobe.report.embed import MARK, element, encoded
 
@@ -35,7 +35,7 @@ class Chunks:
 
     def write(self, head, path):
         """Write the report to `path` and return it."""
-        self.held[0] = encoded(replace(head, messages=self.add(CHINESE)))
+        self.held[0] = encoded(replace(head, messages=self.add(texts())))
         before, _, after = page().partition(MARK.encode())
         data = b"".join(element(number, chunk) for number, chunk in enumerate(self.held))
         Path(path).write_bytes(before + data + after)

@@ -4,17 +4,10 @@ import base64
 import hashlib
 import re
 
-from phrase_templates import every
 from synthetic_networks import page
 from synthetic_reports import HOSTILE, compared, hostile
 
-from msprobe.checks.invariants.table import ROWS
-from msprobe.checks.nonfinite.finding import Kind as NonFinite
-from msprobe.compare.locate.finding import FindingKind
-from msprobe.findings.translations import CHINESE
 from msprobe.report.embed import MARK
-from msprobe.store.monitor.layout import Stage
-from msprobe.store.watching.findings import Kind as Watched
 
 TEXT = page().decode()
 
@@ -71,41 +64,3 @@ def test_the_licences_of_the_libraries_are_in_the_page():
 def test_a_small_report_is_small(tmp_path):
     assert len(page()) < 300_000
     assert compared(tmp_path / "report.html").stat().st_size < 700_000
-
-
-def test_every_kind_of_finding_has_a_name_in_both_languages():
-    kinds = [
-        *(kind.value for enum in (FindingKind, NonFinite, Watched, Stage) for kind in enum),
-        *(row.name for row in ROWS),
-    ]
-    missing = [
-        kind
-        for kind in kinds
-        if not re.search(rf'(?:"{re.escape(kind)}"|\b{re.escape(kind)}):\["[^"]+","[^"]*[\u4e00-\u9fff]', TEXT)
-    ]
-    assert not missing, f"name them in report/page/src/language.ts: {missing}"
-
-
-def test_every_sentence_is_there_in_both_languages():
-    """Reasons, evidence and advice: each template that a command can write, with the same placeholders in Chinese."""
-    templates, unknown = every()
-    assert not unknown, f"say in phrase_templates.py which templates these can be: {unknown}"
-    with_words = [template for template in templates if re.search("[A-Za-z]", PLACEHOLDER.sub("", template))]
-    missing = [template for template in with_words if template not in CHINESE]
-    assert not missing, f"translate them in msprobe_ms/findings/chinese: {missing}"
-    others = [each for each in with_words if set(PLACEHOLDER.findall(each)) != set(PLACEHOLDER.findall(CHINESE[each]))]
-    assert not others, f"these have other placeholders in Chinese: {others}"
-    english = [each for each in with_words if not re.search("[\u4e00-\u9fff]", CHINESE[each])]
-    assert set(english) == SAME_IN_CHINESE
-    assert not set(CHINESE) - set(templates), "messages that no command writes"
-
-
-SAME_IN_CHINESE = {
-    *("beta1", "beta2", "eps", "dtype", "ulp", "dropout", "loss", "actor", "critic", "reference", "APIs"),
-    *("step {numbers}", "steps {numbers}", "rank {numbers}", "ranks {numbers}", "step {step}, rank {rank}"),
-    *("at step {step}, rank {rank}", " of step {step}", " (ranks {ranks})"),
-}
-"""Words of the field that are not translated."""
-
-
-PLACEHOLDER = re.compile(r"\{[^{}]*\}")

@@ -173,8 +173,11 @@ export interface Table {
   verdicts?: string;
 }
 
-/** Messages in Chinese, by their English templates. */
-export type Messages = Record<string, string>;
+/** What commands say: names of kinds of findings in English and Chinese, and templates in Chinese. */
+export interface Messages {
+  kinds: Record<string, readonly [string, string]>;
+  templates: Record<string, string>;
+}
 
 /** What a command says: a text, or a phrase as its template and the values of its placeholders. */
 export type Words = string | [string, ...Words[]];

@@ -2,7 +2,7 @@
 
 import { numberOf } from "./document.ts";
 import { short, shown } from "./format.ts";
-import { kindName, t } from "./language.ts";
+import { roleName, t } from "./language.ts";
 import { Mark, Part, saidDistance, useAwaited, verdictName } from "./marks.tsx";
 import type { Report } from "./report.ts";
 import type { UnitData } from "./unit.ts";
@@ -226,7 +226,7 @@ function Meetings({ report, data, call, go }: Props) {
           const meeting = report.head.meetings?.[number];
           return (
             <p>
-              <code>{shown(meeting?.name ?? "")}</code> <span class="quiet">{kindName(meeting?.role ?? "")}</span>
+              <code>{shown(meeting?.name ?? "")}</code> <span class="quiet">{roleName(meeting?.role ?? "")}</span>
               <span class="partners">
                 {meeting?.calls
                   .filter(([unit, one]) => unit !== data.number || one !== call)

@@ -1,4 +1,4 @@
-// Every text of the page, in English and Chinese. The Chinese of messages that commands write comes with the report.
+// Every text of the page, in English and Chinese. Names of findings, and the Chinese of what commands say, come with the report.
 
 import type { Messages, Words } from "./document.ts";
 import { shown } from "./format.ts";
@@ -194,6 +194,10 @@ const TEXTS = {
   made_with: ["Written by {0} at {1}", "由 {0} 于 {1} 生成"],
   command: ["Command", "命令"],
   licences: ["Libraries in this page, and their licences", "页面使用的库及许可证"],
+  role_message: ["message", "点对点"],
+  role_all: ["all with all", "集合"],
+  role_from_one: ["from one to all", "一对多"],
+  role_to_one: ["from all to one", "多对一"],
   detailed: ["Values of {0} of {1} calls are in this report.", "报告含 {1} 个调用中 {0} 个的数值。"],
 } as const;
 
@@ -214,80 +218,23 @@ export function isKey(key: string): key is Key {
   return Object.hasOwn(TEXTS, key);
 }
 
-/** What kinds of findings are called: the values of `locate/finding.py`, `checks/nonfinite/finding.py` and
- * `watching/findings.py`, names of `checks/invariants/table.py`, stages of `store/monitor/layout.py`. */
-const KINDS: Record<string, readonly [string, string]> = {
-  "computes differently": ["computes differently", "计算结果不同"],
-  "random operation": ["random operation", "随机操作"],
-  "argument differs": ["argument differs", "参数取值不同"],
-  "structure differs": ["structure differs", "结构不同"],
-  "parameters differ": ["parameters differ", "权重不同"],
-  "run inputs differ": ["run inputs differ", "输入数据不同"],
-  "code between": ["code between recorded calls differs", "已记录调用之间的代码不同"],
-  "precision differs": ["precision differs", "精度不同"],
-  "harmless difference": ["harmless difference", "无害的差异"],
-  "cannot tell": ["cannot tell", "无法确定"],
-  made: ["makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"],
-  "made of infinities": ["makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"],
-  argument: ["an argument is not finite", "参数值为非有限值"],
-  exchange: ["a collective makes values that are not finite", "集合通信产生非有限值"],
-  parameter: ["a parameter is not finite", "权重含非有限值"],
-  leaf: ["an input that no operation made is not finite", "外部输入含非有限值"],
-  uninitialised: ["reads memory that was never written", "读取了未初始化的内存"],
-  unrecorded: ["received from a call that was not recorded", "来自未记录的调用"],
-  "missing rank": ["received from a rank that is not in the dump", "来自未采集的 rank"],
-  "inputs unknown": ["outputs are not finite, inputs are not known", "输出含非有限值，输入未知"],
-  entered: ["non-finite values entered from outside the collected cells", "非有限值来自未采集的代码"],
-  received: ["an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"],
-  nan: ["holds NaN", "含 NaN"],
-  inf: ["holds an infinity", "含无穷"],
-  jump: ["a norm jumps between steps", "范数在相邻 step 间跳变"],
-  digest: ["the digest is not the golden's", "摘要与标杆不同"],
-  exception: ["raised an exception", "抛出异常"],
-  harmless: ["differs harmlessly", "差异无害"],
-  // The checks of one run: invariants by name.
-  "equal-parameters": ["parameters differ between ranks", "各 rank 权重不一致"],
-  "reduced-gradients": ["a gradient is not summed up over the ranks", "梯度未跨卡归约"],
-  "own-batches": ["ranks have the same batch", "各 rank 使用了相同的 batch"],
-  reductions: ["a collective gives another result than what went in", "集合通信结果与输入不符"],
-  gradients: ["a trainable parameter has no gradient", "可训练参数没有梯度"],
-  updates: ["a parameter does not move", "权重未被更新"],
-  softmax: ["rows of a softmax do not add up to 1", "softmax 各行之和不为 1"],
-  masks: ["a mask does not hide what it should", "掩码未生效"],
-  norms: ["a norm's output is not normalised", "归一化输出不符合预期"],
-  replay: ["a call does not compute what it should", "调用的计算结果不正确"],
-  "written-memory": ["memory is read that was never written", "读取了未写入的内存"],
-  resume: ["a resumed training does not go on as it was", "续训后与原训练不一致"],
-  // Monitors: by what of a step leaves its band; flows, packs and single calls.
-  activation: ["an activation leaves its band", "激活值超出范围"],
-  loss: ["the loss leaves its band", "loss 超出范围"],
-  "activation gradient": ["an activation's gradient leaves its band", "激活梯度超出范围"],
-  "unreduced gradient": ["a gradient before reduction leaves its band", "归约前梯度超出范围"],
-  collective: ["a collective leaves its band", "集合通信数据超出范围"],
-  "reduced gradient": ["a gradient after reduction leaves its band", "归约后梯度超出范围"],
-  moment: ["a moment of the optimizer leaves its band", "优化器动量超出范围"],
-  "weight before the update": ["a weight before the update leaves its band", "更新前权重超出范围"],
-  "weight after the update": ["a weight after the update leaves its band", "更新后权重超出范围"],
-  "stage differs": ["a stage differs", "阶段不同"],
-  "key differs": ["a key datum differs", "关键数据不同"],
-  "wrong output": ["wrong output", "输出错误"],
-  "hyperparameters differs": ["a hyperparameter differs", "超参不同"],
-  "env differs": ["an environment variable differs", "环境变量不同"],
-  "pip differs": ["a package has another version", "软件包版本不同"],
-  "dataset differs": ["the data differ", "数据集不同"],
-  "weights differs": ["weights differ", "权重不同"],
-  "random differs": ["random calls differ", "随机数调用不同"],
-  "context differs": ["the context differs", "上下文配置不同"],
-  // What ranks exchange.
-  message: ["message", "点对点"],
-  all: ["all with all", "集合"],
-  from_one: ["from one to all", "一对多"],
-  to_one: ["from all to one", "多对一"],
-};
+/** What commands say, as the report has it. */
+let table: Messages = { kinds: {}, templates: {} };
+
+/** Use these texts from now on. */
+export function learn(messages: Messages): void {
+  table = messages;
+}
 
 /** What a kind of finding is called; one that is not in the table is shown as it is. */
 export function kindName(kind: string): string {
-  return Object.hasOwn(KINDS, kind) ? KINDS[kind][current === "zh" ? 1 : 0] : shown(kind);
+  return Object.hasOwn(table.kinds, kind) ? table.kinds[kind][current === "zh" ? 1 : 0] : shown(kind);
+}
+
+/** What ranks do in an exchange. */
+export function roleName(role: string): string {
+  const key = `role_${role}`;
+  return isKey(key) ? t(key) : shown(role);
 }
 
 const PLACEHOLDER = /\{([^{}]*)\}/g;
@@ -300,15 +247,8 @@ const LATIN = /[\w\]]/;
 
 const DEEPEST = 20;
 
-let messages: Messages = {};
-
-/** Use these messages from now on. */
-export function learn(table: Messages): void {
-  messages = table;
-}
-
 function chinese(template: string): string {
-  return Object.hasOwn(messages, template) ? messages[template] : template;
+  return Object.hasOwn(table.templates, template) ? table.templates[template] : template;
 }
 
 /** What a command says: a text as it is, a phrase in the language that is spoken. */

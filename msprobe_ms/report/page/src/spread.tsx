@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Meeting } from "./document.ts";
 import { count, shown } from "./format.ts";
-import { kindName, say, t } from "./language.ts";
+import { roleName, say, t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Mark, saidDistance, verdictName } from "./marks.tsx";
 import { assigned, type Cell, type Columns, cellsOf, columnsOf } from "./modules.ts";
@@ -217,7 +217,7 @@ function Meetings({ report, go }: Props) {
         holder={{ class: "meetings", tabIndex: 0, role: "region", "aria-label": t("meetings") }}
         render={(i) => (
           <div class="meeting" key={i} style={{ height: "26px" }}>
-            <code>{shown(meetings[i].name)}</code> <span class="quiet">{kindName(meetings[i].role ?? "")}</span>
+            <code>{shown(meetings[i].name)}</code> <span class="quiet">{roleName(meetings[i].role ?? "")}</span>
             <code class="quiet">{nameOf(report, meetings[i])}</code>
             {meetings[i].calls.slice(0, 24).map(([unit, call]) => {
               const held = report.ready(unit);

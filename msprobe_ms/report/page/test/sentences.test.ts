@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Words } from "../src/document.ts";
-import { learn, printed, say, speak } from "../src/language.ts";
+import { kindName, learn, printed, say, speak } from "../src/language.ts";
 
-learn({
+const TEMPLATES = {
   "{place} differs ({reasons})": "{place} 有差异（{reasons}）",
   "Digests differ: {r.target}, golden {r.golden}": "摘要不同：{r.target}，标杆 {r.golden}",
   "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})":
@@ -13,7 +13,8 @@ learn({
   "{title}: {text}": "{title}：{text}",
   "no difference": "未发现差异",
   "{judged} pairs judged, {open} unjudged": "判定 {judged} 对，未判定 {open} 对",
-});
+};
+learn({ kinds: { "argument differs": ["argument differs", "参数取值不同"] }, templates: TEMPLATES });
 
 const NAMED: Words = [
   "{place} differs ({reasons})",
@@ -67,5 +68,14 @@ test("the line of a command is printed as it was, and said in the language that 
   speak("zh");
   assert.equal(printed(line), "no difference: 12 pairs judged, 0 unjudged");
   assert.equal(say(line), "未发现差异：判定 12 对，未判定 0 对");
+  speak("en");
+});
+
+test("a kind has a name in both languages, and one that is not known is shown as it is", () => {
+  assert.equal(kindName("argument differs"), "argument differs");
+  assert.equal(kindName("of \u202ea later version"), "of \\u202ea later version");
+  speak("zh");
+  assert.equal(kindName("argument differs"), "参数取值不同");
+  assert.equal(kindName("toString"), "toString");
   speak("en");
 });

@@ -1,0 +1,1 @@
+"""All kinds of findings, a module for each feature; `msprobe explain` prints them."""

@@ -1,0 +1,52 @@
+"""Kinds of findings of a comparison of RL flows: MSP501 and MSP502."""
+
+from msprobe.findings.kind import Kind, Severity, Text
+
+_DOCS = "how-to/comparing/compare-flow.md#the-first-difference"
+
+STAGE = Kind(
+    code="MSP501",
+    name="stage differs",
+    severity=Severity.ERROR,
+    title=Text("a stage differs", "阶段不同"),
+    means=Text(
+        "The dump of a stage (generation, reference, reward, training) is the first part of the flow that differs.",
+        "某个阶段（生成、reference、奖励、训练）的 dump 是流程中首个出现差异的部分。",
+    ),
+    decided=Text(
+        "Stages and keys are gone through in the order of the flow; the dump is compared as any two dumps are.",
+        "按流程顺序检查各阶段与关键数据；dump 的比对方式与普通 dump 相同。",
+    ),
+    causes=(
+        Text("weights that were not transferred from the trainer", "权重未从训练侧同步"),
+        Text("a call of the stage that computes something else", "该阶段的某个调用计算结果不同"),
+    ),
+    confirm=Text(
+        "The line after `why` has the first wrong call of the stage, or what to collect.",
+        "why 之后的一行给出该阶段首个出错的调用，或需要采集的内容。",
+    ),
+    docs=_DOCS,
+)
+
+KEY = Kind(
+    code="MSP502",
+    name="key differs",
+    severity=Severity.ERROR,
+    title=Text("a key datum differs", "关键数据不同"),
+    means=Text(
+        "A value that stages hand to each other (responses, log probabilities, rewards, advantages) differs first.",
+        "阶段之间传递的值（responses、log prob、奖励、优势）首先出现差异。",
+    ),
+    decided=Text(
+        "By its values, while everything before it in the flow agrees.",
+        "流程中此前的一切均一致，而其数值不同。",
+    ),
+    causes=(
+        Text("sampling with another seed or temperature", "采样的随机种子或温度不同"),
+        Text("host code between stages", "阶段之间的主机侧代码"),
+    ),
+    confirm=Text("Collect the stage that makes it.", "采集产生该数据的阶段。"),
+    docs=_DOCS,
+)
+
+KINDS = (STAGE, KEY)

@@ -1,0 +1,261 @@
+"""Kinds of findings of `msprobe check`, one for each invariant: MSP301 to MSP312."""
+
+from msprobe.findings.kind import Kind, Severity, Text
+
+_DOCS = "how-to/checking/check.md#what-is-checked"
+
+EQUAL_PARAMETERS = Kind(
+    code="MSP301",
+    name="equal-parameters",
+    severity=Severity.ERROR,
+    title=Text("parameters differ between ranks", "各 rank 权重不一致"),
+    means=Text(
+        "A parameter that data parallelism replicates is not equal on all ranks.",
+        "数据并行下应为副本的权重在各 rank 上不相等。",
+    ),
+    decided=Text(
+        "By digests or statistics of the parameter on each rank. Parameters that differ from the first step on may "
+        "be shards, and are unjudged unless their gradients are reduced.",
+        "依据各 rank 上权重的摘要或统计量。从首个 step 起就不同的权重可能是切片，除非其梯度被归约，否则不判定。",
+    ),
+    causes=(
+        Text("first weights that were not broadcast", "初始权重未广播"),
+        Text("clipping or a learning rate of one rank's own", "某个 rank 单独使用的梯度裁剪或学习率"),
+        Text("gradients that are not reduced", "梯度未归约"),
+    ),
+    confirm=Text(
+        "Compare the step in which they first differ with the one before.",
+        "对照首次出现差异的 step 与其前一个 step。",
+    ),
+    docs=_DOCS,
+)
+
+REDUCED_GRADIENTS = Kind(
+    code="MSP302",
+    name="reduced-gradients",
+    severity=Severity.ERROR,
+    title=Text("a gradient is not summed up over the ranks", "梯度未跨卡归约"),
+    means=Text(
+        "A parameter's gradient goes into no reduction, while those of most parameters do.",
+        "某个权重的梯度未参与归约，而多数权重的梯度参与了。",
+    ),
+    decided=Text(
+        "By finding each gradient among the inputs of the recorded collectives.",
+        "在已记录的集合通信的输入中查找每个梯度。",
+    ),
+    causes=(
+        Text("a loop or hook that leaves out a parameter", "归约的循环或 hook 遗漏了该权重"),
+        Text("a parameter that was added after the hooks", "在注册 hook 之后才加入的权重"),
+    ),
+    confirm=Text(
+        "Compare the parameter between the ranks after a few steps.", "若干 step 之后比较该权重在各 rank 上的值。"
+    ),
+    docs=_DOCS,
+)
+
+OWN_BATCHES = Kind(
+    code="MSP303",
+    name="own-batches",
+    severity=Severity.ERROR,
+    title=Text("ranks have the same batch", "各 rank 使用了相同的 batch"),
+    means=Text(
+        "Ranks that share gradients have the same batch: the work of all but one is lost.",
+        "共享梯度的多个 rank 使用了同一个 batch：其余 rank 的计算没有意义。",
+    ),
+    decided=Text("By the run inputs of each rank.", "依据各 rank 的输入数据。"),
+    causes=(Text("a sampler that does not know the rank, or the number of ranks", "采样器不知道 rank 号或 rank 总数"),),
+    confirm=Text("Print the sampler's rank and number of ranks.", "打印采样器使用的 rank 号与总数。"),
+    docs=_DOCS,
+)
+
+REDUCTIONS = Kind(
+    code="MSP304",
+    name="reductions",
+    severity=Severity.ERROR,
+    title=Text("a collective gives another result than what went in", "集合通信结果与输入不符"),
+    means=Text(
+        "The result of a collective is not the reduction of what the ranks put in, or is not equal on all of them.",
+        "集合通信的结果不是各 rank 输入的归约，或在各 rank 上不相等。",
+    ),
+    decided=Text(
+        "By reducing the recorded inputs again in float64; by bounds, where statistics were collected.",
+        "以 float64 重新归约记录的输入；只有统计量时按上下界判断。",
+    ),
+    causes=(
+        Text("a buffer that is used again before the collective has ended", "集合通信结束前缓冲区被复用"),
+        Text("another group or operation on one rank", "某个 rank 的通信组或操作不同"),
+        Text("a broken link or device", "链路或设备故障"),
+    ),
+    confirm=Text(
+        "Wait for the handle before the buffer is used, and run again.", "在使用缓冲区之前等待句柄完成，然后重新运行。"
+    ),
+    docs=_DOCS,
+)
+
+GRADIENTS = Kind(
+    code="MSP305",
+    name="gradients",
+    severity=Severity.WARNING,
+    title=Text("a trainable parameter has no gradient", "可训练参数没有梯度"),
+    means=Text(
+        "A parameter that is not frozen has no gradient: it is detached from the loss, or nothing uses it.",
+        "未冻结的权重没有梯度：与 loss 断开，或没有被使用。",
+    ),
+    decided=Text(
+        "By the gradients of the step. Where most parameters have none, as in a fine-tuning, it is unjudged.",
+        "依据该 step 的梯度。若多数权重没有梯度（如微调），则不判定。",
+    ),
+    causes=(
+        Text("an output that is detached, or computed without gradients", "输出被 detach，或在无梯度模式下计算"),
+        Text("a branch that this batch does not take", "该 batch 未经过的分支"),
+    ),
+    confirm=Text(
+        "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
+    ),
+    docs=_DOCS,
+)
+
+UPDATES = Kind(
+    code="MSP306",
+    name="updates",
+    severity=Severity.ERROR,
+    title=Text("a parameter does not move", "权重未被更新"),
+    means=Text(
+        "A parameter has a gradient that is not negligible, and is unchanged after the update.",
+        "权重的梯度不可忽略，但更新之后没有变化。",
+    ),
+    decided=Text(
+        "By two successive steps. An update below the spacing of the parameter's numbers is unjudged.",
+        "依据连续两个 step。更新量小于权重数值间隔时不判定。",
+    ),
+    causes=(
+        Text("a parameter that the optimizer was not given", "权重未交给优化器"),
+        Text("a learning rate of 0 for its group", "所在参数组的学习率为 0"),
+    ),
+    confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
+    docs=_DOCS,
+)
+
+SOFTMAX = Kind(
+    code="MSP307",
+    name="softmax",
+    severity=Severity.ERROR,
+    title=Text("rows of a softmax do not add up to 1", "softmax 各行之和不为 1"),
+    means=Text(
+        "Rows of a softmax have negative elements, or do not add up to 1.", "softmax 的行含负元素，或各行之和不为 1。"
+    ),
+    decided=Text("By the output, with a tolerance for its dtype and length.", "依据输出，容差取决于 dtype 与长度。"),
+    causes=(
+        Text("a softmax over another axis", "softmax 的轴不同"),
+        Text("a kernel that is wrong", "算子有误"),
+    ),
+    confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
+    docs=_DOCS,
+)
+
+MASKS = Kind(
+    code="MSP308",
+    name="masks",
+    severity=Severity.ERROR,
+    title=Text("a mask does not hide what it should", "掩码未生效"),
+    means=Text(
+        "A masked position has a weight, or a causal mask shows what comes later.",
+        "被遮蔽的位置仍有权重，或因果掩码露出了之后的内容。",
+    ),
+    decided=Text(
+        "By the weights of attention and the form of the mask. A form that is not known is unjudged.",
+        "依据注意力权重与掩码的形式；形式未知时不判定。",
+    ),
+    causes=(
+        Text(
+            "True means `keep` in one framework and `hide` in the other",
+            "True 在一个框架中表示保留，在另一个中表示遮蔽",
+        ),
+        Text("a mask that is off by one, or of the wrong side", "掩码错开一位，或方向相反"),
+    ),
+    confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
+    docs=_DOCS,
+)
+
+NORMS = Kind(
+    code="MSP309",
+    name="norms",
+    severity=Severity.ERROR,
+    title=Text("a norm's output is not normalised", "归一化输出不符合预期"),
+    means=Text(
+        "The output of a normalization, without weight and bias, does not have mean 0 and mean square 1.",
+        "去除 weight 与 bias 之后，归一化的输出不满足均值为 0、均方为 1。",
+    ),
+    decided=Text(
+        "By the recorded output, weight and bias, and the layer's definition.",
+        "依据记录的输出、weight、bias 以及层的定义。",
+    ),
+    causes=(
+        Text("other axes than the layer's", "归一化的轴不同"),
+        Text("an eps that is not small beside the variance", "eps 与方差相比不够小"),
+        Text("a kernel that is wrong", "算子有误"),
+    ),
+    confirm=Text(
+        "Compute the layer by its formula in float64 on the recorded input.", "对记录的输入以 float64 按公式计算该层。"
+    ),
+    docs=_DOCS,
+)
+
+REPLAY = Kind(
+    code="MSP310",
+    name="replay",
+    severity=Severity.ERROR,
+    title=Text("a call does not compute what it should", "调用的计算结果不正确"),
+    means=Text(
+        "The recorded output is not what the operation gives for the recorded inputs.",
+        "记录的输出与对记录的输入执行该操作的结果不符。",
+    ),
+    decided=Text(
+        "The operation is executed again in float64; the tolerance follows from the dtypes and the number of terms.",
+        "以 float64 重新执行该操作；容差由 dtype 与求和项数决定。",
+    ),
+    causes=(
+        Text("a kernel that is wrong, or a wrong fusion", "算子有误，或融合有误"),
+        Text("a broken device", "设备故障"),
+    ),
+    confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
+    docs=_DOCS,
+)
+
+WRITTEN_MEMORY = Kind(
+    code="MSP311",
+    name="written-memory",
+    severity=Severity.ERROR,
+    title=Text("memory is read that was never written", "读取了未写入的内存"),
+    means=Text("A call reads memory as `empty()` returns it.", "某个调用读取了 empty() 返回后尚未写入的内存。"),
+    decided=Text("By the dataflow from `empty()` to the call.", "依据从 empty() 到该调用的数据流。"),
+    causes=(Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),),
+    confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
+    docs=_DOCS,
+)
+
+RESUME = Kind(
+    code="MSP312",
+    name="resume",
+    severity=Severity.ERROR,
+    title=Text("a resumed training does not go on as it was", "续训后与原训练不一致"),
+    means=Text(
+        "The resumed run differs from the one that went on: parameters, batches, states or results.",
+        "续训与一直运行的训练不同：权重、batch、状态或结果。",
+    ),
+    decided=Text("By comparing one step of both runs.", "比较两次运行的同一个 step。"),
+    causes=(
+        Text("optimizer state, random state or the scheduler was not saved", "未保存优化器状态、随机状态或学习率调度"),
+        Text("the data start anew", "数据从头开始"),
+    ),
+    confirm=Text(
+        "Compare the checkpoint with the state of the run that went on: `msprobe config-check`.",
+        "将 checkpoint 与一直运行的训练状态比较：msprobe config-check。",
+    ),
+    docs="how-to/checking/check.md#resuming",
+)
+
+KINDS = (
+    *(EQUAL_PARAMETERS, REDUCED_GRADIENTS, OWN_BATCHES, REDUCTIONS, GRADIENTS, UPDATES),
+    *(SOFTMAX, MASKS, NORMS, REPLAY, WRITTEN_MEMORY, RESUME),
+)

@@ -1,0 +1,356 @@
+"""Kinds of findings about NaN and infinities, and of a collection that watches for them: MSP201 to MSP217."""
+
+from msprobe.findings.kind import Kind, Severity, Text
+
+_DOCS = "how-to/checking/overflow_check.md#what-is-named"
+_WATCHING = "how-to/collecting/watching.md"
+
+_BY_AMOUNTS = Text(
+    "From the statistics of the records, or the tensors where they were saved: how many elements are NaN, inf and -inf.",
+    "依据记录的统计量或保存的张量：NaN、inf 与 -inf 的元素个数。",
+)
+
+MADE = Kind(
+    code="MSP201",
+    name="made",
+    severity=Severity.ERROR,
+    title=Text("makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"),
+    means=Text(
+        "All inputs of the call are finite and an output is not: the call computed it.",
+        "该调用的所有输入均为有限值，而输出不是：由该调用计算产生。",
+    ),
+    decided=_BY_AMOUNTS,
+    causes=(
+        Text(
+            "a division by zero, or a logarithm or root of a number that is not positive",
+            "除以零，或对非正数取对数、开方",
+        ),
+        Text("values too large for the dtype: float16 ends at 65504", "数值超出 dtype 的范围：float16 最大为 65504"),
+        Text("a loss scale that is too large", "loss scale 过大"),
+    ),
+    confirm=Text(
+        "Look at maximum and minimum of the inputs; run the call alone with `msprobe repro`.",
+        "查看输入的最大值与最小值；用 msprobe repro 单独运行该调用。",
+    ),
+    docs=_DOCS,
+)
+
+OF_INFINITIES = Kind(
+    code="MSP202",
+    name="made of infinities",
+    severity=Severity.ERROR,
+    title=Text("makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"),
+    means=Text(
+        "The inputs have -inf only, as a mask has it, and an output has NaN or infinities.",
+        "输入只含掩码那样的 -inf，而输出含 NaN 或无穷。",
+    ),
+    decided=_BY_AMOUNTS,
+    causes=(
+        Text("a row that is masked as a whole, so that a softmax divides by zero", "整行被掩码遮蔽，softmax 除以零"),
+        Text("-inf minus -inf, or -inf times 0", "-inf 减 -inf，或 -inf 乘 0"),
+    ),
+    confirm=Text(
+        "Count the rows that are masked as a whole; a large finite value in place of -inf avoids both.",
+        "统计整行被遮蔽的行数；用较大的有限值代替 -inf 可避免。",
+    ),
+    docs=_DOCS,
+)
+
+ARGUMENT = Kind(
+    code="MSP203",
+    name="argument",
+    severity=Severity.ERROR,
+    title=Text("an argument is not finite", "参数值为非有限值"),
+    means=Text(
+        "The program passes NaN or an infinity as an argument, as in `x * float('nan')`.",
+        "程序将 NaN 或无穷作为参数传入，例如 x * float('nan')。",
+    ),
+    decided=Text("By the recorded value of the argument.", "依据参数的记录值。"),
+    causes=(
+        Text("a scale or temperature that is computed in Python", "在 Python 中计算的缩放系数或温度"),
+        Text("a default of infinity", "默认值为无穷"),
+    ),
+    confirm=Text("Print the argument at the line of the call.", "在调用所在行打印该参数。"),
+    docs=_DOCS,
+)
+
+EXCHANGE = Kind(
+    code="MSP204",
+    name="exchange",
+    severity=Severity.ERROR,
+    title=Text("a collective makes values that are not finite", "集合通信产生非有限值"),
+    means=Text(
+        "What all ranks put into a collective is finite, and its result is not.",
+        "各 rank 送入集合通信的值均为有限值，而结果不是。",
+    ),
+    decided=Text(
+        "The calls of one collective are matched over the ranks, and all inputs are looked at together.",
+        "跨 rank 匹配同一次集合通信的调用，并综合查看全部输入。",
+    ),
+    causes=(
+        Text("the sum itself is too large for the dtype of the collective", "求和结果超出集合通信 dtype 的范围"),
+        Text("a buffer that is used again while it is sent", "发送过程中缓冲区被复用"),
+    ),
+    confirm=Text(
+        "Reduce in float32, or divide before the sum.",
+        "改用 float32 归约，或在求和前先做除法。",
+    ),
+    docs=_DOCS,
+)
+
+PARAMETER = Kind(
+    code="MSP205",
+    name="parameter",
+    severity=Severity.ERROR,
+    title=Text("a parameter is not finite", "权重含非有限值"),
+    means=Text(
+        "A parameter is not finite before any recorded call could have made it so.",
+        "在任何已记录调用之前，权重已含非有限值。",
+    ),
+    decided=Text(
+        "By the parameters at the beginning of the step; with the step before it is known whether its update did it.",
+        "依据 step 开始时的权重；若有前一个 step，可判断是否由其更新造成。",
+    ),
+    causes=(
+        Text("an update with a gradient that is not finite, or with eps 0", "以非有限梯度或 eps 为 0 进行的更新"),
+        Text("a learning rate that is too large", "学习率过大"),
+        Text("a checkpoint that holds it", "checkpoint 本身含有"),
+    ),
+    confirm=Text(
+        "Collect the step before with gradients; look at the checkpoint.",
+        "采集前一个 step 及其梯度；检查 checkpoint。",
+    ),
+    docs=_DOCS,
+)
+
+LEAF = Kind(
+    code="MSP206",
+    name="leaf",
+    severity=Severity.ERROR,
+    title=Text("an input that no operation made is not finite", "外部输入含非有限值"),
+    means=Text(
+        "An input that no operation made is not finite: the batch, a buffer, or a constant.",
+        "并非由运算产生的输入含非有限值：batch、buffer 或常量。",
+    ),
+    decided=Text(
+        "By the origin that the collector recorded with the input.",
+        "依据采集时为该输入记录的来源。",
+    ),
+    causes=(
+        Text("bad samples, or a normalization that divides by zero", "异常样本，或归一化时除以零"),
+        Text("a buffer that was never set", "从未赋值的 buffer"),
+    ),
+    confirm=Text("Check the batch before the model is called.", "在调用模型之前检查 batch。"),
+    docs=_DOCS,
+)
+
+UNINITIALISED = Kind(
+    code="MSP207",
+    name="uninitialised",
+    severity=Severity.ERROR,
+    title=Text("reads memory that was never written", "读取了未初始化的内存"),
+    means=Text(
+        "The call reads memory as `empty()` returns it, before anything was written to it.",
+        "该调用读取了 empty() 返回后尚未写入的内存。",
+    ),
+    decided=Text(
+        "By the dataflow: no recorded call wrote to the tensor between `empty()` and this call.",
+        "依据数据流：在 empty() 与该调用之间，没有已记录的调用写入该张量。",
+    ),
+    causes=(
+        Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),
+        Text("a kernel that does not write all of its output", "算子没有写满输出"),
+    ),
+    confirm=Text("Replace `empty` by `zeros` and run again.", "将 empty 换成 zeros 后重新运行。"),
+    docs=_DOCS,
+)
+
+UNRECORDED = Kind(
+    code="MSP208",
+    name="unrecorded",
+    severity=Severity.WARNING,
+    title=Text("received from a call that was not recorded", "来自未记录的调用"),
+    means=Text(
+        "An input is not finite, and no recorded call made it: the origin is outside of the records.",
+        "输入含非有限值，且不是由已记录的调用产生：来源不在记录之内。",
+    ),
+    decided=Text("By the dataflow of the records.", "依据记录的数据流。"),
+    causes=(
+        Text("a list or scope that leaves calls out", "采集的 list 或 scope 排除了部分调用"),
+        Text("NumPy, or a handle of a collective that nobody waits for", "NumPy 运算，或未等待的集合通信句柄"),
+    ),
+    confirm=Text("Collect at level mix without a list.", "以级别 mix 且不设 list 重新采集。"),
+    docs=_DOCS,
+)
+
+MISSING_RANK = Kind(
+    code="MSP209",
+    name="missing rank",
+    severity=Severity.WARNING,
+    title=Text("received from a rank that is not in the dump", "来自未采集的 rank"),
+    means=Text(
+        "The value came through a collective or a message from a rank that the dump does not hold.",
+        "该值经集合通信或点对点消息来自 dump 中没有的 rank。",
+    ),
+    decided=Text(
+        "By the group of the collective, and the ranks whose dumps were given.",
+        "依据集合通信的通信组，以及给出 dump 的 rank。",
+    ),
+    causes=(Text("a dump of some ranks only", "只采集了部分 rank"),),
+    confirm=Text("Collect the ranks that are named, too.", "补充采集所列的 rank。"),
+    docs=_DOCS,
+)
+
+INPUTS_UNKNOWN = Kind(
+    code="MSP210",
+    name="inputs unknown",
+    severity=Severity.WARNING,
+    title=Text("outputs are not finite, inputs are not known", "输出含非有限值，输入未知"),
+    means=Text(
+        "An output is not finite, and the inputs were not collected: the call may have received it.",
+        "输出含非有限值，而输入未被采集：也可能是由输入带入的。",
+    ),
+    decided=_BY_AMOUNTS,
+    causes=(Text("a collection of outputs only", "只采集了输出"),),
+    confirm=Text("Collect inputs too: `data_mode` with `input`.", "同时采集输入：data_mode 中加入 input。"),
+    docs=_DOCS,
+)
+
+ENTERED = Kind(
+    code="MSP211",
+    name="entered",
+    severity=Severity.ERROR,
+    title=Text("non-finite values entered from outside the collected cells", "非有限值来自未采集的代码"),
+    means=Text(
+        "An input or an incoming gradient is not finite, and no recorded call made it.",
+        "输入或传入的梯度含非有限值，且不是由已记录的调用产生。",
+    ),
+    decided=Text("While the training runs, at the first such call.", "在训练过程中，于首个此类调用处判定。"),
+    causes=(
+        Text("the batch, or code outside of the collected cells", "batch，或未采集的代码"),
+        Text("a loss scale that is too large, for gradients", "对梯度而言，loss scale 过大"),
+    ),
+    confirm=Text(
+        "Collect at level mix, so that operations outside of cells are recorded.",
+        "以级别 mix 采集，使 Cell 之外的运算也被记录。",
+    ),
+    docs=_WATCHING,
+)
+
+RECEIVED = Kind(
+    code="MSP212",
+    name="received",
+    severity=Severity.ERROR,
+    title=Text("an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"),
+    means=Text(
+        "A parameter is not finite, and no recorded call made it so.",
+        "权重含非有限值，且不是由已记录的调用造成。",
+    ),
+    decided=Text(
+        "While the training runs, at the first call that uses it.", "在训练过程中，于首个使用它的调用处判定。"
+    ),
+    causes=(
+        Text("the update of the step before", "前一个 step 的更新"),
+        Text("a checkpoint that holds it", "checkpoint 本身含有"),
+    ),
+    confirm=Text("Collect the step before with gradients.", "采集前一个 step 及其梯度。"),
+    docs=_WATCHING,
+)
+
+NAN = Kind(
+    code="MSP213",
+    name="nan",
+    severity=Severity.ERROR,
+    title=Text("holds NaN", "含 NaN"),
+    means=Text("A record of the call holds NaN.", "该调用的某条记录含 NaN。"),
+    decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
+    causes=(Text("as for MSP201, here or in a call before", "同 MSP201，出在此处或之前的调用"),),
+    confirm=Text(
+        "Look at the calls that were written before it; `msprobe overflow_check` names where it begins.",
+        "查看之前写入的调用；msprobe overflow_check 可指出起点。",
+    ),
+    docs=_WATCHING,
+)
+
+INFINITY = Kind(
+    code="MSP214",
+    name="inf",
+    severity=Severity.ERROR,
+    title=Text("holds an infinity", "含无穷"),
+    means=Text("A record of the call holds an infinity.", "该调用的某条记录含无穷。"),
+    decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
+    causes=(Text("as for MSP201; or a mask, whose -inf is meant", "同 MSP201；或为有意写入 -inf 的掩码"),),
+    confirm=Text(
+        "Look at the calls that were written before it; `msprobe overflow_check` names where it begins.",
+        "查看之前写入的调用；msprobe overflow_check 可指出起点。",
+    ),
+    docs=_WATCHING,
+)
+
+JUMP = Kind(
+    code="MSP215",
+    name="jump",
+    severity=Severity.WARNING,
+    title=Text("a norm jumps between steps", "范数在相邻 step 间跳变"),
+    means=Text(
+        "A norm is many times that of the same call in the step before, or a fraction of it.",
+        "某个范数是前一个 step 同一调用的许多倍，或仅为其一小部分。",
+    ),
+    decided=Text("By the factor that the configuration gives.", "按配置中给出的倍数判定。"),
+    causes=(
+        Text("a batch unlike the others", "与众不同的 batch"),
+        Text("a learning rate that is too large, or a warm-up that has ended", "学习率过大，或预热结束"),
+        Text("a rank that computes wrong values for a moment", "某个 rank 短暂计算出错"),
+    ),
+    confirm=Text(
+        "Run the step again from the checkpoint before; compare both with `msprobe compare`.",
+        "从之前的 checkpoint 重新运行该 step，并用 msprobe compare 比对两次结果。",
+    ),
+    docs=_WATCHING,
+)
+
+DIGEST = Kind(
+    code="MSP216",
+    name="digest",
+    severity=Severity.ERROR,
+    title=Text("the digest is not the golden's", "摘要与标杆不同"),
+    means=Text(
+        "The digest of a record is not that of the golden dump: at least one bit differs.",
+        "某条记录的摘要与标杆 dump 不同：至少有一位不同。",
+    ),
+    decided=Text("While the training runs, record by record.", "在训练过程中逐条比对。"),
+    causes=(
+        Text("the first call that computes something else", "首个计算结果不同的调用"),
+        Text("kernels that do not give the same bits twice", "算子两次运行的结果不逐位相同"),
+    ),
+    confirm=Text(
+        "Compare two runs of one version first: where their digests differ too, collect statistics.",
+        "先比对同一版本的两次运行：若摘要也不同，改为采集统计量。",
+    ),
+    docs=_WATCHING,
+)
+
+EXCEPTION = Kind(
+    code="MSP217",
+    name="exception",
+    severity=Severity.ERROR,
+    title=Text("raised an exception", "抛出异常"),
+    means=Text(
+        "The call raised an exception; what was recorded before it is written.",
+        "该调用抛出异常；在此之前的记录已写入。",
+    ),
+    decided=Text("By the exception of the training.", "依据训练抛出的异常。"),
+    causes=(
+        Text("shapes or dtypes that do not fit", "shape 或 dtype 不匹配"),
+        Text("memory that is exhausted", "内存或显存耗尽"),
+    ),
+    confirm=Text(
+        "The finding has Python's traceback and the running calls.", "查看其中的 Python 调用栈与正在执行的调用。"
+    ),
+    docs=_WATCHING,
+)
+
+KINDS = (
+    *(MADE, OF_INFINITIES, ARGUMENT, EXCHANGE, PARAMETER, LEAF, UNINITIALISED, UNRECORDED, MISSING_RANK),
+    *(INPUTS_UNKNOWN, ENTERED, RECEIVED, NAN, INFINITY, JUMP, DIGEST, EXCEPTION),
+)

@@ -1,0 +1,33 @@
+"""What a kind of finding means, as text for a console."""
+
+from .kind import Kind, Language, Severity, Text
+
+DECIDED = Text("How it is decided", "判定方法")
+CAUSES = Text("Typical causes", "常见原因")
+CONFIRM = Text("How to confirm it", "如何确认")
+SEVERITIES = {
+    Severity.ERROR: Text("error", "错误"),
+    Severity.WARNING: Text("warning", "警告"),
+    Severity.NOTE: Text("note", "提示"),
+}
+
+
+def explanation(kind: Kind, language: Language = "en") -> str:
+    """Return what a kind means, how it is decided, typical causes, and how to confirm it, as plain text."""
+
+    severity, title = SEVERITIES[kind.severity].in_(language), kind.title.in_(language)
+    head = f"{kind.code}: {title} ({severity})" if language == "en" else f"{kind.code}：{title}（{severity}）"
+    parts = [
+        head,
+        kind.means.in_(language),
+        f"{DECIDED.in_(language)}\n  {kind.decided.in_(language)}",
+        "\n  - ".join([CAUSES.in_(language), *(cause.in_(language) for cause in kind.causes)]),
+        f"{CONFIRM.in_(language)}\n  {kind.confirm.in_(language)}",
+        f"docs/{language}/{page_of(kind, language)}",
+    ]
+    return "\n\n".join(parts)
+
+
+def page_of(kind: Kind, language: Language) -> str:
+    """Return the page below `docs/en` or `docs/zh`; in Chinese without the section, whose heading is another one."""
+    return kind.docs if language == "en" else kind.docs.partition("#")[0]

@@ -1,0 +1,57 @@
+"""What a kind of finding is: a code, a name, and what users want to know about it."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, NamedTuple
+
+Language = Literal["en", "zh"]
+
+
+class Text(NamedTuple):
+    """A text in both languages."""
+
+    english: str
+    chinese: str
+
+    def in_(self, language: Language) -> str:
+        """Return the text in one of the languages."""
+        return self.english if language == "en" else self.chinese
+
+
+class Severity(Enum):
+    """How severe findings of a kind are."""
+
+    ERROR = "error"
+    """Something computes wrong values."""
+    WARNING = "warning"
+    """Something may be wrong; the finding says what would decide it."""
+    NOTE = "note"
+    """Nothing is wrong, or nothing can be said."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding, as a rule of a linter.
+
+    code : `MSP` and three digits. Never given to another kind.
+    name : what tables and JSON call it. Never changed.
+    title : what people call it.
+    means : what a finding of this kind says.
+    decided : how it is decided.
+    causes : typical causes, the most frequent first.
+    confirm : how to confirm it.
+    docs : page and anchor below `docs/en` and `docs/zh`.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    title: Text
+    means: Text
+    decided: Text
+    causes: tuple[Text, ...]
+    confirm: Text
+    docs: str
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.name}"

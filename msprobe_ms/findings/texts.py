@@ -1,0 +1,13 @@
+"""What a reader of findings needs besides them: names of kinds, and messages in other languages."""
+
+from functools import cache
+from typing import Any
+
+from .kinds import EVERY
+from .translations import CHINESE
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """Return names of kinds in English and Chinese, and message templates in Chinese by the English ones."""
+    return {"kinds": {kind.name: list(kind.title) for kind in EVERY}, "templates": CHINESE}

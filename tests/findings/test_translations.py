@@ -1,0 +1,32 @@
+"""Messages in Chinese: complete, with the placeholders of the English templates, and without remains."""
+
+import re
+
+from phrase_templates import every
+
+from msprobe.findings.translations import CHINESE
+
+
+def test_every_sentence_is_there_in_both_languages():
+    """Reasons, evidence and advice: each template that a command can write, with the same placeholders in Chinese."""
+    templates, unknown = every()
+    assert not unknown, f"say in phrase_templates.py which templates these can be: {unknown}"
+    with_words = [template for template in templates if re.search("[A-Za-z]", PLACEHOLDER.sub("", template))]
+    missing = [template for template in with_words if template not in CHINESE]
+    assert not missing, f"translate them in msprobe_ms/findings/chinese: {missing}"
+    others = [each for each in with_words if set(PLACEHOLDER.findall(each)) != set(PLACEHOLDER.findall(CHINESE[each]))]
+    assert not others, f"these have other placeholders in Chinese: {others}"
+    english = [each for each in with_words if not re.search("[\u4e00-\u9fff]", CHINESE[each])]
+    assert set(english) == SAME_IN_CHINESE
+    assert not set(CHINESE) - set(templates), "messages that no command writes"
+
+
+SAME_IN_CHINESE = {
+    *("beta1", "beta2", "eps", "dtype", "ulp", "dropout", "loss", "actor", "critic", "reference", "APIs"),
+    *("step {numbers}", "steps {numbers}", "rank {numbers}", "ranks {numbers}", "step {step}, rank {rank}"),
+    *("at step {step}, rank {rank}", " of step {step}", " (ranks {ranks})"),
+}
+"""Words of the field that are not translated."""
+
+
+PLACEHOLDER = re.compile(r"\{[^{}]*\}")
