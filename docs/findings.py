@@ -5,7 +5,7 @@ python docs/findings.py     writes reference/findings.md below docs/en and docs/
 
 from pathlib import Path
 
-from msprobe.findings.explain import CAUSES, CONFIRM, DECIDED, SEVERITIES, page_of
+from msprobe.findings.explain import CAUSES, CONFIRM, DECIDED, LOOK, SEVERITIES, page_of
 from msprobe.findings.kind import Text
 from msprobe.findings.kinds import EVERY
 
@@ -40,6 +40,7 @@ def page(language):
         ]
         lines += [f"- {said(DECIDED)}{colon}{said(kind.decided)}"]
         lines += [f"- {said(CAUSES)}{colon}{end.join(map(said, kind.causes))}"]
+        lines += [f"- {said(LOOK)}{colon}{said(kind.look)}"]
         lines += [f"- {said(CONFIRM)}{colon}{said(kind.confirm)}"]
         lines += [f"- [{where.partition('#')[0]}](../{where})"]
     return "\n".join(lines) + "\n"

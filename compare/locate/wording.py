@@ -8,6 +8,7 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import all_said
+from msprobe.findings.kinds import BY_NAME
 
 from .finding import (
     Argument,
@@ -21,7 +22,6 @@ from .finding import (
     Evidence,
     Explanation,
     Finding,
-    FindingKind,
     Harmless,
     Missing,
     OtherCall,
@@ -224,25 +224,11 @@ def kind_said(finding: Finding) -> Phrase:
     return phrase("code between the start and {name} in {cell}", name=finding.name, cell=finding.cell)
 
 
-_LOOK = {
-    FindingKind.COMPUTES: "at the call and its settings; where the settings agree, at the kernel that runs it",
-    FindingKind.RANDOM: "at the seeds of both runs, and at the random numbers that are drawn before this call",
-    FindingKind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
-    FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
-    FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config-check --compare)",
-    FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
-    FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
-    FindingKind.PRECISION: "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",
-    FindingKind.HARMLESS: "nowhere: what is computed from it agrees",
-    FindingKind.UNKNOWN: "at what was left out of the collection",
-}
-
-
 def where_to_look(found: Finding) -> Phrase:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
         return phrase(_LOOK_AT_GRADIENT)
-    return phrase(_LOOK[found.kind])
+    return BY_NAME[found.kind.value].where_to_look
 
 
 _LOOK_AT_GRADIENT = (

@@ -4,6 +4,7 @@ from .kind import Kind, Language, Severity, Text
 
 DECIDED = Text("How it is decided", "判定方法")
 CAUSES = Text("Typical causes", "常见原因")
+LOOK = Text("Where to look", "从何处查起")
 CONFIRM = Text("How to confirm it", "如何确认")
 SEVERITIES = {
     Severity.ERROR: Text("error", "错误"),
@@ -22,6 +23,7 @@ def explanation(kind: Kind, language: Language = "en") -> str:
         kind.means.in_(language),
         f"{DECIDED.in_(language)}\n  {kind.decided.in_(language)}",
         "\n  - ".join([CAUSES.in_(language), *(cause.in_(language) for cause in kind.causes)]),
+        f"{LOOK.in_(language)}\n  {kind.look.in_(language)}",
         f"{CONFIRM.in_(language)}\n  {kind.confirm.in_(language)}",
         f"docs/{language}/{page_of(kind, language)}",
     ]

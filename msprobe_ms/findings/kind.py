@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple
 
+from msprobe.base.phrase import Phrase, phrase
+
 Language = Literal["en", "zh"]
 
 
@@ -39,6 +41,7 @@ class Kind:
     means : what a finding of this kind says.
     decided : how it is decided.
     causes : typical causes, the most frequent first.
+    look : where to look next, as the end of "look at ...".
     confirm : how to confirm it.
     docs : page and anchor below `docs/en` and `docs/zh`.
     """
@@ -50,8 +53,14 @@ class Kind:
     means: Text
     decided: Text
     causes: tuple[Text, ...]
+    look: Text
     confirm: Text
     docs: str
+
+    @property
+    def where_to_look(self) -> Phrase:
+        """Return where to look next, as the end of "look at ..."."""
+        return phrase(self.look.english)
 
     def __str__(self) -> str:
         return f"{self.code} {self.name}"

@@ -8,7 +8,6 @@ import msprobe
 from msprobe.base.verdicts import Gap
 from msprobe.checks.invariants import wording as invariants
 from msprobe.checks.invariants.table import ROWS
-from msprobe.checks.nonfinite import wording as nonfinite
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
 from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import Sign
@@ -26,6 +25,7 @@ from msprobe.compare.rl import wording as flows
 from msprobe.compare.rl.configurations import NUMERIC, PLACE
 from msprobe.compare.rl.order import FLOW
 from msprobe.compare.tables import console
+from msprobe.findings.kinds import EVERY
 from msprobe.precheck import wording as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
@@ -94,10 +94,8 @@ TABLES = {
     "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
-    "_LOOK[found.kind]": locate._LOOK.values(),
+    "self.look.english": [kind.look.english for kind in EVERY],
     "_LOOK_AT_EXCHANGE": [jobs._LOOK_AT_EXCHANGE],
-    "_LOOK[kind]": nonfinite._LOOK.values(),
-    "_LOOK[name]": invariants._LOOK.values(),
     "template": [*invariants._TEXTS.values(), *precheck._COMPARED.values()],
     "row.says": [row.says for row in ROWS],
     "row.source": [row.source for row in ROWS],

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def texts(kind):
-    return [kind.title, kind.means, kind.decided, *kind.causes, kind.confirm]
+    return [kind.title, kind.means, kind.decided, *kind.causes, kind.look, kind.confirm]
 
 
 def test_codes_and_names_are_each_given_once():
@@ -47,6 +47,7 @@ def test_a_kind_is_explained_in_both_languages(kind):
         assert re.search("[\u4e00-\u9fff]", text.chinese)
     for text in texts(kind)[1:]:
         assert text.english == text.english.strip()
+    assert re.match("(at|nowhere: )", kind.look.english)
     for sentence in (kind.means, kind.decided, kind.confirm):
         assert sentence.english.endswith(".")
         assert sentence.chinese.endswith("。")

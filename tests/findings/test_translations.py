@@ -4,7 +4,9 @@ import re
 
 from phrase_templates import every
 
-from msprobe.findings.translations import CHINESE
+from msprobe.findings.texts import texts
+
+CHINESE = texts()["templates"]
 
 
 def test_every_sentence_is_there_in_both_languages():

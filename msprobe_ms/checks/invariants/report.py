@@ -7,12 +7,13 @@ from msprobe.base.phrase import Words, phrase, some
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.beginnings import source
+from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import Advice, Beginning, TableSet
 from msprobe.report.file import Chunks
 
 from .judgement import Judgement, Status
 from .table import Invariant
-from .wording import sentence, what, where_to_look
+from .wording import sentence, what
 
 Judged = Sequence[tuple[Invariant, list[Judgement]]]
 
@@ -64,7 +65,7 @@ def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
 
 def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Advice, ...]:
     """Where to look, by the first violation."""
-    return tuple(Advice(phrase("look {where}", where=where_to_look(row.name))) for row, _ in violated[:1])
+    return tuple(Advice(phrase("look {where}", where=BY_NAME[row.name].where_to_look)) for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:

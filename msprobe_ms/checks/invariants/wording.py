@@ -41,27 +41,6 @@ def what(one: Judgement) -> Phrase:
     return text
 
 
-def where_to_look(name: str) -> Phrase:
-    """Where a person looks next, by the name of the invariant that is violated."""
-    return phrase(_LOOK[name])
-
-
-_LOOK = {
-    "equal-parameters": "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning "
-    "rates, groups of collectives, and gradients that are not reduced",
-    "reduced-gradients": "at the loop or hook that reduces gradients, and at the parameters that it leaves out",
-    "own-batches": "at the sampler: its number of ranks, and this rank's number in it",
-    "reductions": "at the group and the operation of the collective on every rank, and at what is done to its result",
-    "gradients": "at whether the parameter is frozen, its output is detached, or nothing uses it",
-    "updates": "at the list of parameters that the optimizer was given, and at their learning rate",
-    "softmax": "at the axis of the softmax; where it is right, at the kernel that runs it",
-    "masks": "at the line that makes the mask: which side it hides, the diagonal, and what True means there",
-    "norms": "at the axes and eps of the layer; where they are right, at the kernel that runs it",
-    "replay": "at the kernel that runs this call; msprobe acc-check tries it alone",
-    "written-memory": "at the call of empty() that made this memory: fill it, or write all of it before it is read",
-    "resume": "at what is saved and loaded: weights, optimizer state, random state, and the place in the data",
-}
-
 _TEXTS = {
     "parameter": "differs from the other ranks",
     "gradient": "its gradient goes into no reduction over ranks, those of most parameters do",

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.units.beginnings import source
+from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import Advice, Beginning
 
 from .finding import Answer, Origin
 from .values import Amount
-from .wording import amounts, reason, where_to_look
+from .wording import amounts, reason
 
 Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
 """Unit and call of a step, a rank and a call's name; None where they are not shown."""
@@ -36,7 +37,7 @@ def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
 def advice(answers: Sequence[Answer]) -> tuple[Advice, ...]:
     """Where to look, by the first call that is found."""
     found = answers[-1].first if answers else ()
-    return tuple(Advice(phrase("look {where}", where=where_to_look(origin.kind))) for origin in found[:1])
+    return tuple(Advice(phrase("look {where}", where=BY_NAME[origin.kind.value].where_to_look)) for origin in found[:1])
 
 
 def _evidence(origin: Origin) -> Iterator[Words]:

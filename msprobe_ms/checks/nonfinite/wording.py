@@ -83,27 +83,6 @@ def _what(one: Amount) -> Words:
     return joined(words, "{before} and {after}")
 
 
-def where_to_look(kind: Kind) -> Phrase:
-    """Where a person looks next, by how the value came into the run."""
-    return phrase(_LOOK[kind])
-
-
-_LOOK = {
-    Kind.MADE: "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too "
-    "large for the dtype",
-    Kind.OF_INFINITIES: "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value "
-    "instead of -inf avoids both",
-    Kind.ARGUMENT: "at the line that makes the call, and at where this argument comes from",
-    Kind.EXCHANGE: "at the size of what is summed up over the ranks, and at the dtype of the collective",
-    Kind.PARAMETER: "at the update before this step: its gradients, the learning rate and eps; or at what was loaded",
-    Kind.LEAF: "at the data and what is done to them, and at the buffers and constants of the model",
-    Kind.UNINITIALISED: "at the call of empty() that made this memory: fill it, or write all of it before it is read",
-    Kind.UNRECORDED: "at the code before this call; values in it can be saved by hand (docs: saving)",
-    Kind.MISSING_RANK: "at the ranks that are missing: collect all ranks of the step",
-    Kind.INPUTS_UNKNOWN: "at what was left out of the collection: collect inputs too",
-}
-
-
 def _made(origin: Origin) -> Phrase:
     return phrase("inputs finite, {outputs}", outputs=amounts(origin.outputs))
 

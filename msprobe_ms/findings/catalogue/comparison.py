@@ -24,6 +24,10 @@ COMPUTES = Kind(
         Text("a kernel that is wrong or computes in lower precision", "算子有误，或以更低精度计算"),
         Text("code inside the call that is not recorded by itself", "调用内部未单独记录的代码不同"),
     ),
+    look=Text(
+        "at the call and its settings; where the settings agree, at the kernel that runs it",
+        "该调用及其设置；设置一致时检查执行它的算子",
+    ),
     confirm=Text(
         "Run the call alone on its recorded inputs: `msprobe repro` writes the script for a dump with task tensor.",
         "以记录的输入单独运行该调用：对任务 tensor 的 dump，msprobe repro 可生成脚本。",
@@ -54,6 +58,10 @@ RANDOM = Kind(
         ),
         Text("another number of random calls before this one", "在此之前的随机调用次数不同"),
     ),
+    look=Text(
+        "at the seeds of both runs, and at the random numbers that are drawn before this call",
+        "两次运行的随机种子，以及此调用之前产生的随机数",
+    ),
     confirm=Text(
         "Call `seed_all` at the start of both runs, or set `p=0`, and collect again.",
         "在两次运行开头调用 seed_all，或设置 p=0，然后重新采集。",
@@ -81,6 +89,9 @@ ARGUMENT = Kind(
         Text("a constant or buffer that is computed in another way", "常量或 buffer 的计算方式不同"),
         Text("a setting that reaches one side only", "某项设置只在一侧生效"),
     ),
+    look=Text(
+        "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
+    ),
     confirm=Text(
         "Look at the line that makes the call, print the argument on both sides, and pass it explicitly.",
         "查看发起调用的代码行，在两侧打印该参数，并显式传入。",
@@ -106,6 +117,10 @@ STRUCTURE = Kind(
         Text("a layer that one side lacks or has twice", "某一侧缺少或多出一层"),
         Text("a branch that depends on training mode or configuration", "取决于训练模式或配置的分支不同"),
         Text("parameters that are frozen on one side", "某一侧冻结了部分权重"),
+    ),
+    look=Text(
+        "at the line that makes the call, and at the conditions under which it runs",
+        "发起该调用的代码行，以及其执行条件",
     ),
     confirm=Text(
         "Compare the source lines of both sides; `msprobe graph` draws both call trees beside each other.",
@@ -135,6 +150,10 @@ PARAMETERS = Kind(
         ),
         Text("parameters that the optimizer was not given", "部分权重未交给优化器"),
     ),
+    look=Text(
+        "at how weights are made: seeds, optimizer, checkpoints (msprobe config-check --compare)",
+        "权重的来源：随机种子、优化器、checkpoint（msprobe config-check --compare）",
+    ),
     confirm=Text(
         "Compare the checkpoints (`msprobe config-check`), and collect two successive steps from step 0.",
         "比对 checkpoint（msprobe config-check），并从 step 0 起采集连续两个 step。",
@@ -159,6 +178,10 @@ RUN_INPUTS = Kind(
         Text("another order or shuffling of the data", "数据顺序或打乱方式不同"),
         Text("preprocessing, padding or tokenization that differs", "预处理、填充或分词不同"),
         Text("another step: one side was resumed, or skipped a batch", "step 不对应：一侧为续训，或跳过了某个 batch"),
+    ),
+    look=Text(
+        "at the data, their order and what is done to them before the first call",
+        "数据及其顺序，以及首个调用之前的数据处理",
     ),
     confirm=Text(
         "Feed both runs one saved batch, and collect again.",
@@ -186,6 +209,10 @@ CODE = Kind(
         Text("arguments that are exchanged, or taken from another call", "参数互换，或取自另一个调用"),
         Text("a collection with a list or scope that leaves calls out", "采集时的 list 或 scope 排除了部分调用"),
     ),
+    look=Text(
+        "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+        "两个调用之间的代码；其中的值可手动保存（参见文档 saving）",
+    ),
     confirm=Text(
         "Collect at level mix without a list, or save values in between with `save`.",
         "以级别 mix 且不设 list 重新采集，或用 save 保存中间值。",
@@ -212,6 +239,10 @@ PRECISION = Kind(
             "a cast in the code, or a layer that is kept in another dtype", "代码中的类型转换，或某层使用了其他 dtype"
         ),
     ),
+    look=Text(
+        "at casts, mixed precision (amp, autocast, to_float), and the dtypes of layers",
+        "类型转换、混合精度（amp、autocast、to_float）以及各层的 dtype",
+    ),
     confirm=Text(
         "Compare the dtypes around the call in the table, and the settings of mixed precision.",
         "对照表格中该调用前后的 dtype，以及混合精度的设置。",
@@ -237,6 +268,7 @@ HARMLESS = Kind(
         Text("a mask in another form with the same softmax", "形式不同但 softmax 结果相同的掩码"),
         Text("values that are discarded or multiplied by zero", "被丢弃或乘以零的值"),
     ),
+    look=Text("nowhere: what is computed from it agrees", "无需处理：由它计算出的结果都一致"),
     confirm=Text(
         "Nothing to do. A comparison of more steps shows whether it stays harmless.",
         "无需处理。比对更多 step 可确认其始终无害。",
@@ -263,6 +295,7 @@ UNKNOWN = Kind(
         Text("a later step without the one before", "采集了后面的 step 而缺少前一个"),
         Text("digests on one side, statistics on the other", "一侧为摘要，另一侧为统计量"),
     ),
+    look=Text("at what was left out of the collection", "采集时遗漏的内容"),
     confirm=Text(
         "Collect what the reason names; `msprobe diagnose` writes the configuration for both runs.",
         "采集原因中所列的内容；msprobe diagnose 会生成两次运行共用的配置。",

@@ -6,13 +6,14 @@ _DOCS = "how-to/comparing/config-check-pack.md#compare"
 
 
 def _checker(code: str, name: str, title: Text, means: Text, decided: Text, cause: Text, confirm: Text) -> Kind:
-    return Kind(code, name, Severity.WARNING, title, means, decided, (cause,), confirm, _DOCS)
+    return Kind(code, name, Severity.WARNING, title, means, decided, (cause,), _LOOK, confirm, _DOCS)
 
 
 _BY_VALUE = Text(
     "Names are matched, also similar ones and aliases; values are compared as they are.",
     "匹配名称（包括相似名称与别名），按原值比较。",
 )
+_LOOK = Text("at both values", "两侧的取值")
 _START_ALIKE = Text("Set both sides alike, and compare their values then.", "先将两侧设为相同，再比对数值。")
 
 HYPERPARAMETERS = _checker(

@@ -21,6 +21,7 @@ STAGE = Kind(
         Text("weights that were not transferred from the trainer", "权重未从训练侧同步"),
         Text("a call of the stage that computes something else", "该阶段的某个调用计算结果不同"),
     ),
+    look=Text("at the line after `why`", "why 之后的一行"),
     confirm=Text(
         "The line after `why` has the first wrong call of the stage, or what to collect.",
         "why 之后的一行给出该阶段首个出错的调用，或需要采集的内容。",
@@ -45,6 +46,7 @@ KEY = Kind(
         Text("sampling with another seed or temperature", "采样的随机种子或温度不同"),
         Text("host code between stages", "阶段之间的主机侧代码"),
     ),
+    look=Text("at the host code that makes it, and at the stage before", "产生它的主机侧代码以及之前的阶段"),
     confirm=Text("Collect the stage that makes it.", "采集产生该数据的阶段。"),
     docs=_DOCS,
 )

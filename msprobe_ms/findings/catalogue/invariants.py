@@ -23,6 +23,10 @@ EQUAL_PARAMETERS = Kind(
         Text("clipping or a learning rate of one rank's own", "某个 rank 单独使用的梯度裁剪或学习率"),
         Text("gradients that are not reduced", "梯度未归约"),
     ),
+    look=Text(
+        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups of collectives, and gradients that are not reduced",
+        "各 rank 各自的行为：随机种子、初始权重的广播、裁剪、学习率、通信组，以及未归约的梯度",
+    ),
     confirm=Text(
         "Compare the step in which they first differ with the one before.",
         "对照首次出现差异的 step 与其前一个 step。",
@@ -47,6 +51,10 @@ REDUCED_GRADIENTS = Kind(
         Text("a loop or hook that leaves out a parameter", "归约的循环或 hook 遗漏了该权重"),
         Text("a parameter that was added after the hooks", "在注册 hook 之后才加入的权重"),
     ),
+    look=Text(
+        "at the loop or hook that reduces gradients, and at the parameters that it leaves out",
+        "归约梯度的循环或钩子，以及被其遗漏的参数",
+    ),
     confirm=Text(
         "Compare the parameter between the ranks after a few steps.", "若干 step 之后比较该权重在各 rank 上的值。"
     ),
@@ -64,6 +72,9 @@ OWN_BATCHES = Kind(
     ),
     decided=Text("By the run inputs of each rank.", "依据各 rank 的输入数据。"),
     causes=(Text("a sampler that does not know the rank, or the number of ranks", "采样器不知道 rank 号或 rank 总数"),),
+    look=Text(
+        "at the sampler: its number of ranks, and this rank's number in it", "采样器：rank 总数，以及本 rank 的编号"
+    ),
     confirm=Text("Print the sampler's rank and number of ranks.", "打印采样器使用的 rank 号与总数。"),
     docs=_DOCS,
 )
@@ -85,6 +96,10 @@ REDUCTIONS = Kind(
         Text("a buffer that is used again before the collective has ended", "集合通信结束前缓冲区被复用"),
         Text("another group or operation on one rank", "某个 rank 的通信组或操作不同"),
         Text("a broken link or device", "链路或设备故障"),
+    ),
+    look=Text(
+        "at the group and the operation of the collective on every rank, and at what is done to its result",
+        "各 rank 上集合通信的通信组与操作，以及对其结果的处理",
     ),
     confirm=Text(
         "Wait for the handle before the buffer is used, and run again.", "在使用缓冲区之前等待句柄完成，然后重新运行。"
@@ -109,6 +124,10 @@ GRADIENTS = Kind(
         Text("an output that is detached, or computed without gradients", "输出被 detach，或在无梯度模式下计算"),
         Text("a branch that this batch does not take", "该 batch 未经过的分支"),
     ),
+    look=Text(
+        "at whether the parameter is frozen, its output is detached, or nothing uses it",
+        "参数是否被冻结、其输出是否被 detach，或是否未被使用",
+    ),
     confirm=Text(
         "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
     ),
@@ -132,6 +151,10 @@ UPDATES = Kind(
         Text("a parameter that the optimizer was not given", "权重未交给优化器"),
         Text("a learning rate of 0 for its group", "所在参数组的学习率为 0"),
     ),
+    look=Text(
+        "at the list of parameters that the optimizer was given, and at their learning rate",
+        "传给优化器的参数列表，以及其学习率",
+    ),
     confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
     docs=_DOCS,
 )
@@ -148,6 +171,10 @@ SOFTMAX = Kind(
     causes=(
         Text("a softmax over another axis", "softmax 的轴不同"),
         Text("a kernel that is wrong", "算子有误"),
+    ),
+    look=Text(
+        "at the axis of the softmax; where it is right, at the kernel that runs it",
+        "softmax 的轴；轴正确时检查执行它的算子",
     ),
     confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
     docs=_DOCS,
@@ -173,6 +200,10 @@ MASKS = Kind(
         ),
         Text("a mask that is off by one, or of the wrong side", "掩码错开一位，或方向相反"),
     ),
+    look=Text(
+        "at the line that makes the mask: which side it hides, the diagonal, and what True means there",
+        "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
+    ),
     confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
     docs=_DOCS,
 )
@@ -194,6 +225,10 @@ NORMS = Kind(
         Text("other axes than the layer's", "归一化的轴不同"),
         Text("an eps that is not small beside the variance", "eps 与方差相比不够小"),
         Text("a kernel that is wrong", "算子有误"),
+    ),
+    look=Text(
+        "at the axes and eps of the layer; where they are right, at the kernel that runs it",
+        "该层的轴与 eps；两者正确时检查执行它的算子",
     ),
     confirm=Text(
         "Compute the layer by its formula in float64 on the recorded input.", "对记录的输入以 float64 按公式计算该层。"
@@ -218,6 +253,10 @@ REPLAY = Kind(
         Text("a kernel that is wrong, or a wrong fusion", "算子有误，或融合有误"),
         Text("a broken device", "设备故障"),
     ),
+    look=Text(
+        "at the kernel that runs this call; msprobe acc-check tries it alone",
+        "执行该调用的算子；可用 msprobe acc-check 单独检验",
+    ),
     confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
     docs=_DOCS,
 )
@@ -230,6 +269,10 @@ WRITTEN_MEMORY = Kind(
     means=Text("A call reads memory as `empty()` returns it.", "某个调用读取了 empty() 返回后尚未写入的内存。"),
     decided=Text("By the dataflow from `empty()` to the call.", "依据从 empty() 到该调用的数据流。"),
     causes=(Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),),
+    look=Text(
+        "at the call of empty() that made this memory: fill it, or write all of it before it is read",
+        "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
+    ),
     confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
     docs=_DOCS,
 )
@@ -247,6 +290,10 @@ RESUME = Kind(
     causes=(
         Text("optimizer state, random state or the scheduler was not saved", "未保存优化器状态、随机状态或学习率调度"),
         Text("the data start anew", "数据从头开始"),
+    ),
+    look=Text(
+        "at what is saved and loaded: weights, optimizer state, random state, and the place in the data",
+        "保存与加载的内容：权重、优化器状态、随机状态，以及数据位置",
     ),
     confirm=Text(
         "Compare the checkpoint with the state of the run that went on: `msprobe config-check`.",

@@ -9,6 +9,10 @@ _BAND = Text(
     "first steps, or calibrated.",
     "两次运行的偏差与两次正确运行所处的范围比较：此前逐位相等、由最初若干 step 学得，或经过标定。",
 )
+_LOOK = Text(
+    "at the module or parameter that is named; next_dump.json collects its calls",
+    "所指出的模块或权重；next_dump.json 可采集其调用",
+)
 _NEXT = Text(
     "`next_dump.json` collects the calls in question; compare the two dumps with `msprobe compare`.",
     "按 next_dump.json 采集相关调用，再用 msprobe compare 比对两份 dump。",
@@ -16,7 +20,7 @@ _NEXT = Text(
 
 
 def _stage(code: str, name: str, title: Text, means: Text, *causes: Text) -> Kind:
-    return Kind(code, name, Severity.ERROR, title, means, _BAND, causes, _NEXT, _DOCS)
+    return Kind(code, name, Severity.ERROR, title, means, _BAND, causes, _LOOK, _NEXT, _DOCS)
 
 
 ACTIVATION = _stage(

@@ -28,6 +28,10 @@ MADE = Kind(
         Text("values too large for the dtype: float16 ends at 65504", "数值超出 dtype 的范围：float16 最大为 65504"),
         Text("a loss scale that is too large", "loss scale 过大"),
     ),
+    look=Text(
+        "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too large for the dtype",
+        "该调用的输入：除以 0、对非正数取对数或开方，或数值超出 dtype 范围",
+    ),
     confirm=Text(
         "Look at maximum and minimum of the inputs; run the call alone with `msprobe repro`.",
         "查看输入的最大值与最小值；用 msprobe repro 单独运行该调用。",
@@ -48,6 +52,10 @@ OF_INFINITIES = Kind(
     causes=(
         Text("a row that is masked as a whole, so that a softmax divides by zero", "整行被掩码遮蔽，softmax 除以零"),
         Text("-inf minus -inf, or -inf times 0", "-inf 减 -inf，或 -inf 乘 0"),
+    ),
+    look=Text(
+        "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value instead of -inf avoids both",
+        "掩码：整行被遮蔽，或 -inf 减 -inf；用较大的有限值代替 -inf 可避免两者",
     ),
     confirm=Text(
         "Count the rows that are masked as a whole; a large finite value in place of -inf avoids both.",
@@ -70,6 +78,9 @@ ARGUMENT = Kind(
         Text("a scale or temperature that is computed in Python", "在 Python 中计算的缩放系数或温度"),
         Text("a default of infinity", "默认值为无穷"),
     ),
+    look=Text(
+        "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
+    ),
     confirm=Text("Print the argument at the line of the call.", "在调用所在行打印该参数。"),
     docs=_DOCS,
 )
@@ -90,6 +101,10 @@ EXCHANGE = Kind(
     causes=(
         Text("the sum itself is too large for the dtype of the collective", "求和结果超出集合通信 dtype 的范围"),
         Text("a buffer that is used again while it is sent", "发送过程中缓冲区被复用"),
+    ),
+    look=Text(
+        "at the size of what is summed up over the ranks, and at the dtype of the collective",
+        "跨卡求和的数值大小，以及集合通信的 dtype",
     ),
     confirm=Text(
         "Reduce in float32, or divide before the sum.",
@@ -116,6 +131,10 @@ PARAMETER = Kind(
         Text("a learning rate that is too large", "学习率过大"),
         Text("a checkpoint that holds it", "checkpoint 本身含有"),
     ),
+    look=Text(
+        "at the update before this step: its gradients, the learning rate and eps; or at what was loaded",
+        "该 step 之前的更新：梯度、学习率与 eps；或加载的内容",
+    ),
     confirm=Text(
         "Collect the step before with gradients; look at the checkpoint.",
         "采集前一个 step 及其梯度；检查 checkpoint。",
@@ -140,6 +159,10 @@ LEAF = Kind(
         Text("bad samples, or a normalization that divides by zero", "异常样本，或归一化时除以零"),
         Text("a buffer that was never set", "从未赋值的 buffer"),
     ),
+    look=Text(
+        "at the data and what is done to them, and at the buffers and constants of the model",
+        "数据及其处理，以及模型的 buffer 与常量",
+    ),
     confirm=Text("Check the batch before the model is called.", "在调用模型之前检查 batch。"),
     docs=_DOCS,
 )
@@ -161,6 +184,10 @@ UNINITIALISED = Kind(
         Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),
         Text("a kernel that does not write all of its output", "算子没有写满输出"),
     ),
+    look=Text(
+        "at the call of empty() that made this memory: fill it, or write all of it before it is read",
+        "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
+    ),
     confirm=Text("Replace `empty` by `zeros` and run again.", "将 empty 换成 zeros 后重新运行。"),
     docs=_DOCS,
 )
@@ -178,6 +205,10 @@ UNRECORDED = Kind(
     causes=(
         Text("a list or scope that leaves calls out", "采集的 list 或 scope 排除了部分调用"),
         Text("NumPy, or a handle of a collective that nobody waits for", "NumPy 运算，或未等待的集合通信句柄"),
+    ),
+    look=Text(
+        "at the code before this call; values in it can be saved by hand (docs: saving)",
+        "该调用之前的代码；其中的值可手动保存（参见文档 saving）",
     ),
     confirm=Text("Collect at level mix without a list.", "以级别 mix 且不设 list 重新采集。"),
     docs=_DOCS,
@@ -197,6 +228,7 @@ MISSING_RANK = Kind(
         "依据集合通信的通信组，以及给出 dump 的 rank。",
     ),
     causes=(Text("a dump of some ranks only", "只采集了部分 rank"),),
+    look=Text("at the ranks that are missing: collect all ranks of the step", "缺失的 rank：请采集该 step 的所有 rank"),
     confirm=Text("Collect the ranks that are named, too.", "补充采集所列的 rank。"),
     docs=_DOCS,
 )
@@ -212,6 +244,7 @@ INPUTS_UNKNOWN = Kind(
     ),
     decided=_BY_AMOUNTS,
     causes=(Text("a collection of outputs only", "只采集了输出"),),
+    look=Text("at what was left out of the collection: collect inputs too", "采集时遗漏的内容：请同时采集输入"),
     confirm=Text("Collect inputs too: `data_mode` with `input`.", "同时采集输入：data_mode 中加入 input。"),
     docs=_DOCS,
 )
@@ -230,6 +263,7 @@ ENTERED = Kind(
         Text("the batch, or code outside of the collected cells", "batch，或未采集的代码"),
         Text("a loss scale that is too large, for gradients", "对梯度而言，loss scale 过大"),
     ),
+    look=Text("at the batch, and at the code before this call", "batch 以及该调用之前的代码"),
     confirm=Text(
         "Collect at level mix, so that operations outside of cells are recorded.",
         "以级别 mix 采集，使 Cell 之外的运算也被记录。",
@@ -253,6 +287,7 @@ RECEIVED = Kind(
         Text("the update of the step before", "前一个 step 的更新"),
         Text("a checkpoint that holds it", "checkpoint 本身含有"),
     ),
+    look=Text("at the update before this step, or at what was loaded", "该 step 之前的更新，或加载的内容"),
     confirm=Text("Collect the step before with gradients.", "采集前一个 step 及其梯度。"),
     docs=_WATCHING,
 )
@@ -265,9 +300,10 @@ NAN = Kind(
     means=Text("A record of the call holds NaN.", "该调用的某条记录含 NaN。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
     causes=(Text("as for MSP201, here or in a call before", "同 MSP201，出在此处或之前的调用"),),
+    look=Text("at the calls that were written before it", "之前写入的调用"),
     confirm=Text(
-        "Look at the calls that were written before it; `msprobe overflow_check` names where it begins.",
-        "查看之前写入的调用；msprobe overflow_check 可指出起点。",
+        "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
+        "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
     docs=_WATCHING,
 )
@@ -280,9 +316,10 @@ INFINITY = Kind(
     means=Text("A record of the call holds an infinity.", "该调用的某条记录含无穷。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
     causes=(Text("as for MSP201; or a mask, whose -inf is meant", "同 MSP201；或为有意写入 -inf 的掩码"),),
+    look=Text("at the calls that were written before it", "之前写入的调用"),
     confirm=Text(
-        "Look at the calls that were written before it; `msprobe overflow_check` names where it begins.",
-        "查看之前写入的调用；msprobe overflow_check 可指出起点。",
+        "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
+        "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
     docs=_WATCHING,
 )
@@ -302,6 +339,7 @@ JUMP = Kind(
         Text("a learning rate that is too large, or a warm-up that has ended", "学习率过大，或预热结束"),
         Text("a rank that computes wrong values for a moment", "某个 rank 短暂计算出错"),
     ),
+    look=Text("at the batch of this step, and at the learning rate", "该 step 的 batch 与学习率"),
     confirm=Text(
         "Run the step again from the checkpoint before; compare both with `msprobe compare`.",
         "从之前的 checkpoint 重新运行该 step，并用 msprobe compare 比对两次结果。",
@@ -323,6 +361,7 @@ DIGEST = Kind(
         Text("the first call that computes something else", "首个计算结果不同的调用"),
         Text("kernels that do not give the same bits twice", "算子两次运行的结果不逐位相同"),
     ),
+    look=Text("at the call, and at its inputs in the golden dump", "该调用及其在标杆 dump 中的输入"),
     confirm=Text(
         "Compare two runs of one version first: where their digests differ too, collect statistics.",
         "先比对同一版本的两次运行：若摘要也不同，改为采集统计量。",
@@ -344,6 +383,7 @@ EXCEPTION = Kind(
         Text("shapes or dtypes that do not fit", "shape 或 dtype 不匹配"),
         Text("memory that is exhausted", "内存或显存耗尽"),
     ),
+    look=Text("at the traceback, and at the calls that were running", "调用栈以及正在执行的调用"),
     confirm=Text(
         "The finding has Python's traceback and the running calls.", "查看其中的 Python 调用栈与正在执行的调用。"
     ),

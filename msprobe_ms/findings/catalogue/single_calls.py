@@ -19,6 +19,7 @@ WRONG_OUTPUT = Kind(
         Text("a kernel that is wrong", "算子有误"),
         Text("a kernel that computes in lower precision than its dtype says", "算子以低于其 dtype 的精度计算"),
     ),
+    look=Text("at the kernel that runs this call", "执行该调用的算子"),
     confirm=Text(
         "`msprobe repro` writes a script that runs this call alone.", "msprobe repro 可生成单独运行该调用的脚本。"
     ),

@@ -222,7 +222,6 @@ MESSAGES = {
     "fix seeds with seed_all; {difference}": "请用 seed_all 固定种子；{difference}",
     "two frameworks draw different numbers from one seed, set p=0; {difference}": "同一种子在两个框架中产生的随机数不同，请设 p=0；{difference}",
     "two frameworks draw different numbers from one seed, load the same values on both; {difference}": "同一种子在两个框架中产生的随机数不同，请在两侧载入相同的值；{difference}",
-    "at the seeds of both runs, and at the random numbers that are drawn before this call": "两次运行的随机种子，以及此调用之前产生的随机数",
     "argument differs": "参数取值不同",
     "structure differs": "结构不同",
     "parameters differ": "权重不同",
