@@ -1,17 +1,18 @@
 """The answer about two monitors in sentences; the last line is the answer."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msprobe.base.log import few
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
 
 from .band import Basis
 from .deviations import OF_UPDATES
 from .finding import Cause, Finding, OfStage, Result
 from .pairing import Unmatched
 
-_SIDES = {"A": "A", "B": "B"}
+_KINDS = 12
+"""Kinds of values that are listed in a line."""
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -32,15 +33,9 @@ def stages(result: Result) -> Iterator[Words]:
     """What of the step of a finding left the band, and what did not."""
     left = [stage for stage in result.stages if stage.left]
     inside = [stage for stage in result.stages if not stage.left]
-    yield phrase("left the band at this step: {kinds}", kinds=_few(map(_of_stage, left)))
+    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _KINDS))
     if inside:
-        yield phrase("stayed inside: {kinds}", kinds=_few(map(_of_stage, inside)))
-
-
-def _few(parts: Iterable[Words], most: int = 12) -> Words:
-    every = list(parts)
-    listed, more = joined(every[:most], "{before}, {after}"), len(every) - most
-    return phrase("{listed} and {number} more", listed=listed, number=more) if more > 0 else listed
+        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _KINDS))
 
 
 def about(result: Result) -> Iterator[Words]:

@@ -62,6 +62,15 @@ def joined(parts: Sequence[Words], template: str) -> Words:
 def some(names: Iterable[object], most: int = 3) -> Words:
     """`a, b, c and 4 more`: the first `most` names, and how many others there are."""
     every = [str(name) for name in names]
-    listed = ", ".join(every[:most])
-    more = len(every) - most
-    return phrase("{listed} and {number} more", listed=listed, number=more) if more > 0 else listed
+    return and_more(", ".join(every[:most]), len(every) - most)
+
+
+def some_of(parts: Iterable[Words], most: int) -> Words:
+    """The same for phrases."""
+    every = list(parts)
+    return and_more(joined(every[:most], "{before}, {after}"), len(every) - most)
+
+
+def and_more(listed: Words, number: int) -> Words:
+    """What is listed, and how many more there are; only the former where there are none."""
+    return phrase("{listed} and {number} more", listed=listed, number=number) if number > 0 else listed

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from .phrase import Words, joined, phrase
+from .phrase import Words, and_more, joined, phrase
 
 
 class Gap(Enum):
@@ -106,9 +106,7 @@ def _causes(gaps: Mapping[Any, int]) -> Words:
     found = sorted(((cause, number) for cause, number in gaps.items() if number), key=lambda each: -each[1])
     listed = [phrase("{cause} ({number})", cause=phrase(cause.value), number=number) for cause, number in found]
     parts = joined(listed[:_CAUSES], "{before}, {after}")
-    if len(listed) <= _CAUSES:
-        return parts
-    return phrase("{listed} and {number} more", listed=parts, number=sum(number for _, number in found[_CAUSES:]))
+    return and_more(parts, sum(number for _, number in found[_CAUSES:]))
 
 
 NONE = Verdicts()

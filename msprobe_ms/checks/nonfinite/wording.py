@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
 from msprobe.base.verdicts import last_line as completed
 from msprobe.base.verdicts import total
 
@@ -66,15 +66,7 @@ def last_line(answers: Sequence[Answer]) -> Words:
 
 def amounts(found: Sequence[Amount]) -> Words:
     """`output.0 has 3 inf, output.1 has 2 nan`, the first two with what is in them."""
-    parts = [phrase("{place} has {values}", place=one.place, values=_what(one)) for one in found[:2]]
-    return _and_more(parts, len(found))
-
-
-def _and_more(parts: Sequence[Words], total: int) -> Words:
-    """Parts, and how many more there are."""
-    listed = joined(parts, "{before}, {after}")
-    more = total - len(parts)
-    return phrase("{listed} and {number} more", listed=listed, number=more) if more > 0 else listed
+    return some_of([phrase("{place} has {values}", place=one.place, values=_what(one)) for one in found], 2)
 
 
 def _what(one: Amount) -> Words:
@@ -92,8 +84,8 @@ def _of_infinities(origin: Origin) -> Phrase:
 
 
 def _argument(origin: Origin) -> Phrase:
-    parts = [phrase("{place} is {value}", place=one.place, value=_literal(one)) for one in origin.inputs[:3]]
-    arguments = _and_more(parts, len(origin.inputs))
+    parts = [phrase("{place} is {value}", place=one.place, value=_literal(one)) for one in origin.inputs]
+    arguments = some_of(parts, 3)
     return phrase("{arguments}, {outputs}", arguments=arguments, outputs=amounts(origin.outputs))
 
 
