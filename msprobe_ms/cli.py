@@ -201,6 +201,12 @@ VERBS = {
         "训练前检查环境；修复进程中途退出的 dump",
         has_framework=True,
     ),
+    "explain": Verb(
+        "msprobe.findings.verb",
+        "check",
+        "explain a kind of finding: meaning, causes, how to confirm it",
+        "解释一种问题：含义、原因、如何确认",
+    ),
     "completion": Verb(
         "msprobe.completion",
         "shell",

@@ -8,7 +8,8 @@ import pytest
 
 LAYERS = [
     ["msprobe.base"],
-    ["msprobe.findings", "msprobe.options"],
+    ["msprobe.options"],
+    ["msprobe.findings"],
     ["msprobe.store"],
     [
         *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),

@@ -1,4 +1,4 @@
-"""Kinds of findings of `msprobe monitor-compare`, by what of a step leaves its band first: MSP401 to MSP409."""
+"""Kinds of findings of `msprobe monitor compare`, by what of a step leaves its band first: MSP401 to MSP409."""
 
 from msprobe.findings.kind import Kind, Severity, Text
 
