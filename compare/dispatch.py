@@ -61,9 +61,8 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
 
 def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
     """The pairs that were judged, and whether something differs or is open."""
-    differs = result.differs and not result.is_clean  # the first difference may be within tolerance
-    is_open = not (result.is_clean or differs)
-    return Verdicts(result.judged, int(differs), {Gap.NO_PARTNER: int(is_open)})
+    is_open = not (result.is_clean or result.differs)
+    return Verdicts(result.judged, int(result.differs), {Gap.NO_PARTNER: int(is_open)})
 
 
 def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:

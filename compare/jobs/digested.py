@@ -70,7 +70,7 @@ def digested(file: Path) -> Digested:
     outcome = Outcome(
         mode=comparison.mode,
         counts={grade: comparison.counts[grade] for grade in GRADES},
-        is_clean=comparison.is_clean,
+        all_pass=comparison.is_clean,
         lines=tuple(lines(comparison, located, 0)),
         step=dump.step,
         rank=dump.rank,
@@ -199,7 +199,7 @@ def _outcome_from_object(text: Mapping[str, Any]) -> Outcome:
     return Outcome(
         mode=text["mode"],
         counts=counts,
-        is_clean=text["is_clean"] is True,
+        all_pass=text["is_clean"] is True,
         lines=tuple(text["lines"]),
         step=text["step"],
         rank=text["rank"],

@@ -208,22 +208,23 @@ def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], worke
 class Outcome:
     """What came of one job.
 
-    `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
-    `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
-    where the table is on `host`, `sides` says what was read. `rank_summary` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done, `unread` where its dumps differ by their
-    digests and were not read; then nothing else is known. `unjudged` says why pairs of records have no verdict. `runs`
-    are those of the two dumps, empty where they do not say. `limits` says up to where differences were noise, where
-    that was judged. `notes` is what the console says besides findings.
-    `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what the limits of the
-    user excuse; None where there are no such limits. `hint` is the known cause that the first finding fits.
+    `label` tells it from others (`step 0, rank 1`). `all_pass`: every pair of records passes or is exempt. `step` and
+    `rank` are the target's, `what` is the place's (`dump`, `debug`...). `findings` are the first beginnings in
+    execution order, `lines` the answer for the console, `table` is where the table is on `host`, `sides` says what was
+    read. `rank_summary` is for the search over ranks, where several are compared. `failed` is a sentence where the job
+    could not be done, `unread` where its dumps differ by their digests and were not read; then nothing else is known.
+    `unjudged` says why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not
+    say. `limits` says up to where differences were noise, where that was judged. `notes` is what the console says
+    besides findings. `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what
+    the limits of the user excuse; None where there are no such limits. `hint` is the known cause that the first finding
+    fits.
     `roundings_left` is what differs by rounding, if nothing differs by more.
     """
 
     label: str = ""
     mode: Mode | None = None
     counts: Mapping[Grade, int] = field(default_factory=dict)
-    is_clean: bool = False
+    all_pass: bool = False
     findings: tuple[Finding, ...] = ()
     lines: tuple[str, ...] = ()
     step: int | None = None
@@ -244,6 +245,11 @@ class Outcome:
     excused: ExcusedCounts | None = None
     hint: "Hint | None" = None
     roundings_left: tuple[RoundingLeft, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
+        return self.all_pass and not self.findings
 
     @property
     def judged(self) -> int:

@@ -19,7 +19,7 @@ from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
-from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
+from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.workers.progress import shown
 from msprobe.store.record import PARTS
 from msprobe.store.stacks_and_construct import user_line
@@ -76,6 +76,10 @@ class Located:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
 
+    def is_clean(self, comparison: Comparison) -> bool:
+        """Whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
+        return comparison.is_clean and not self.findings
+
 
 def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
@@ -114,8 +118,6 @@ def _cell_of(event: Event) -> str:
 
 def _located(comparison: Comparison, is_shown: bool) -> Located:
     """`locate`, without what is harmless."""
-    if have_different_kernels(comparison.target, comparison.golden) and comparison.is_clean:
-        return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
     if comparison.excused is not None and comparison.is_clean:

@@ -93,7 +93,12 @@ class OutputEvidence(ABC):
     def rounding(self, row: int) -> float:
         """The relative error of a tensor up to which two kernels may differ that both compute in float32 inside."""
         dtype, _ = self._aligned.look(1, row)
-        return _KERNELS_DIFFER + _HALF_UNITS.get(canonical(dtype), 0.0)
+        return _KERNELS_DIFFER + self.unit_of(dtype)
+
+    @staticmethod
+    def unit_of(dtype: str) -> float:
+        """The spacing of a dtype in half precision; 0 for any other."""
+        return _HALF_UNITS.get(canonical(dtype), 0.0)
 
     @property
     def most_of_sums(self) -> float:

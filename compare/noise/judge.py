@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.core.noise import (
@@ -42,7 +43,7 @@ from msprobe.store.record import NULL
 from .deviations import ACROSS
 from .evidence import OutputEvidence
 from .operation import operation_of, rounds_inside
-from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
+from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .rounding import is_open, rounding_left, within_rounding
 from .statistics import AlignedStatistics, StatisticsEvidence
@@ -101,7 +102,7 @@ class _Judging:
     """The walk over all calls in execution order, with the states so far.
 
     By row: `_stretches` are the calls of one side that lead to what diverges, `_made_of` the outputs that an input is,
-    or that a cell returned.
+    or that a cell returned. `_leaves` are the parameters, constants and inputs of the run that are not equal.
     """
 
     def __init__(self, aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits) -> None:
@@ -121,6 +122,7 @@ class _Judging:
         self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
+        self._leaves = set[int]()
         graphs = enumerate(aligned.graphs)
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
         self._are_untraced = b"" if self._with_gradients else aligned.untraced()
@@ -148,6 +150,8 @@ class _Judging:
             in_order = sorted(self._unrecorded.rows_without_effect)
             died_out = DiedOut(dict.fromkeys(in_order, NoConsequence.AGREES))
             states[list(died_out.harmless)] = State.HARMLESS
+        if self._is_noisy and not self._limits.is_exact:
+            self._settle(states)
         diverging = (states == State.DIVERGENT).tolist()
         outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
@@ -169,6 +173,22 @@ class _Judging:
         covered = self._upstream.covered
         del self._upstream, self._unrecorded  # break the reference cycle; cyclic GC is disabled here
         return entered(aligned, noise, covered, self._made_of)
+
+    def _settle(self, states: NDArray[np.uint8]) -> None:
+        """Take for noise all that differs, if all of it is within tolerance and only its size speaks against it.
+
+        That is an input that code made which was not recorded, or that calls of one side made. What is known of a call,
+        and a leaf that is not equal, is beyond rounding whatever its size.
+        """
+        differing = np.flatnonzero(np.isin(states, DIFFERING)).tolist()
+        if not any(map(self._is_beyond_rounding, differing)):
+            states[differing] = State.NOISE
+
+    def _is_beyond_rounding(self, row: int) -> bool:
+        """Whether what differs is beyond its tolerance, or begins by more than its size."""
+        if self._aligned.grades[row] != PASS:
+            return True
+        return self._states[row] == State.DIVERGENT and (row in self._evidence or row in self._leaves)
 
     def _last_maker(self, event: Event) -> int:
         """The last event that makes what a record of gradients of parameters has: it may be written before."""
@@ -283,11 +303,21 @@ class _Judging:
     def _uncalled_state(self, row: int, sides: tuple[int, int], kinds: Collection[Origin]) -> State | None:
         """`_leaf_state` of what is of these kinds, of which none is a call."""
         if "parameter" in kinds:
+            self._leaves.add(row)
             return self._parameter_state(row)
         if "leaf" in kinds or self._is_constant_input(sides):
-            is_near = self._is_noisy and self._aligned.is_floating(row) and self._aligned.distance(row) <= ROUNDING
+            is_near = self._is_noisy and self._aligned.is_floating(row) and self._is_of_one_value(row)
+            if not is_near:
+                self._leaves.add(row)
             return State.NOISE if is_near else State.DIVERGENT
         return None
+
+    def _is_of_one_value(self, row: int) -> bool:
+        """Whether two leaves differ by no more than rounding: if their dtypes differ, to the coarser of these."""
+        aligned = self._aligned
+        dtypes = {canonical(aligned.look(side, row)[0]) for side in (0, 1)}
+        coarser = max(map(self._outputs.unit_of, dtypes)) if len(dtypes) > 1 else 0.0
+        return aligned.distance(row) <= ROUNDING + coarser
 
     # Inputs.
 
@@ -433,7 +463,9 @@ class _Judging:
         most = max(drift, self._rounding(row)) if is_running else drift
         if is_later and self._is_noisy and self._aligned.distance(row) <= most:
             return State.NOISE
-        return State.DIVERGENT
+        # Two programs may have made it; within one framework the first parameters are equal to the bit.
+        is_rounding = self._aligned.is_across and self._aligned.grades[row] == PASS and self._is_of_one_value(row)
+        return State.NOISE if is_rounding else State.DIVERGENT
 
     def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
         """The state of an input that operations made which were not recorded.

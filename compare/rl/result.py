@@ -64,8 +64,8 @@ class FlowResult:
 
     @property
     def differs(self) -> bool:
-        """Whether something was found that is wrong."""
-        return self.first is not None
+        """Whether something was found that is wrong: the first difference of key data may be within tolerance."""
+        return self.first is not None and not self.is_clean
 
     @property
     def judged(self) -> int:
@@ -164,8 +164,8 @@ class Stepwise:
 
     @property
     def differs(self) -> bool:
-        """Whether something was found that is wrong."""
-        return self.first is not None
+        """Whether something was found that is wrong, as `FlowResult.differs`."""
+        return any(result.differs for result in self.results.values())
 
     @property
     def judged(self) -> int:

@@ -302,8 +302,11 @@ def _order(stage: Stage, first: Finding | None) -> Order:
 
 
 def _grade(outcome: Outcome) -> Grade:
-    """The worst verdict of one comparison; `unjudged` where nothing was judged or something has no partner."""
+    """The worst verdict of one comparison, a warning for a difference that begins within tolerance; `unjudged` where
+    nothing was judged or something has no partner."""
     for grade in ("error", "warning"):
         if outcome.counts.get(grade):
             return grade
+    if outcome.findings:
+        return "warning"
     return "pass" if outcome.is_clean and not outcome.failed else "unjudged"

@@ -252,7 +252,8 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     excused = None if comparison.excused is None else comparison.excused.counts
     left = roundings_left_of(comparison)
-    return no_difference(comparison.is_clean, judged, comparison.unjudged, excused=excused, roundings_left=left)
+    is_clean = located.is_clean(comparison)
+    return no_difference(is_clean, judged, comparison.unjudged, excused=excused, roundings_left=left)
 
 
 def roundings_left_of(comparison: Comparison) -> tuple[RoundingLeft, ...]:

@@ -55,7 +55,8 @@ class Line:
 def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
     """The lines of one comparison; `label` tells it from others that were made together, `top` is how many of the next
     beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
-    grade = located.first.grade if located.first else "pass" if comparison.is_clean else "unjudged"
+    is_clean = located.is_clean(comparison)
+    grade = located.first.grade if located.first else "pass" if is_clean else "unjudged"
     yield Line("Answer")
     last = answer(comparison, located)
     found, text = str(last.title), one_line(last.text)
@@ -63,7 +64,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if (known := hint_of_located(comparison, located)) is not None:
         yield Line("Try", guard(one_line(known.text)))
     code = "0: every pair passes or is exempt"
-    if not comparison.is_clean:
+    if not is_clean:
         code = "1: something differs, or could not be judged"
         code += "; with --exit-zero the command ends with 0" * exit_zero
     yield Line("exit code", code)

@@ -23,10 +23,24 @@ MASK = np.triu(np.full((TOKENS, TOKENS), -1e4), 1)
 
 class Network:
     """One side. `error` is the relative size of its rounding, `wrong` the layer whose scores have another scale,
-    `repeats` the layer that computes the key twice, and no value."""
+    `repeats` the layer that computes the key twice, and no value. `unrecorded` is the relative size of what the
+    operations of the second layer are off that are not recorded."""
 
-    def __init__(self, build, tensor, *, is_fused=False, error=0.0, wrong=-1, mask=MASK, lowest=None, repeats=-1):
+    def __init__(
+        self,
+        build,
+        tensor,
+        *,
+        is_fused=False,
+        error=0.0,
+        wrong=-1,
+        mask=MASK,
+        lowest=None,
+        repeats=-1,
+        unrecorded=0.0,
+    ):
         self.build, self._tensor, self._error, self._is_fused = build, tensor, error, is_fused
+        self._unrecorded = unrecorded
         build.level, self._draws = "L0", np.random.default_rng(5)
         build.extra["format_version"] = 1
         self._mask = mask if lowest is None else np.where(mask < 0, lowest, 0.0)
@@ -75,6 +89,8 @@ class Network:
         scores = q @ k.T / 4 * (1.05 if number == self._wrong else 1.0) + self._mask
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         context = shares / shares.sum(-1, keepdims=True) @ v
+        exact = context
+        context = exact * (1 + self._draws.choice([-1.0, 1.0], context.shape) * self._unrecorded * number)
         out = context @ weights["o"].T
         call(
             f"{path}.attn.o.Dense.forward.0",
@@ -85,7 +101,7 @@ class Network:
         )
         call(attention, [self.tensor(h, given), self.exact(self._mask, "code")], [self.tensor(out)], parent=around)
         call(around, [self.received(x, source)], [self.tensor(x + out)])
-        return h, out, context
+        return h, out, exact
 
     def projections(self, weights, results, order):
         if self._is_fused:
@@ -153,6 +169,22 @@ def test_a_call_in_place_of_another_is_found_by_what_unrecorded_code_makes_of_it
     _, located = compared({"error": 1e-7, "repeats": 1})
     assert located.first.kind is FindingKind.CALL
     assert located.first.name == "Cell.layers.1.attn.k.Dense.forward.1"
+
+
+@pytest.mark.parametrize("unrecorded", [6.4e-6, 6.8e-6])
+def test_what_only_its_size_speaks_against_is_rounding_while_all_is_within_tolerance(compared, unrecorded):
+    """R1: code that was not recorded rounds more than one call, and nothing after it differs by more than tolerance."""
+    comparison, located = compared({"error": 1e-7, "unrecorded": unrecorded})
+    assert (comparison.is_clean, located.findings) == (True, ())
+    found = states_of(comparison, "Cell.layers.1.attn.o.Dense.forward.0.input.0")
+    assert found == [State.NOISE]
+    assert comparison.noise.rounding_left.largest > 0
+
+
+def test_what_grows_beyond_tolerance_is_no_rounding_where_it_began(compared):
+    _, located = compared({"error": 1e-7, "unrecorded": 1e-4})
+    assert located.first.kind is FindingKind.CODE
+    assert located.first.name == "Cell.layers.1.attn.o.Dense.forward.0"
 
 
 @pytest.mark.parametrize(("rows", "is_pair"), [(3 * WIDTH, False), (WIDTH, True)])
