@@ -42,6 +42,7 @@ from msprobe.store.record import NULL
 
 from .deviations import ACROSS
 from .evidence import OutputEvidence
+from .handed_on import change_on_one_side
 from .operation import operation_of, rounds_inside
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, DiedOut, consequences, dying_out
@@ -85,17 +86,23 @@ def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, 
     """The comparison by the first error, not by the first bit that differs.
 
     What differs by no more than one call rounds is a divergence only where it grows into an error that nothing else
-    explains, and other calls like it are equal to the bit.
+    explains, and other calls like it are equal to the bit. What calls of one side change, and noise hides, is one only
+    where nothing else is.
     """
-    found = _Judging(aligned, outputs, limits).judged(is_shown=is_shown)
-    if aligned.is_across or limits.is_exact or not (rounding := within_rounding(aligned, outputs, found)):
-        return found
-    is_reproducible = not outputs.unlike_others.isdisjoint(rounding)
-    outputs.tolerate(rounding)
-    other = _Judging(aligned, outputs, limits).judged(is_shown=False)
-    if other.noise is None or other.noise.diverging().any() or not is_reproducible:
-        return other
-    return found if np.isin(found.grades, (WARNING, ERROR)).any() else other
+    judging = _Judging(aligned, outputs, limits)
+    found = judging.judged(is_shown=is_shown)
+    if not aligned.is_across and not limits.is_exact and (rounding := within_rounding(aligned, outputs, found)):
+        is_reproducible = not outputs.unlike_others.isdisjoint(rounding)
+        outputs.tolerate(rounding)
+        judging = _Judging(aligned, outputs, limits)
+        other = judging.judged(is_shown=False)
+        is_rounding = not (other.noise is None or other.noise.diverging().any())
+        if is_rounding and is_reproducible and np.isin(found.grades, (WARNING, ERROR)).any():
+            return found
+        found = other
+    if judging.hidden and found.noise is not None and not found.noise.diverging().any():
+        return _Judging(aligned, outputs, limits, judging.hidden).judged(is_shown=False)
+    return found
 
 
 class _Judging:
@@ -103,9 +110,13 @@ class _Judging:
 
     By row: `_stretches` are the calls of one side that lead to what diverges, `_made_of` the outputs that an input is,
     or that a cell returned. `_leaves` are the parameters, constants and inputs of the run that are not equal.
+    `hidden` are the inputs that agree, by noise, although calls of one side change what the other side hands on;
+    `begun` are those of them that are divergences.
     """
 
-    def __init__(self, aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits) -> None:
+    def __init__(
+        self, aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, begun: Collection[int] = ()
+    ) -> None:
         comparison = aligned.comparison
         self._aligned, self._outputs, self._limits = aligned, outputs, limits
         self._is_noisy = outputs.are_noisy
@@ -123,6 +134,7 @@ class _Judging:
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
         self._leaves = set[int]()
+        self._begun, self.hidden = begun, set[int]()
         graphs = enumerate(aligned.graphs)
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
         self._are_untraced = b"" if self._with_gradients else aligned.untraced()
@@ -390,11 +402,12 @@ class _Judging:
 
         `ends`: for a gradient, side and place of the forward calls that end its way back.
         """
-        known, between = set[int](), set(ends)
+        before, between = (set[int](), set[int]()), set(ends)
         for side, at in made:
             pairs, calls = self._upstream.ancestors(side, at)
-            known |= pairs
+            before[side].update(pairs)
             between |= {(side, call) for call in calls}
+        known = before[0] | before[1]
         self._made_of[row] = tuple(known)
         if is_rewired and not self._aligned.is_across:
             return self._state_by_size(row)  # the two calls that made it are no pair: one tensor only if they are alike
@@ -412,10 +425,37 @@ class _Judging:
         rounding = self._rounding_between(row, between) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
         error = max(error, unrecorded)
         if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, rounding):
-            return State.NOISE
+            if self._is_changed_on_one_side(row, before, between):
+                self.hidden.add(row)
+            return State.DIVERGENT if row in self._begun else State.NOISE
         if any(self._states[at] in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
+
+    def _is_changed_on_one_side(
+        self, row: int, before: tuple[set[int], set[int]], between: Collection[tuple[int, int]]
+    ) -> bool:
+        """Whether calls of one side change, by more than they round, a tensor that the other side hands on as it is.
+        `before` are the nearest pairs from which it was computed, by side, `between` the calls without a counterpart.
+        """
+        is_forward = self._aligned.direction(row) == "forward"  # what a call makes of a gradient follows from it
+        if not (self._is_noisy and is_forward and between):
+            return False
+        if (change := change_on_one_side(self._aligned, row, before)) is None:
+            return False
+        calls = [call for side, call in between if side == change.side]
+        columns = self._aligned.graphs[change.side].columns
+        dtypes = {columns.dtype(at) for call in calls for at in self._aligned.graphs[change.side].outputs(call)}
+        rounding = max(
+            self._rounding_between(row, [(change.side, call) for call in calls]),
+            *(self._outputs.calls_unrecorded * self._outputs.rounding_of(dtype) for dtype in dtypes),
+        )
+        if change.size <= rounding:
+            return False
+        if row in self._begun:
+            self._evidence[row] = change.as_evidence(rounding)
+            self._stretches[row] = self._upstream.places((change.side, call) for call in calls)
+        return True
 
     def _has_other_dtype(self, row: int) -> bool:
         """Whether, within one framework, one side's calls cast a tensor."""

@@ -178,6 +178,41 @@ def test_an_argument_whose_effect_statistics_cannot_show_leaves_the_question_ope
     assert not comparison.is_clean
 
 
+def changed_on_one_side(side, name, function, argument):
+    """The target makes a call between two layers, whose products round to bfloat16; the golden hands the tensor on."""
+    side.rounding = side(rounded, side.rounding)
+    h = side.product((X, "leaf"), W, "first")
+    h = side.product(h, V, "second")
+    h = side.call("tanh", np.tanh(h[0]), h)
+    if side.is_target:
+        h = side.call(name, function(h[0]), h, argument)
+    h = side.call("reshape", h[0].reshape(12, 16), h, 12, 16)
+    side.product(h, U, "head")
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+@pytest.mark.parametrize(
+    ("name", "function", "argument"),
+    [
+        ("div", lambda x: x / np.float32(1.001), 1.001),
+        ("add", lambda x: x + np.float32(2e-4), 2e-4),
+        ("clamp", lambda x: np.minimum(x, x.max() * np.float32(0.999)), 0.1),
+    ],
+)
+def test_a_call_of_one_side_that_changes_less_than_noise_hides_is_named(compared, mode, name, function, argument):
+    """R2: each side is held against itself, so that what products have rounded before does not matter."""
+    comparison, located = compared(lambda side: changed_on_one_side(side, name, function, argument), mode)
+    assert kinds(located)[0] == (f"Mint.{name}.0.forward", FindingKind.CALL)
+    assert not comparison.is_clean
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+@pytest.mark.parametrize("function", [lambda x: x * np.float32(1), lambda x: x * np.float32(3) / np.float32(3)])
+def test_a_call_of_one_side_that_changes_nothing_is_no_finding(compared, mode, function):
+    comparison, located = compared(lambda side: changed_on_one_side(side, "mul", function, 1.0), mode)
+    assert (comparison.is_clean, located.findings) == (True, ())
+
+
 @pytest.mark.parametrize("mode", ["tensor", "statistics"])
 def test_an_argument_that_says_the_same_in_another_way_is_harmless(compared, mode):
     def fill(side):

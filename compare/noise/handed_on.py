@@ -1,0 +1,90 @@
+"""Tensors that one side hands on as they are, and that calls of the other side change.
+
+Each side is held against itself, by the statistics of the tensor before its calls and after them. So the noise that
+both have from before does not matter: a factor of 1.001 is seen where the two sides differ by a tenth.
+"""
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from msprobe.compare.core.noise import Evidence, KernelPrecision, Sign
+
+from .identities import Law
+from .lone_leaves import statistics_of
+from .pairs import AlignedGraphs
+
+HANDED_ON = 1e-6
+"""A side hands a tensor on as it is if no statistic of it changes by more, as a share of its scale."""
+
+_STATISTICS = ("max", "min", "mean", "norm")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """By how much one side's calls change a tensor that the other side hands on: the change of the `statistic` that
+    changes most, as a share of the tensor's scale, on the target's side and on the golden's."""
+
+    side: int
+    statistic: str
+    target: float
+    golden: float
+
+    @property
+    def size(self) -> float:
+        """The change on the side whose calls make it."""
+        return (self.target, self.golden)[self.side]
+
+    def as_evidence(self, bound: float) -> Evidence:
+        """Return it as what decided about a pair of records; up to `bound` it would be rounding."""
+        return Evidence(
+            Sign.LAW,
+            KernelPrecision.OPAQUE,
+            self.target,
+            self.golden,
+            bound,
+            math.nan,
+            math.nan,
+            law=Law.SAME.value,
+            statistic=self.statistic,
+            is_by_statistics=True,
+        )
+
+
+def change_on_one_side(
+    aligned: AlignedGraphs, row: int, before: tuple[Collection[int], Collection[int]]
+) -> Change | None:
+    """Return how one side's calls change a tensor until it is a pair of records, while the other hands it on.
+
+    `before` has, for each side, the nearest pairs of records from which the pair was computed. None if no such tensor
+    is handed on by one side, or if both sides hand it on.
+    """
+    for pair in sorted(set(before[0]) & set(before[1])):
+        changes = [_change(aligned, side, pair, row) for side in (0, 1)]
+        if None in changes:
+            continue
+        (ours, by), (theirs, by_golden) = (one or (0.0, "") for one in changes)
+        if (ours <= HANDED_ON) == (theirs <= HANDED_ON):
+            continue
+        side = 0 if ours > theirs else 1
+        return Change(side, by_golden if side else by, ours, theirs)
+    return None
+
+
+def _change(aligned: AlignedGraphs, side: int, pair: int, row: int) -> tuple[float, str] | None:
+    """Return the greatest change of a statistic from one pair of tensors to another on one side, and which; None if
+    the two have other numbers of elements, or no statistics."""
+    columns = aligned.graphs[side].columns
+    places = aligned.rows[side][pair], aligned.rows[side][row]
+    sizes = [math.prod(columns.shape(at) or ()) for at in places]
+    given, found = (statistics_of(columns, at) for at in places)
+    if sizes[0] != sizes[1] or not all(map(math.isfinite, (*given, *found))):
+        return None
+    return max(_shares(given, found))
+
+
+def _shares(given: tuple[float, ...], found: tuple[float, ...]) -> Iterator[tuple[float, str]]:
+    greatest = max(map(abs, given[:2]))
+    scales = greatest, greatest, greatest, abs(given[3])
+    for a, b, scale, name in zip(given, found, scales, _STATISTICS, strict=True):
+        yield (abs(a - b) / scale if scale else float(a != b)), name
