@@ -112,10 +112,10 @@ class Comparison:
         cells = self._cells[n]
         shown = dict(zip(self._titles, cells, strict=True))
         found = [share(cell) for cell in cells[4:]] if self._task == "summary" else []
-        relative = [math.nan if each is None else each for each in found] or [math.nan] * 4
+        high, low, mean, norm = (math.nan if each is None else each for each in found or [None] * 4)
         cosine, thousandth = (_number(shown.get(title)) for title in ("Cosine", "One Thousandth Err Ratio"))
         is_equal = not {Indicator.DIGEST, Indicator.OTHER_DIGEST} & set(own)
-        return Measured(is_output, own, tuple(relative), cosine, thousandth, is_finite, is_equal)  # type: ignore[arg-type]
+        return Measured(is_output, own, (high, low, mean, norm), cosine, thousandth, is_finite, is_equal)
 
     def _own(self, n: int, t: int, g: int) -> Iterator[Indicator]:
         """What is remarked on a record whatever the others of its call are."""

@@ -49,7 +49,8 @@ def side_statistics(tensor: Tensor) -> Statistics:
         return Statistics(math.nan, math.nan, math.nan, math.nan)
     size = sum(length for _, length in found)
     with np.errstate(all="ignore"):
-        mean = float(np.sum([one.mean * (length / size) for one, length in found], dtype=np.float64))  # type: ignore[operator]
+        weighted = [(one.mean or 0.0) * (length / size) for one, length in found]  # only booleans have no mean
+        mean = float(np.sum(weighted, dtype=np.float64))
     norm = math.hypot(*(one.norm or 0.0 for one in parts))
     return Statistics(max(highest), min(lowest), mean, norm)
 

@@ -139,7 +139,8 @@ def _unsteady(measured: Sequence[Deviations]) -> frozenset[Series]:
     another, which deviates otherwise, and a share jumps by whole elements, so that the steps before tell little."""
     steady = {(d.rank, d.kind) for d in measured if d.statistic in _STEADY}
     series = {(d.rank, d.kind, d.statistic) for d in measured}
-    return frozenset((*of, name) for *of, name in series if name in (*_EXTREMES, *SHARES) and tuple(of) in steady)  # type: ignore[misc]
+    unsteady = (*_EXTREMES, *SHARES)
+    return frozenset((rank, kind, name) for rank, kind, name in series if name in unsteady and (rank, kind) in steady)
 
 
 def first_difference(measured: Sequence[Deviations]) -> int | None:

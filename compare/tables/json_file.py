@@ -116,7 +116,8 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
 
 
 def _fields(value: object) -> dict[str, object]:
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+    known = fields(value)  # type: ignore[arg-type]  # every evidence is a dataclass
+    return {field.name: _plain(getattr(value, field.name)) for field in known}
 
 
 def _plain(value: object) -> object:

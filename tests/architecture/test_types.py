@@ -7,7 +7,7 @@ import pytest
 
 tomllib = pytest.importorskip("tomllib", reason="Python reads pyproject.toml from 3.11 on")
 
-CHECKED = ("msprobe_ms", "cell_dump", "graph_save", "mapping")
+CHECKED = ("msprobe_ms", "cell_dump", "graph_save", "mapping", "compare")
 """The folders whose exceptions are to have a reason each."""
 
 COMPILED = "# type: ignore[no-untyped-def]  # compiled code"
