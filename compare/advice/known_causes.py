@@ -349,7 +349,7 @@ def _clipping(case: Case) -> _Found | None:
 
 
 def _random(case: Case) -> _Found | None:
-    if not case.is_random or case.finding.kind not in (FindingKind.COMPUTES, FindingKind.CODE):
+    if not case.is_random or case.finding.kind is not FindingKind.COMPUTES:  # an input of it may be as wrong as any
         return None
     return (
         phrase(

@@ -142,7 +142,7 @@ _LOW = 0.2
 _FEW = 16
 """Tensors of fewer elements show no element error: their statistics agree by chance."""
 
-_COARSE = 2e-5
+COARSE = 2e-5
 """A greater element error is none of a kernel in float32: float16 inside shows 2e-4, as statistics see it a fifth."""
 
 _APART = 20.0
@@ -269,7 +269,7 @@ def amplifications(
             most = min(products, forward.get(one.function, math.inf) if is_bound else math.inf)
             own = min(own, max(_KERNELS * most, least_of[name], ACROSS if is_across else 0.0))
         coarse = max(own, coarse_error(kind))
-        owns = [coarse if _begins(change) or change.spread > _COARSE else own for change in kind]
+        owns = [coarse if begins(change) or change.spread > COARSE else own for change in kind]
         each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
@@ -317,7 +317,7 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
     It shows where inputs are alike: several calls differ there by about the same, as one fault does not. If there is
     one such call only, those at its place in other layers count that differ by far more than their inputs.
     """
-    begun = [c for c in kind if c.rounds_inside and _begins(c)]
+    begun = [c for c in kind if c.rounds_inside and begins(c)]
     shown = [c.output.spread for c in begun]
     if len(begun) == 1:
         shown += (
@@ -335,10 +335,10 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
     return min(least, LOWEST)
 
 
-def _begins(change: OutputChange) -> bool:
+def begins(change: OutputChange) -> bool:
     """Whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
     spread = change.output.spread
-    is_coarse = spread > _COARSE and is_counting(change.output.size, change.is_constant)
+    is_coarse = spread > COARSE and is_counting(change.output.size, change.is_constant)
     received = max(change.spread, change.inputs)
     return is_coarse and received <= _FINE and received * _APART <= spread
 

@@ -189,6 +189,15 @@ class AlignedGraphs(ABC):
         columns, at = self.graphs[0].columns, self.rows[0][row]
         return bool(columns.max[at] == columns.min[at])
 
+    def is_same_mask(self, row: int) -> bool:
+        """Whether two tensors of zeros and one number far below zero hide as many elements, by other numbers: a mask in
+        two forms, of which a softmax makes the same. With one number, other elements are hidden."""
+        if not self.are_tensors[row] or not self.is_floating(row):
+            return False
+        sides = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
+        hidden, lowest = zip(*((_hidden_elements(*side), side[0].min[side[1]]) for side in sides), strict=True)
+        return hidden[0] > 0 and hidden[0] == hidden[1] and lowest[0] != lowest[1]
+
     def may_be_of_inner_node(self, row: int) -> bool:
         """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
         if not self._has_inner_nodes or self.is_input[row]:
@@ -505,3 +514,13 @@ def _inverse(rows: Ints, are_paired: NDArray[np.bool_], size: int) -> "memoryvie
     known = np.flatnonzero(are_paired)
     found[rows[known[::-1]]] = known[::-1]
     return found.data
+
+
+def _hidden_elements(columns: Columns, row: int) -> int:
+    """The number of elements that a mask hides, which has one number far below zero for these and 0 for all others; 0
+    for any other tensor."""
+    high, low, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
+    if high != 0 or not low <= -_MASKED or not math.isfinite(low + mean + norm):
+        return 0
+    hidden = round(mean / low * math.prod(columns.shape(row) or ()))
+    return hidden if round((norm / low) ** 2) == hidden else 0

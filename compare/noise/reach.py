@@ -511,17 +511,20 @@ def consequences(
     """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
 
     Only of arguments, and of tensors that other calls of the two sides, or no calls, made: what a call computes
-    differently, it does whatever the consequence, and so with another argument, unless that dies out.
+    differently, it does whatever the consequence, and so with another argument, unless that dies out. A mask in two
+    forms is the cause only if nothing else is.
     """
     reach = _Reach(aligned, states, unmatched)
     gradients = _differing_gradients(aligned, states)
     seeds: dict[int, list[int]] = {}
+    own_of: dict[int, list[int]] = {}
     received: dict[int, set[int]] = {}  # by place of what receives tensors alone: the target's that diverge
     weighed: list[int] = []
     for event in aligned.events:
         own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
         if not own:
             continue
+        own_of[event.place] = own
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
         seeds[event.place] = [*ends, *map(aligned.graphs[0].alias, ends)]
@@ -540,7 +543,10 @@ def consequences(
     found: dict[int, Consequence] = {}
     if len(seeds) < 2:
         return found
-    for place in weighed[:MAX_WEIGHED]:
+    masks = {place for place, rows in own_of.items() if all(map(aligned.is_same_mask, rows))}
+    if len(masks) < len(seeds):
+        found.update(dict.fromkeys(masks, Consequence.DENIED))
+    for place in [place for place in weighed if place not in found][:MAX_WEIGHED]:
         # One tensor at two calls, or at a cell and a call inside, is one difference.
         mine = received.get(place)
         is_same = {other for other, tensors in received.items() if tensors and tensors == mine} | {place}

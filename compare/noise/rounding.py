@@ -36,7 +36,8 @@ def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Com
         by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
         is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
         is_rounded = is_rounded and not moves_data(aligned, row)
-        if by_bits and is_rounded and aligned.distance(row) <= outputs.rounding(row):
+        calls = outputs.calls_unrecorded if aligned.is_input[row] else 1.0  # what was not recorded made an input
+        if by_bits and is_rounded and aligned.distance(row) <= calls * outputs.rounding(row):
             found.add(row)
     return found
 

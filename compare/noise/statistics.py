@@ -31,6 +31,7 @@ from msprobe.store.record import INPUT
 
 from .deviations import (
     ACROSS,
+    COARSE,
     MOST,
     NOTHING_UNCHANGED,
     SUMS,
@@ -40,6 +41,7 @@ from .deviations import (
     OutputIdentities,
     Unchanged,
     amplifications,
+    begins,
     is_counting,
     judge_laws,
 )
@@ -249,6 +251,7 @@ class StatisticsEvidence(OutputEvidence):
         self._laws: Mapping[int, LawJudgement] = {}
         self._amplified: Mapping[int, Amplification] = {}
         self._spread: dict[int, float] = {}
+        self._begins_coarse = False
         super().__init__(aligned)
 
     def _judge(self) -> Mapping[int, ResidualJudgement]:
@@ -288,6 +291,7 @@ class StatisticsEvidence(OutputEvidence):
                     outputs = by_form[call.form(forms)] if outputs is None else outputs
                     outputs[call.offsets(row)].append(row)
         are_products_equal = not any(one.is_product for one in changes.values()) and self._are_products_equal()
+        self._begins_coarse = any(not one.is_backward and begins(one) for one in changes.values())
         self._amplified = amplifications(
             changes, unchanged, is_across=aligned.is_across, are_products_equal=are_products_equal
         )
@@ -532,10 +536,15 @@ class StatisticsEvidence(OutputEvidence):
     @cached_property
     def _coarsest(self) -> Mapping[str, float]:
         """By direction: the greatest error of a kernel. Backward, that of forward ones counts too; forward, what calls
-        add backward does not, where an error of the forward is in all of them."""
+        add backward does not, where an error of the forward is in all of them. Nor does what no call shows whose inputs
+        hardly differ: an error at the beginning is in all calls after it."""
         found = {"forward": 0.0, "backward": 0.0}
+        most = math.inf if self._begins_coarse or self._have_drifted else COARSE
         for row, one in self._amplified.items():
-            for direction in ("backward",) if self._aligned.direction(row) == "backward" else found:
+            is_backward = self._aligned.direction(row) == "backward"
+            if not is_backward and one.own > most:
+                continue
+            for direction in ("backward",) if is_backward else found:
                 found[direction] = max(found[direction], _SPREAD * one.own)
         return found
 

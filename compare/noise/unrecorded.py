@@ -67,6 +67,7 @@ class Unrecorded:
         """Return whether what operations of the cell around a call may have taken differs by more than noise.
 
         What such operations of another cell of the class took, and made no difference of, they may take here as well.
+        A mask in two forms explains nothing of what they made.
         """
         cell = self._cell_around(event)
         cells = (cell, self._forward_of(cell)) if event.direction == "backward" else (cell,)
@@ -80,7 +81,10 @@ class Unrecorded:
         event = self._aligned.event_at[place]
         self._judge_inputs(event)
         received = (row for row in event.rows if self._aligned.is_input[row] and self._states[row] in DIFFERING)
-        return any(self._leaf(event, row) not in self._without_effect for row in received)
+        return any(
+            self._leaf(event, row) not in self._without_effect and not self._aligned.is_same_mask(row)
+            for row in received
+        )
 
     def _leaf(self, event: Event, row: int) -> tuple[str, int, int] | None:
         """The class of a cell and what a pair of inputs is recognised by on both sides; None if calls made it."""

@@ -5,7 +5,9 @@ an Adam without bias correction, a parameter that is not updated, and a weight d
 minimum and mean of a parameter by one share of themselves, and its mean square by twice that share. That another
 setting differs (moments, eps) is seen where the updates of most parameters are further apart than the noise of their
 gradients: with e the element error of the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean
-and mean square of n elements differ by about e U / sqrt(n), and the extremes by e U.
+and mean square of n elements differ by about e U / sqrt(n), and the extremes by e U. An optimizer that takes whole
+steps whatever the size of a gradient, as Adam does first, takes them the other way in a share e of the elements, so
+that mean and mean square differ by 2 U sqrt(e / n).
 """
 
 from collections.abc import Sequence
@@ -57,6 +59,9 @@ scatter around their median, by its standard error."""
 _SIMPLE = 0.01
 """A factor that is so near to a number of one digit is a learning rate rather than anything else."""
 
+
+_WHOLE = 0.02
+"""Extremes of most parameters that move by one length, up to this (relative): every element takes a whole step."""
 
 _SHARED = 0.1
 """So near, relative, are the shares that statistics of one parameter moved by where the weights were decayed."""
@@ -140,8 +145,10 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     updated_here = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
     moving = [p for p in parameters if p.target.is_moved == p.golden.is_moved]
     visible = [p for p in moving if p.golden.shows_move and p.target.shows_move]
-    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in visible}
     beyond = _Beyond(moving)
+    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in visible}
+    if beyond.are_whole_steps:  # the mean is that of the signs
+        ratios = {p.name: ratio for p in moving if (ratio := _ratio_of_extremes(p))}
     factor, excess_of_rate = _factor(list(ratios.values()), beyond)
 
     noises = [p.gradients_apart if isfinite(p.gradients_apart) else nan for p in parameters]
@@ -225,17 +232,20 @@ def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> Upd
 class _Beyond:
     """How far updates are apart, in what the noise of the gradients explains; `is_known` where that is known.
 
-    `is_throughout`: most parameters, or a group of them, are updated otherwise.
+    `is_throughout`: most parameters, or a group of them, are updated otherwise. `are_whole_steps`: the elements of all
+    parameters move by one length.
     """
 
     def __init__(self, parameters: Sequence[Summary]) -> None:
         noise = [p.gradients_apart for p in parameters if isfinite(p.gradients_apart)]
         self.is_known, self.is_throughout = bool(noise), False
+        self.are_whole_steps = _are_whole_steps(parameters)
         self._found: dict[str, tuple[float, float]] = {}
         if not noise:
             return
         usual = float(np.median(noise))
-        self._found = {p.name: _beyond_noise(p, usual) for p in parameters if p.golden.before and p.target.before}
+        known = [p for p in parameters if p.golden.before and p.target.before]
+        self._found = {p.name: _beyond_noise(p, usual, self.are_whole_steps) for p in known}
         if len(self._found) < 3:
             found = self._found.values()
             self.is_throughout = any(max(moments / _MOMENTS, ends / _ENDS) > _GROUP for moments, ends in found)
@@ -254,7 +264,25 @@ class _Beyond:
         return most if most > 1 else 0.0
 
 
-def _beyond_noise(p: Summary, usual: float) -> tuple[float, float]:
+def _are_whole_steps(parameters: Sequence[Summary]) -> bool:
+    """Whether the extremes of most parameters move by one length on the golden side."""
+    moves = [p.golden.move for p in parameters if p.golden.before and p.golden.is_moved]
+    lengths = [abs(length) for move in moves for length in (move.max, move.min) if length]
+    middle = float(np.median(lengths)) if lengths else 0.0
+    alike = sum(abs(length - middle) <= _WHOLE * middle for length in lengths)
+    return len(moves) >= _SEVERAL and 2 * alike > len(lengths)
+
+
+def _ratio_of_extremes(p: Summary) -> float:
+    """By how many times the golden's an extreme moves, on average; 0 if neither moves, or one moves the other way."""
+    if not (p.golden.before and p.target.before):
+        return 0.0
+    moves = zip(p.target.move[:2], p.golden.move[:2], strict=True)
+    ratios = [t / g for t, g in moves if g and t / g > 0]
+    return sum(ratios) / len(ratios) if ratios else 0.0
+
+
+def _beyond_noise(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
     """How many times what noise explains mean or mean square, and the extremes, are apart; `usual` is the noise of the
     median gradient."""
     (t, g), size = (p.target.move, p.golden.move), max(p.golden.size, 1)
@@ -267,8 +295,9 @@ def _beyond_noise(p: Summary, usual: float) -> tuple[float, float]:
     moments = max(abs(t.mean - g.mean) / step, square)
     ends = max(abs(t.max - g.max), abs(t.min - g.min)) / step
     rounding = _ROUNDINGS * p.golden.ulp / step
+    of_moments = 2 * sqrt(noise) if are_whole_steps else noise
     return (
-        moments / (noise / sqrt(size) + rounding * scale / sqrt(size)) if moments else 0.0,
+        moments / (of_moments / sqrt(size) + rounding * scale / sqrt(size)) if moments else 0.0,
         ends / (noise + rounding * greatest) if ends else 0.0,
     )
 

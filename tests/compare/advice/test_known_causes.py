@@ -154,6 +154,7 @@ BESIDE = [
     (updated(setting(UpdateCause.WEIGHT_DECAY, target=0.1, golden=0.05)), ACROSS),
     (tokens(1), MS),
     (Finding("x", "", FindingKind.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
+    (Finding(DROP, "", FindingKind.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
 ]
 
 

@@ -181,6 +181,27 @@ def test_what_only_its_size_speaks_against_is_rounding_while_all_is_within_toler
     assert comparison.noise.rounding_left.largest > 0
 
 
+@pytest.mark.parametrize("unrecorded", [4e-7, 1e-6])
+def test_code_that_was_not_recorded_may_round_where_all_before_is_equal_to_the_bit(compared, unrecorded):
+    """Another kernel of a function between two cells, as for attention in evaluation."""
+    comparison, located = compared({"unrecorded": unrecorded})
+    assert (comparison.is_clean, located.findings) == (True, ())
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_mask_in_another_form_is_not_the_cause_of_an_error_beside_it(compared, wrong):
+    comparison, located = compared({"error": 1e-7, "wrong": wrong, "lowest": -65504.0})
+    assert located.first.kind is FindingKind.CODE
+    assert located.first.name == f"Cell.layers.{wrong}.attn.o.Dense.forward.0"
+    assert not comparison.is_clean
+
+
+def test_a_mask_that_hides_other_elements_is_the_cause(compared):
+    _, located = compared({"error": 1e-7, "mask": np.triu(np.full((TOKENS, TOKENS), -65504.0))})
+    assert located.first.name == "Cell.layers.0.attn.Attention.forward.0"
+    assert located.first.evidence.difference.place == "input.1"
+
+
 def test_what_grows_beyond_tolerance_is_no_rounding_where_it_began(compared):
     _, located = compared({"error": 1e-7, "unrecorded": 1e-4})
     assert located.first.kind is FindingKind.CODE

@@ -355,6 +355,25 @@ def test_a_difference_does_not_die_out_before_unrecorded_code_that_carries_it(co
     assert not comparison.is_clean
 
 
+def test_the_noise_of_calls_is_not_made_of_an_error_before_the_first_of_them(compared):
+    """No product is seen to be coarse whose inputs agree: so nothing says that the code before rounds coarsely."""
+
+    def fill(side):
+        around = side("Cell.net.Net.forward.0", "Module.net.Net.forward.0")
+        wrong = 1 + 4e-3 * np.random.default_rng(1).choice([-1, 1], X.shape).astype(np.float32) * side(1, 0)
+        h = (X * wrong, "code")
+        for n, weight in enumerate((W, V, *OTHERS)):
+            cell = side(f"Cell.net.{n}.Dense.forward.0", f"Module.net.{n}.Linear.forward.0")
+            h = side.cell(cell, h[0] @ weight.T, h, parameters={"weight": weight}, parent=around)
+            h = np.tanh(h[0]), "code"
+        side.cell(around, h[0], (X, "leaf"))
+
+    comparison, located = compared(fill, mode="statistics", level="L0")
+    assert located.first.name == "Cell.net.0.Dense.forward.0"
+    assert located.first.kind is FindingKind.CODE
+    assert not comparison.is_clean
+
+
 def test_a_call_that_takes_a_harmless_difference_does_not_begin_it(compared):
     """No call is both: of what is named, no input is called harmless."""
 

@@ -58,3 +58,35 @@ def test_gains_that_move_by_other_shares_are_no_decay():
 def test_an_offset_of_centered_weights_is_no_decay():
     found = judge_summaries(summaries(lambda name, w: 1e-4 * (name in MATRICES)), 1)
     assert UpdateCause.WEIGHT_DECAY not in [d.cause for d in found.differences]
+
+
+def first_updates(noise, rate=1.0, seed=3):
+    """The first update of AdamW, the gains without decay: the rate times the signs of gradients, which rounding inside
+    of products has changed on the target's side by `noise` of their size."""
+    random, made = np.random.default_rng(seed), []
+    for name in (*GAINS, *MATRICES):
+        size = 64 if name in GAINS else 8192
+        before = random.normal(1.0 if name in GAINS else 0.0, 0.05, size).astype(np.float32)
+        gradient = random.standard_t(3, size)
+        rounded = gradient + noise * np.sqrt((gradient**2).mean()) * random.normal(size=size)
+        kept = before * (1 - RATE * DECAY * (name in MATRICES))
+        golden, target = kept - RATE * np.sign(gradient), kept - rate * RATE * np.sign(rounded)
+        sides = (Moments(four(before), four(now.astype(np.float32)), size) for now in (target, golden))
+        made.append(Summary(name, name, *sides, name in GAINS, noise))
+    return made
+
+
+@pytest.mark.parametrize("noise", [3e-4, 1e-3, 3e-3, 1e-2])
+@pytest.mark.parametrize("seed", range(5))
+def test_signs_of_small_gradients_that_noise_flips_are_no_other_optimizer(noise, seed):
+    """Adam takes a whole step where a gradient is near zero."""
+    found = judge_summaries(first_updates(noise, seed=seed), 1)
+    assert not found.differences
+    assert {v.status for v in found.verdicts} == {Status.AGREES}
+
+
+@pytest.mark.parametrize("noise", [3e-4, 3e-3, 1e-2])
+def test_another_learning_rate_is_named_where_noise_flips_signs(noise):
+    (difference,) = judge_summaries(first_updates(noise, rate=1.2), 1).differences
+    assert difference.cause is UpdateCause.LEARNING_RATE
+    assert difference.factor == pytest.approx(1.2, rel=0.02)
