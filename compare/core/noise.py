@@ -399,7 +399,8 @@ class RoundingLeft:
 
     `largest` is the greatest difference of an output, as a share of its norm, and `name` its record. `hidden` is the
     median of the errors, as shares of an output, up to which calls were judged to round, and `most` the greatest of
-    them; NaN where no call was judged by such a bound. `outputs` is how many were.
+    them; NaN where no call was judged by such a bound. `outputs` is how many were. `updates` is the share of themselves
+    by which the updates of parameters may differ; 0 where that is not known, or none was judged.
     """
 
     largest: float
@@ -408,6 +409,7 @@ class RoundingLeft:
     most: float
     outputs: int
     is_by_statistics: bool = False
+    updates: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
 
 def say_unseen(unseen: Unseen) -> Phrase:
     """What noise hides of a comparison by statistics."""
-    text = phrase("noise hides from statistics single elements and optimizer constants below 1e-3")
+    text = phrase("noise hides from statistics single elements")
     if not unseen.outputs:
         return text
     return phrase(

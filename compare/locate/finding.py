@@ -71,13 +71,15 @@ class UpdateCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UpdateVerdict:
-    """One parameter: how far beyond the limit its difference is (more than 1 differs), and what that rests on."""
+    """One parameter: how far beyond the limit its difference is (more than 1 differs), and what that rests on. `hidden`
+    is the share of an update by which all updates may differ without being seen; 0 where that is not known."""
 
     parameter: str
     golden: str
     status: Status
     basis: Basis
     excess: float = 0.0
+    hidden: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import numpy as np
 
 from msprobe.compare.core.limits import Limits
 from msprobe.compare.core.noise import WIDEST, Evidence, RoundingLeft, Sign, State, median
+from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.judge.judged import DIFFERENT, Comparison
 from msprobe.replay.operations import Kind
 
@@ -58,7 +59,7 @@ def rounding_left(
     rows = [row for row in np.flatnonzero(every == State.NOISE).tolist() if aligned.are_tensors[row]]
     if not rows:
         return None
-    judged = [row for row in rows if row in evidence]
+    judged, reasons = [row for row in rows if row in evidence], aligned.comparison.reasons
     largest = max(judged or rows, key=lambda row: _finite(aligned.share(row)))
     hidden = [found for row in judged if (found := _hidden(outputs.hidden(row, evidence[row]), evidence[row]))]
     return RoundingLeft(
@@ -68,6 +69,7 @@ def rounding_left(
         max(hidden, default=math.nan),
         len(hidden),
         outputs.unseen([]) is not None,
+        max((reason.amount for row in rows for reason in reasons.get(row, ()) if reason.why in DRIFT), default=0.0),
     )
 
 

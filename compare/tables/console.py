@@ -304,9 +304,19 @@ def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
     text = phrase(
         "{text}, largest {largest:.2g} of the norm at {name}", text=text, largest=largest.largest, name=largest.name
     )
-    bounded = [one for one in roundings if one.outputs]
-    if not bounded:
-        return text
+    if bounded := [one for one in roundings if one.outputs]:
+        text = _with_hidden(text, bounded)
+    if updates := max(one.updates for one in roundings):
+        text = phrase(
+            "{text}; nor are updates of all parameters seen that differ by less than {share:.2g} of their size",
+            text=text,
+            share=updates,
+        )
+    return text
+
+
+def _with_hidden(text: Words, bounded: Sequence[RoundingLeft]) -> Words:
+    """How large an error of a call may be hidden."""
     widest = max(bounded, key=lambda one: one.hidden)
     is_by_statistics = any(one.is_by_statistics for one in bounded)
     return phrase(

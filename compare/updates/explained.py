@@ -138,7 +138,7 @@ def _reason(verdict: UpdateVerdict) -> Reason:
     if verdict.status is Status.DIFFERS:
         return Reason(Why.UPDATE_DIFFERS, name=verdict.basis.value, excess=verdict.excess)
     names = (LimitSource.CALIBRATED.value,) if verdict.excess > 1 else ()
-    return Reason(_WHY[verdict.basis], names=names)
+    return Reason(_WHY[verdict.basis], names=names, amount=verdict.hidden)
 
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:

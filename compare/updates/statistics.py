@@ -11,7 +11,7 @@ that mean and mean square differ by 2 U sqrt(e / n).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
 from typing import NamedTuple
 
@@ -172,7 +172,12 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
         apart = abs(ratios[p.name] - 1) / _NEAR if p.name in ratios else nan
         return Basis.STATISTICS, apart if apart <= 1 else nan
 
-    verdicts = tuple(verdict_of(p.name, p.golden_name, *judged(p)) for p in parameters)
+    verdicts = tuple(
+        replace(verdict_of(p.name, p.golden_name, basis, excess), hidden=beyond.hidden)
+        if basis is Basis.STATISTICS
+        else verdict_of(p.name, p.golden_name, basis, excess)
+        for p, (basis, excess) in ((p, judged(p)) for p in parameters)
+    )
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
     found = list(frozen(not_updated, updated_here, agreeing))
     # What differs otherwise than by being left out; of weights alone nothing is known of the update.
@@ -233,12 +238,12 @@ class _Beyond:
     """How far updates are apart, in what the noise of the gradients explains; `is_known` where that is known.
 
     `is_throughout`: most parameters, or a group of them, are updated otherwise. `are_whole_steps`: the elements of all
-    parameters move by one length.
+    parameters move by one length. `hidden` is the share of themselves by which all updates may differ and agree.
     """
 
     def __init__(self, parameters: Sequence[Summary]) -> None:
         noise = [p.gradients_apart for p in parameters if isfinite(p.gradients_apart)]
-        self.is_known, self.is_throughout = bool(noise), False
+        self.is_known, self.is_throughout, self.hidden = bool(noise), False, _NEAR
         self.are_whole_steps = _are_whole_steps(parameters)
         self._found: dict[str, tuple[float, float]] = {}
         if not noise:
@@ -246,6 +251,8 @@ class _Beyond:
         usual = float(np.median(noise))
         known = [p for p in parameters if p.golden.before and p.target.before]
         self._found = {p.name: _beyond_noise(p, usual, self.are_whole_steps) for p in known}
+        hidden = [share for p in known if (share := _hidden(p, usual, self.are_whole_steps)) < inf]
+        self.hidden = float(np.median(hidden)) if hidden else 0.0
         if len(self._found) < 3:
             found = self._found.values()
             self.is_throughout = any(max(moments / _MOMENTS, ends / _ENDS) > _GROUP for moments, ends in found)
@@ -285,21 +292,38 @@ def _ratio_of_extremes(p: Summary) -> float:
 def _beyond_noise(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
     """How many times what noise explains mean or mean square, and the extremes, are apart; `usual` is the noise of the
     median gradient."""
-    (t, g), size = (p.target.move, p.golden.move), max(p.golden.size, 1)
-    step = max(abs(g.max), abs(g.min), abs(g.mean))
+    (t, g), scale, step = (p.target.move, p.golden.move), p.golden.scale, _step(p)
     if not step:
         return (0.0, 0.0) if t == g else (inf, inf)
-    noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, usual)
-    scale, greatest = p.golden.scale, max(abs(p.golden.now.max), abs(p.golden.now.min))
+    of_moments, of_ends = _noise_of_update(p, usual, are_whole_steps)
     square = abs(t.norm - g.norm) / (2 * scale * step + step * step)
     moments = max(abs(t.mean - g.mean) / step, square)
     ends = max(abs(t.max - g.max), abs(t.min - g.min)) / step
-    rounding = _ROUNDINGS * p.golden.ulp / step
-    of_moments = 2 * sqrt(noise) if are_whole_steps else noise
-    return (
-        moments / (of_moments / sqrt(size) + rounding * scale / sqrt(size)) if moments else 0.0,
-        ends / (noise + rounding * greatest) if ends else 0.0,
-    )
+    return moments / of_moments if moments else 0.0, ends / of_ends if ends else 0.0
+
+
+def _step(p: Summary) -> float:
+    """The size of an update on the golden side."""
+    move = p.golden.move
+    return max(abs(move.max), abs(move.min), abs(move.mean))
+
+
+def _noise_of_update(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
+    """The noise of mean or mean square, and of the extremes, of an update that is not 0, as shares of its size."""
+    noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, usual)
+    root, rounding = sqrt(max(p.golden.size, 1)), _ROUNDINGS * p.golden.ulp / _step(p)
+    greatest = max(abs(p.golden.now.max), abs(p.golden.now.min))
+    of_moments = (2 * sqrt(noise) if are_whole_steps else noise) + rounding * p.golden.scale
+    return of_moments / root, noise + rounding * greatest
+
+
+def _hidden(p: Summary, usual: float, are_whole_steps: bool) -> float:
+    """The share of itself by which an update may differ, all of its elements alike, and agree; infinity for none."""
+    if not (step := _step(p)):
+        return inf
+    of_moments, of_ends = _noise_of_update(p, usual, are_whole_steps)
+    mean = abs(p.golden.move.mean) / step
+    return min(_ENDS * of_ends, _MOMENTS * of_moments / mean if mean else inf)
 
 
 def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
