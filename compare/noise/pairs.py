@@ -195,8 +195,9 @@ class AlignedGraphs(ABC):
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
         sides = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
-        hidden, lowest = zip(*((_hidden_elements(*side), side[0].min[side[1]]) for side in sides), strict=True)
-        return hidden[0] > 0 and hidden[0] == hidden[1] and lowest[0] != lowest[1]
+        hidden = [_hidden_elements(columns, at) for columns, at in sides]
+        lowest = {columns.min[at] for columns, at in sides}
+        return 0 < hidden[0] == hidden[1] and len(lowest) > 1
 
     def may_be_of_inner_node(self, row: int) -> bool:
         """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
