@@ -87,13 +87,18 @@ def compare(
         {row: outcome.statistics for row, outcome in measured.items() if outcome.statistics is not None},
         judge_one.by_statistics,
     )
-    if two_frameworks and mode != "tensor":
+    if pairs.notes.views and mode != "tensor":
         comparison = with_parts_judged(comparison)
     if settle is not None:
         comparison = settle(comparison)
-    from .locate.exemptions import without_other_level, without_summed, without_unneeded  # here: on the comparison
+    from .locate.exemptions import (  # here: on the comparison
+        without_lost,
+        without_other_level,
+        without_summed,
+        without_unneeded,
+    )
 
-    comparison = without_other_level(comparison)
+    comparison = without_lost(without_other_level(comparison))
     if not is_cross_framework(target, golden):
         comparison = without_summed(without_unneeded(comparison))
         if two_frameworks:

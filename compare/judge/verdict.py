@@ -34,6 +34,7 @@ class Cause(Enum):
     UNMATCHED = "without a partner"
     NOT_COLLECTED = "not collected on one side"
     LOST_ON_BOTH_SIDES = "that could not be collected on either side"
+    LOST_WITHIN = "that could not be collected on either side, where what follows is compared"
     UNREADABLE = "in files that are missing or cannot be read"
     NOT_SAVED = "without statistics, whose tensors one side did not save"
     NO_STATISTICS = "without statistics on one side"
@@ -61,6 +62,7 @@ class Cause(Enum):
         """Whether the pair could not show a fault."""
         return self in (
             Cause.UNUSED,
+            Cause.LOST_WITHIN,
             Cause.UNNEEDED_GRADIENT,
             Cause.NO_COUNTERPART,
             Cause.OTHER_LEVEL,

@@ -16,7 +16,7 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
+from msprobe.store.record import GRADIENTS, INPUT, NULL, OUTPUT, PARAMETERS, TENSOR, Dump
 
 
 def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -144,6 +144,29 @@ def without_summed(comparison: Comparison) -> Comparison:
         if name:
             reason = Reason(Why.SUM_COMPARED, target=kinds[0], golden=kinds[1], name=name)
             found[row] = unjudged(Cause.SUMMED, reason)
+    return comparison.with_verdicts(found) if found else comparison
+
+
+def without_lost(comparison: Comparison) -> Comparison:
+    """Return the comparison in which inputs and outputs of forward calls that neither side could collect are exempt, if
+    a later forward call returns a tensor that is compared.
+
+    A value that only a transformation sees, as a mask that is made under `vmap`, can be collected in no run.
+    """
+    rows = np.flatnonzero(comparison.causes == CAUSES.index(Cause.LOST_ON_BOTH_SIDES)).tolist()
+    if not rows:
+        return comparison
+    pairs, dump = comparison.pairs, comparison.target
+    judged = (comparison.grades != GRADES.index("unjudged")) & ~comparison.is_input
+    compared = (row for row in np.flatnonzero(judged).tolist() if pairs.are_tensors(row))
+    calls = {int(pairs.target_calls[pairs.call_of[row]]) for row in compared}
+    last = max((call for call in calls if dump.names[call].direction == "forward"), default=-1)
+    found: dict[int, Verdict] = {}
+    for row in rows:
+        call = int(pairs.target_calls[pairs.call_of[row]])
+        is_passed_on = dump.columns.part[int(pairs.target_rows[row])] in (INPUT, OUTPUT)
+        if dump.names[call].direction == "forward" and call < last and is_passed_on:
+            found[row] = unjudged(Cause.LOST_WITHIN, Reason(Why.LOST_ON_BOTH_SIDES))
     return comparison.with_verdicts(found) if found else comparison
 
 

@@ -135,6 +135,7 @@ MESSAGES = {
     "without a partner": "没有对应项",
     "not collected on one side": "一侧未采集",
     "that could not be collected on either side": "两侧均未能采集",
+    "that could not be collected on either side, where what follows is compared": "两侧均未能采集，但其后的结果已比较",
     "in files that are missing or cannot be read": "文件缺失或无法读取",
     "without statistics, whose tensors one side did not save": "没有统计量且一侧未保存张量",
     "without statistics on one side": "一侧没有统计量",
