@@ -19,7 +19,7 @@ to be equal.
 
 from bisect import bisect, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping
 
 from msprobe.base.names import parse
 from msprobe.store.record import Dump
@@ -401,8 +401,9 @@ def follow_forward(pairing: Pairing) -> None:
 def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
     """Undo pairs of calls that have nothing in common but their place: each takes what its side alone computes.
 
-    A forward call of a function takes tensors of other shapes, which calls without a partner made. A backward call has
-    a forward call without a partner. A tensor that is computed from both is compared, and says more.
+    A forward call of a function takes tensors of other shapes, which calls without a partner made, on one side at
+    least, and the other side's counterparts of these on neither. A backward call has a forward call without a partner.
+    A tensor that is computed from both is compared, and says more.
     """
     target, golden = pairing.target, pairing.golden
     for i, j in enumerate(pairing.golden_of):
@@ -416,11 +417,18 @@ def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
                 target.names[i].kind == "api"
                 and target.names[i].direction == "forward"
                 and sorted(target.shapes(i)) != sorted(golden.shapes(j))
-                and any(pairing.golden_of[one] < 0 for one in target.makers(i))
-                and any(pairing.target_of[one] < 0 for one in golden.makers(j))
+                and _are_made_elsewhere(pairing, target.makers(i), golden.makers(j))
             )
         if is_strange:
             pairing.part(i)
+
+
+def _are_made_elsewhere(pairing: Pairing, ours: Collection[int], theirs: Collection[int]) -> bool:
+    """Whether calls that made what a pair of calls received have no partner on one side at least, and no two of both
+    sides are a pair."""
+    partners = {pairing.golden_of[one] for one in ours}
+    is_alone = -1 in partners or any(pairing.target_of[one] < 0 for one in theirs)
+    return bool(ours and theirs) and is_alone and partners.isdisjoint(theirs)
 
 
 def _part_crossing(pairing: Pairing) -> None:

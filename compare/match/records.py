@@ -108,7 +108,7 @@ class Records:
         self._between: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Correspondence | None] = {}
         self._is_ms_target = target.framework == "mindspore"
         self._has_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
-        self._operands = _Operands(target, golden, partners)
+        self._operands = Operands(target, golden, partners)
 
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
         """The records of target call `i` and golden call `j`; `rule` is the user's for this pair."""
@@ -306,7 +306,7 @@ def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], partnerless: dict
                 partnerless.update(dict.fromkeys((number, *(n for n, _ in inner)), reason))
 
 
-class _Operands:
+class Operands:
     """Finds the pairs of calls whose operands stand in the other order: `y * weight` here is `weight * y` there.
 
     The first of these that tells the two orders apart decides: what the operands look like, where they come from, what
@@ -315,8 +315,25 @@ class _Operands:
 
     def __init__(self, target: Dump, golden: Dump, partners: Mapping[int, int]) -> None:
         """`partners`: target call to golden call."""
+        self._dumps = target, golden
         self._golden_of = {target.columns.names[i]: golden.columns.names[j] for i, j in partners.items()}
         self._goldens = set(self._golden_of.values())
+
+    def exchanged(self, i: int, j: int) -> list[int]:
+        """The golden's rows of the two operands, or in a backward call of their gradients, of calls of one framework
+        whose operands stand in the other order; none where they do not."""
+        names = self._dumps[0].names[i], self._dumps[1].names[j]
+        if any(name.kind != "api" or operation_word(name.stem) not in COMMUTATIVE for name in names):
+            return []
+        calls, part = (i, j), "input"
+        if names[0].direction == "backward":
+            forward = [dump.counterpart(call, "forward") for dump, call in zip(self._dumps, calls, strict=True)]
+            calls, part = (forward[0], forward[1]), "output"
+        if min(calls) < 0:
+            return []
+        found = _two_operands("input", *(_of_part(d, c, "input") for d, c in zip(self._dumps, calls, strict=True)))
+        own = _of_part(self._dumps[1], j, part)
+        return [item.row for item in own] if found and len(own) == _OPERANDS and self.are_crossed(*found) else []
 
     def are_crossed(self, left: Items, right: Items) -> bool:
         """Whether two operands of each side, in the order of their places, belong together crosswise."""
@@ -352,6 +369,13 @@ class _Operands:
         scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is no greater
         scales = (scale, scale, scale, max(abs(a[3]), abs(b[3])))
         return int(all(abs(x - y) <= CLOSE * s for x, y, s in zip(a, b, scales, strict=True)))
+
+
+def _of_part(dump: Dump, call: int, part: str) -> list[Item]:
+    """The records of one part of a call, by their paths."""
+    columns = dump.columns
+    rows = (row for row in columns.rows(call) if PARTS[columns.part[row]] == part)
+    return [Item(columns, row, PARTS[columns.part[row]], path := columns.path_of(row), path) for row in rows]
 
 
 def _two_operands(part: Part, left: Items, right: Items) -> tuple[list[Item], list[Item]] | None:

@@ -467,3 +467,26 @@ def test_a_partner_that_does_not_exist_cannot_be_parted():
     assert list(pairing.golden_of) == [-1, 1]
     pairing.part(1)
     assert list(pairing.golden_of) == [-1, -1]
+
+
+def sourced(name, shape, *made):
+    """A forward call that takes a tensor of one shape from each of some calls."""
+    records = [
+        replace(record(name, "input", str(n), shape), source=f"call {one}.output.0") for n, one in enumerate(made)
+    ]
+    return Call(name, (*records, record(name, "output", "0", shape)))
+
+
+def test_calls_of_one_name_that_take_other_tensors_of_other_shapes_are_no_pair():
+    """Positions are added before the tokens are joined, or after: `add` of a part here, and of the whole there."""
+    target = [call("Mint.exp.0.forward", (4, 2)), call("Mint.getitem.0.forward", (4, 2), output=(1, 2))]
+    target += [sourced("Mint.add.0.forward", (1, 2), "Mint.getitem.0.forward"), call("Mint.cat.0.forward", (4, 2))]
+    golden = [call("Mint.exp.0.forward", (4, 2)), call("Mint.cat.0.forward", (4, 2))]
+    golden += [sourced("Mint.add.0.forward", (4, 2), "Mint.cat.0.forward")]
+    assert [name for name, _, _ in found(target, golden)] == ["Mint.exp.0.forward", "Mint.cat.0.forward"]
+
+
+def test_calls_that_take_what_a_pair_of_calls_made_stay_a_pair_whatever_the_shapes():
+    target = [call("Mint.exp.0.forward", (4, 2)), sourced("Mint.add.0.forward", (3, 2), "Mint.exp.0.forward")]
+    golden = [call("Mint.exp.0.forward", (4, 2)), sourced("Mint.add.0.forward", (4, 2), "Mint.exp.0.forward")]
+    assert [name for name, _, _ in found(target, golden)] == ["Mint.exp.0.forward", "Mint.add.0.forward"]
