@@ -15,7 +15,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 import numpy as np
 
@@ -121,7 +120,7 @@ def _points(evidence: Evidence, a: int, b: int) -> float:
 def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
     """Runs of target modules without partner that are given one tensor, and the one golden module that they make up.
 
-    Where digests are all that is known the lengths must add up, and the modules around must be pairs.
+    The lengths must add up, and the values or the place: parameters that were updated add up no more to the bit.
     """
     _, right = evidence.open((), evidence.golden.leaves)
     right = [b for b in right if evidence.golden.tensors(b).parameters]
@@ -134,19 +133,27 @@ def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
                 break
 
 
+def fused_modules(
+    target: Dump, golden: Dump, pairs: Iterable[tuple[int, int]]
+) -> tuple[list[tuple[list[int], int]], list[tuple[list[int], int]]]:
+    """Modules of one framework that several modules of the other side make up, where other calls are `pairs`: target
+    parts with their golden whole, and golden parts with their target whole."""
+    sides, numbers = (Side(target), Side(golden)), Numbers()
+    flows = Dataflow(sides[0]), Dataflow(sides[1])
+    evidence = Evidence(*sides, flows, (Features(sides[0], flows[0], numbers), Features(sides[1], flows[1], numbers)))
+    for a, b in pairs:
+        evidence.join(a, b)
+    return list(fused(evidence)), list(fused(evidence.mirrored()))
+
+
 def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
-    """Runs of target modules without partner that are given the same values."""
-    side = evidence.target
-
-    def key(at: int) -> object:
+    """Target modules without partner, inside one module, that are given the same values."""
+    side, runs = evidence.target, defaultdict[tuple[int, object], list[int]](list)
+    for at in side.leaves:
         tensors = side.tensors(at)
-        is_part = evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs
-        return tensors.inputs[0].values if is_part else None
-
-    for known, group in groupby(side.leaves, key):
-        run = list(group)
-        if known is not None and 1 < len(run) <= MOST_PARTS:
-            yield run
+        if evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs:
+            runs[side.outer(at), tensors.inputs[0].values].append(at)
+    yield from (run for run in runs.values() if 1 < len(run) <= MOST_PARTS)
 
 
 def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
@@ -161,7 +168,7 @@ def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
         rest = {piece.shape[1:] for piece in own}
         if not tensor.shape or sum(first) != tensor.shape[0] or rest != {tensor.shape[1:]}:
             return False
-    return all(map(_adds_up, pieces, whole)) or _same_neighbours(evidence, run, b)
+    return all(map(_adds_up, pieces, whole)) or _same_neighbours(evidence, run, b) or _same_place(evidence, run, b)
 
 
 def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
@@ -191,6 +198,18 @@ def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
     if after < len(left) and place + 1 < len(right):
         pairs.append((left[after], right[place + 1]))
     return bool(pairs) and all(evidence.golden_of[a] == c for a, c in pairs)
+
+
+def _same_place(evidence: Evidence, run: list[int], b: int) -> bool:
+    """Whether the modules around are a pair, inside which no other module without partner has the whole's shapes."""
+    mine, theirs, side = evidence.target.outer(run[0]), evidence.golden.outer(b), evidence.golden
+    if NONE in (mine, theirs) or evidence.golden_of[mine] != theirs:
+        return False
+    shapes = [tensor.shape for tensor in side.tensors(b).parameters]
+    return not any(
+        other != b and side.outer(other) == theirs and [t.shape for t in side.tensors(other).parameters] == shapes
+        for other in evidence.open((), side.leaves)[1]
+    )
 
 
 def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:

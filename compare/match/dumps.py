@@ -8,6 +8,7 @@ never by the text of their row.
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from msprobe.store.record import INPUT, TENSOR, Columns, Dump
 from .call_keys import identity
 from .calls import match_calls
 from .cross_framework import is_cross_framework, join_by_meaning, match_frameworks
-from .pairs import Match, Pairs, Rows, in_order, pairs_of
+from .fused import fused_in_one_framework, fused_views
+from .pairs import Match, Notes, Pairs, Rows, in_order, pairs_of
+from .records import Operands
 from .user_mapping import NOTHING, UserPairs, with_rows
 
 
@@ -34,10 +37,14 @@ def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs
         starts = np.frombuffer(target.columns.starts, np.int64)
         return Pairs(target, golden, every, every, ["name"] * len(every), starts, rows, rows)
     found = match_calls(target, golden, fuzzy=fuzzy, by_user=by_user.calls)
+    found, orders = fused_in_one_framework(target, golden, found)
     calls = in_order(found, len(target.calls), len(golden.calls))
     if by_user.rules:
         return join_by_meaning(target, golden, calls, by_user)
-    return with_rows(_join_by_path(target, golden, calls), by_user)
+    pairs = _join_by_path(target, golden, calls)
+    if orders:
+        pairs = replace(pairs, notes=Notes(fused_views(pairs, orders)))
+    return with_rows(pairs, by_user)
 
 
 def _is_one_program(target: Dump, golden: Dump) -> bool:
@@ -74,15 +81,19 @@ def _translated(source: Columns, into: Columns) -> NDArray[np.int32]:
 def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
     left, right = target.columns, golden.columns
     right_path = array("i", _translated(right, left).tolist())
+    operands = Operands(target, golden, {match.target: match.golden for match in calls if match.golden >= 0})
 
     def join(match: Match, _: int) -> tuple[Rows, Rows]:
-        ours = left.rows(match.target)
-        theirs = right.rows(match.golden)
+        ours, theirs = left.rows(match.target), right.rows(match.golden)
         a, b = slice(ours.start, ours.stop), slice(theirs.start, theirs.stop)
+        golden_rows: Rows = theirs
+        if exchanged := operands.exchanged(match.target, match.golden):
+            places = dict(zip(exchanged, reversed(exchanged), strict=True))
+            golden_rows = [places.get(row, row) for row in theirs]
         if left.part[a] == right.part[b] and left.path[a] == right_path[b]:
-            return ours, theirs
+            return ours, golden_rows
         mine = _placed(left.part[a], left.path[a], ours)
-        other = _placed(right.part[b], right_path[b], theirs)
+        other = _placed(right.part[b], right_path[b], golden_rows)
         return _join_records(mine, _respelled(mine, other, left, right))
 
     return pairs_of(target, golden, calls, join)

@@ -36,6 +36,7 @@ from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.match.cross_framework import have_different_kernels
+from msprobe.compare.match.fused import SUM
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
@@ -254,8 +255,10 @@ class _Judging:
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
             self._set(row, State.UNKNOWN if is_unclear else state, event)
             t, g = aligned.rows[0][row], aligned.rows[1][row]
-            if (t < 0 or g < 0) and received.differs:
-                self._upstream.unmatched[0 if t >= 0 else 1][max(t, g)] = received.propagated or math.inf
+            if received.differs and (min(t, g) < 0 or aligned.pairs.notes.views.get(row) == SUM):
+                for unmatched, at in zip(self._upstream.unmatched, (t, g), strict=True):
+                    if at >= 0:
+                        unmatched[at] = received.propagated or math.inf
         self._unrecorded.note(event)
 
     def _arranging(self, event: Event) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.cross_framework import have_different_kernels
+from msprobe.compare.match.fused import SUM, groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
 from msprobe.mapping.transform import parse
@@ -62,6 +63,8 @@ class AlignedGraphs(ABC):
         are_paired = np.minimum(*rows) >= 0
         if self.is_across:
             are_paired &= comparison.causes != CAUSES.index(Cause.OTHER_GRADIENT)  # two tensors
+        views = self.pairs.notes.views
+        are_paired[[row for row, view in views.items() if view == SUM]] = False  # as are a sum and a part of it
         sides = list(zip(self.graphs, rows, calls, strict=True))
         # One element of a memoryview is read faster than one of an array, and is a number of Python.
         self.pair_of = tuple(_inverse(mine, are_paired, len(graph.columns)) for graph, mine, _ in sides)
@@ -74,6 +77,10 @@ class AlignedGraphs(ABC):
             comparison.grades.data,
             comparison.equal.data,
         )
+        self._of_whole: tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]] = ({}, {})
+        for parts in groups(views, *rows):
+            side = 1 if views[parts[0]].golden else 0
+            self._of_whole[side][self.rows[side][parts[0]]] = parts
         self.unmatched_place = tuple(
             {call: place for place, call in enumerate(mine) if call >= 0 and others[place] < 0}
             for mine, others in (self.calls, self.calls[::-1])
@@ -101,9 +108,21 @@ class AlignedGraphs(ABC):
             are_open &= np.asarray(pair_of)[graph.aliases(np.asarray(mine)[rows])] < 0
         for row in sorted(rows[are_open].tolist(), key=lambda row: self.event_at[self.pairs.call_of.item(row)].at):
             made = self.makers(row)
-            if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=True)):
-                for pair_of, at in zip(self.pair_of, made, strict=True):
-                    pair_of[at] = row
+            wholes = [self._of_whole[side].get(self.rows[side][row], ()) for side in (0, 1)]
+            if all(
+                pair_of[at] < 0 or pair_of[at] in parts
+                for pair_of, at, parts in zip(self.pair_of, made, wholes, strict=True)
+            ):
+                for side, (pair_of, at, parts) in enumerate(zip(self.pair_of, made, wholes, strict=True)):
+                    if pair_of[at] < 0:
+                        pair_of[at] = row
+                    if parts:
+                        self._of_whole[side][at] = parts
+
+    def pairs_of(self, side: int, row: int) -> tuple[int, ...]:
+        """The pairs that one side's record stands in: several if its parts are records of the other side."""
+        pair = self.pair_of[side][row]
+        return self._of_whole[side].get(row) or ((pair,) if pair >= 0 else ())
 
     def _are_innermost(self) -> NDArray[np.bool_]:
         """By pair of calls: whether it computes itself, if it is of a function or cell with a direction."""
@@ -279,7 +298,9 @@ class AlignedGraphs(ABC):
         """Whether a pair of outputs of cells is not what calls inside returned, of which either has a counterpart."""
         if any(at == rows[row] for at, rows in zip(self.makers(row), self.rows, strict=True)):
             return True
-        return all(pair in (row, -1) for pair in self.pairs_of_makers(row))
+        return all(
+            not pairs or row in pairs for pairs in (self.pairs_of(side, at) for side, at in enumerate(self.makers(row)))
+        )
 
     def judged_elsewhere(self, row: int) -> int:
         """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""

@@ -44,8 +44,8 @@ class _Reach:
 
     def differs(self, at: int) -> bool:
         """Whether a record differs by more than noise; without a partner, whether a difference reaches it."""
-        pair = self._pair_of[at]
-        return self._states[pair] in DIFFERING if pair >= 0 else at in self._unmatched
+        pairs = self._aligned.pairs_of(0, at)
+        return any(self._states[pair] in DIFFERING for pair in pairs) if pairs else at in self._unmatched
 
     def _agrees(self, at: int) -> bool:
         """Whether a record has a partner and does not differ."""

@@ -20,7 +20,9 @@ from .reach import DIFFERING
 def is_open(comparison: Comparison, limits: Limits) -> bool:
     """Whether noise may explain what differs, within one framework: digests require the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
-    return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
+    # Whether parts are equal to their whole is known only where their statistics are put together.
+    has_parts = comparison.mode == "statistics" and bool(comparison.pairs.notes.views)
+    return not is_held_to_bits and (has_parts or bool((comparison.equal == DIFFERENT).any()))
 
 
 def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:

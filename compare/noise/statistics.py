@@ -26,6 +26,7 @@ from msprobe.compare.core.noise import (
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
+from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import INPUT
 
@@ -49,7 +50,7 @@ from .evidence import OutputEvidence, stem_of
 from .identities import JOINS, Identity, has_law, identities, identities_of_many, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
-from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations
+from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations, summary_of_parts
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -83,13 +84,16 @@ class AlignedStatistics(AlignedGraphs):
     that its statistics say nothing of the others.
     """
 
+    moments: Sequence[float]
+
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self.sides = Summaries(self.graphs[0].columns), Summaries(self.graphs[1].columns)
         self._compare_summaries()
-        equal, views = comparison.equal.copy(), self.pairs.notes.views
-        # Parts of a fused record, which were judged together.
-        equal[[row for row, view in views.items() if view.is_part and self.grades[row] == PASS]] = EQUAL
+        equal = comparison.equal.copy()
+        parts = dict(self._compare_parts())
+        for row, found in parts.items():
+            equal[row] = EQUAL if found.spread <= _REORDERED else DIFFERENT
         if self.is_across:
             equal[[row for row in np.flatnonzero(equal == DIFFERENT).tolist() if self._may_be_equal(row)]] = EQUAL
         self.equal = equal.data
@@ -101,7 +105,23 @@ class AlignedStatistics(AlignedGraphs):
         apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0)
         for row in np.flatnonzero(np.isinf(apart) & (comparison.grades == PASS)).tolist():
             apart[row] = self._finite_distance(row)
-        self._apart = apart.data
+        moments = np.array(self.moments)
+        for row, found in parts.items():
+            apart[row], moments[row] = found.spread if equal[row] != EQUAL else 0.0, found.moments
+        self._apart, self.moments = apart.data, moments.data
+
+    def _compare_parts(self) -> Iterator[tuple[int, Deviation]]:
+        """Yield the pairs of parts of a fused record, each with the deviation of all of them from the whole."""
+        for numbers in groups(self.pairs.notes.views, self.pairs.target_rows, self.pairs.golden_rows):
+            is_golden_whole = bool(self.pairs.notes.views[numbers[0]].golden)
+            side = 1 if is_golden_whole else 0
+            whole = self.sides[side].of(self.rows[side][numbers[0]])
+            parts = [self.sides[1 - side].of(self.rows[1 - side][row]) for row in numbers]
+            if whole is None or None in parts:
+                continue
+            made_up = summary_of_parts([part for part in parts if part is not None])
+            found = deviation(made_up, whole) if is_golden_whole else deviation(whole, made_up)
+            yield from ((row, found) for row in numbers)
 
     def _compare_summaries(self) -> None:
         """Work out by how much the statistics of all pairs differ that have them on both sides: of one dtype and shape;
@@ -377,7 +397,7 @@ class StatisticsEvidence(OutputEvidence):
         own = aligned.deviation(row)
         if least and (both := aligned.summaries(row)) is not None:
             own = deviation(*both, least=least)
-        if found := max(own.spread, spread if aligned.are_masked[row] else _KEPT * spread):
+        if found := max(own.spread, spread if aligned.are_masked[row] else self._kept(row, call, spread)):
             self._spread[row] = found
         _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
         operation = call.operation
@@ -396,6 +416,17 @@ class StatisticsEvidence(OutputEvidence):
             operation is not None and may_round and not call.is_backward,
             self._place_of(call.place) if may_round else "",
         )
+
+    def _kept(self, row: int, call: CallSummaries, spread: float) -> float:
+        """The element error of its inputs that an output has at least; what joins tensors keeps all of it."""
+        aligned, operation = self._aligned, call.operation
+        if call.is_backward or operation is None or operation.name not in JOINS:
+            return _KEPT * spread
+        rows = [one for one in call.inputs if aligned.are_evidence[one]]
+        if sum(map(aligned.count, rows)) != aligned.count(row):
+            return _KEPT * spread
+        errors = (self._incoming_error([one], call) * aligned.size(one) for one in rows)
+        return min(spread, max(_KEPT * spread, math.hypot(*errors) / (aligned.size(row) or 1.0)))
 
     def _place_of(self, place: int) -> str:
         """Where a pair of calls is in its layer; empty outside of all cells."""

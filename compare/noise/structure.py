@@ -201,7 +201,8 @@ class Structure:
             for row in aligned.outputs(event):
                 if aligned.are_tensors[row]:
                     for side, graph in enumerate(aligned.graphs):
-                        found[side][graph.alias(aligned.rows[side][row])].append(row)
+                        if row in aligned.pairs_of(side, at := aligned.rows[side][row]):
+                            found[side][graph.alias(at)].append(row)
         return found
 
     @cached_property

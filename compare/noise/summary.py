@@ -1,7 +1,7 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -193,6 +193,14 @@ def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation
         share(target.min - golden.min, greatest),
         size,
     )
+
+
+def summary_of_parts(parts: Sequence[Summary]) -> Summary:
+    """The summary of the tensor that some parts make up."""
+    size = sum(part.size for part in parts)
+    mean = sum(part.total for part in parts) / size if size else 0.0
+    high, low = max(part.max for part in parts), min(part.min for part in parts)
+    return Summary(high, low, mean, math.hypot(*(part.norm for part in parts)), size, parts[0].unit)
 
 
 # Numbers or columns of them: one law is computed of one call, or of many.

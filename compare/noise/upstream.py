@@ -83,9 +83,15 @@ class Upstream:
                     continue
                 sides = aligned.rows[0][row], aligned.rows[1][row]
                 state = State.EQUAL if aligned.equal[row] == EQUAL else self._leaf_state(row, sides)
-                for known, graph, at in zip(found, aligned.graphs, sides, strict=True):
+                for side, (known, graph, at) in enumerate(zip(found, aligned.graphs, sides, strict=True)):
                     mark = graph.numbers[at]
-                    if state is not None and mark >= 0 and (mark not in known or known[mark][1] in DIFFERING):
+                    if state is None or mark < 0:
+                        continue
+                    if len(parts := aligned.pairs_of(side, at)) > 1:  # a whole differs as far as one of its parts
+                        is_worse = mark not in known or aligned.distance(row) > aligned.distance(known[mark][0])
+                        if is_worse or known[mark][0] not in parts:
+                            known[mark] = row, state
+                    elif mark not in known or known[mark][1] in DIFFERING:
                         known[mark] = row, state
         return found
 
@@ -99,8 +105,8 @@ class Upstream:
 
     def propagated(self, side: int, row: int) -> float:
         """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
-        pair = self._aligned.pair_of[side][row]
-        return self.unmatched[side].get(row, 0.0) if pair < 0 else self.propagated_of([pair])
+        pairs = self._aligned.pairs_of(side, row)
+        return self.propagated_of(pairs) if pairs else self.unmatched[side].get(row, 0.0)
 
     def propagated_of(self, rows: Iterable[int]) -> float:
         """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
@@ -163,10 +169,9 @@ class Upstream:
             return False
         return family(graph.columns.dtype(made)) != "int"
 
-    def _pair(self, side: int, row: int) -> int:
-        """The pair of tensors that a record stands in; -1 for none."""
-        pair = self._aligned.pair_of[side][row]
-        return pair if pair >= 0 and self._aligned.are_tensors[pair] else -1
+    def _pairs(self, side: int, row: int) -> set[int]:
+        """The pairs of tensors that a record stands in."""
+        return {pair for pair in self._aligned.pairs_of(side, row) if self._aligned.are_tensors[pair]}
 
     def _step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
@@ -182,8 +187,8 @@ class Upstream:
             for made in made_by:
                 if self._is_other_constant(side, made):
                     continue
-                if (pair := self._pair(side, made)) >= 0:
-                    pairs.add(pair)
+                if found := self._pairs(side, made):
+                    pairs |= found
                 else:
                     calls.add(graph.call_of[made])
             if not made_by and (leaf := self._leaves[side].get(graph.numbers[row])) is not None:
@@ -192,8 +197,8 @@ class Upstream:
 
     def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
         """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
-        if (pair := self._pair(side, row)) >= 0:
-            return {pair}, set()
+        if pairs := self._pairs(side, row):
+            return pairs, set()
         waiting = [self._aligned.graphs[side].call_of[row]]
         found, calls = set[int](), set(waiting)
         while waiting:
@@ -209,8 +214,8 @@ class Upstream:
 
         Known for each call once: what only one side computes may be long, and is asked for again at each of its calls.
         """
-        if (pair := self._pair(side, row)) >= 0:
-            return self._aligned.distance(pair)
+        if found := self._pairs(side, row):
+            return max(map(self._aligned.distance, found))
         last = self._aligned.graphs[side].call_of[row]
         waiting, begun, known = [last], set[int](), self._errors
         while waiting:

@@ -122,10 +122,10 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
     """Enter what is known of the updates; a parameter whose update could not be judged keeps its verdict."""
-    verdicts = {v.parameter: v for v in judgement.verdicts if v.status is not Status.UNSEEN}
+    verdicts = {(v.parameter, v.golden): v for v in judgement.verdicts if v.status is not Status.UNSEEN}
     grades, causes, reasons = comparison.grades.copy(), comparison.causes.copy(), dict(comparison.reasons)
     for pair in pairs:
-        if (verdict := verdicts.get(pair.target)) is None:
+        if (verdict := verdicts.get((pair.target, pair.golden))) is None:
             continue
         is_drift = verdict.status is Status.AGREES
         for row in (row for row in pair.rows if comparison.equal[row] != EQUAL):
@@ -145,7 +145,8 @@ def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:
     """The rows of parameters that have drifted, where no parameter differs otherwise; none else."""
     from .tracks import parameter_pairs
 
-    agreeing, pairs = set(judgement.agreeing), parameter_pairs(comparison)
-    rows = {row for pair in pairs if pair.target in agreeing for row in pair.rows}
+    agreeing = {(v.parameter, v.golden) for v in judgement.verdicts if v.status is Status.AGREES}
+    pairs = parameter_pairs(comparison)
+    rows = {row for pair in pairs if (pair.target, pair.golden) in agreeing for row in pair.rows}
     others = {row for pair in pairs for row in pair.rows} - rows
     return set() if (comparison.equal[np.array(sorted(others), np.int64)] != EQUAL).any() else rows

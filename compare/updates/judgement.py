@@ -82,6 +82,11 @@ class Parameter:
     is_vector: bool = False
 
     @property
+    def names(self) -> tuple[str, str]:
+        """The names of both sides; parts of one parameter share one of them."""
+        return self.name, self.golden_name
+
+    @property
     def is_comparable(self) -> bool:
         """Whether the elements of one side can be held against the other's."""
         return self.is_aligned and self.target.weights[0].shape == self.golden.weights[0].shape
@@ -113,7 +118,7 @@ def judge(
                 for p, is_rounding, drift in zip(parameters, are_rounding, explained, strict=True)
             ),
         )
-    verdicts: dict[str, UpdateVerdict] = {}
+    verdicts: dict[tuple[str, str], UpdateVerdict] = {}
     differences: list[UpdateDifference] = []
     known = [
         p
@@ -127,19 +132,20 @@ def judge(
         compared = compare_settings(target, golden, at if is_whole else 1)
         for p, is_judged, excess in zip(known, compared.is_known, compared.excess, strict=True):
             if is_judged:
-                verdicts[p.name] = verdict_of(p.name, p.golden_name, Basis.SETTINGS, excess)
+                verdicts[p.names] = verdict_of(p.name, p.golden_name, Basis.SETTINGS, excess)
         differences += compared.differences
-    patterns: dict[str, tuple[UpdateCause, float]] = {}
+    patterns: dict[tuple[str, str], tuple[UpdateCause, float]] = {}
     for p, is_rounding in zip(parameters, are_rounding, strict=True):
-        if p.name in verdicts:
+        if p.names in verdicts:
             continue
-        verdicts[p.name], pattern = _by_noise(p, at)
+        verdicts[p.names], pattern = _by_noise(p, at)
         if pattern[0] not in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE):
-            verdicts[p.name] = _amplified(verdicts[p.name], is_rounding)
-        if verdicts[p.name].status is Status.DIFFERS:
-            patterns[p.name] = pattern
-    differences += _grouped(patterns, sum(v.status is Status.AGREES for v in verdicts.values()))
-    return UpdateJudgement(step, tuple(verdicts[p.name] for p in parameters), tuple(differences))
+            verdicts[p.names] = _amplified(verdicts[p.names], is_rounding)
+        if verdicts[p.names].status is Status.DIFFERS:
+            patterns[p.names] = pattern
+    patterns_of = {name: pattern for (name, _), pattern in patterns.items()}
+    differences += _grouped(patterns_of, sum(v.status is Status.AGREES for v in verdicts.values()))
+    return UpdateJudgement(step, tuple(verdicts[p.names] for p in parameters), tuple(differences))
 
 
 def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> UpdateVerdict:

@@ -6,10 +6,10 @@ Of a large tensor some elements stand for all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from math import inf, nan, prod, sqrt
+from math import hypot, inf, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from msprobe.compare.core.tensor import source_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
-from msprobe.compare.noise.summary import Summaries, deviation
+from msprobe.compare.noise.summary import Summaries, deviation, summary_of_parts
+from msprobe.compare.noise.summary import Summary as TensorSummary
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import open_npy
 from msprobe.store.reader import load_file, tensor_path
@@ -38,6 +39,9 @@ and a thousand elements already tell a learning rate to 1e-6."""
 
 LEAST, MOST = 64, 4096
 """Elements of one parameter."""
+
+_ROUNDED_AWAY = 16.0
+"""A gradient of so many roundings of those beside it is what is left where it cancels out: that of the keys' bias."""
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
@@ -56,6 +60,13 @@ class ParameterPair:
     golden_view: str = ""
     is_part: bool = False
     rows: list[int] = field(default_factory=list)
+
+    @property
+    def whole(self) -> object:
+        """What the parts of one parameter share; of any other pair its names."""
+        if not self.is_part:
+            return self.target, self.golden
+        return ("golden", self.golden) if self.golden_view else ("target", self.target)
 
 
 def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
@@ -95,20 +106,38 @@ def judge_updates(
     sides = [[_Parameters(pair[side]) for pair in steps] for side in (0, 1)]
     each = max(LEAST, min(MOST, ELEMENTS // max(len(pairs), 1)))
     tracks: list[Parameter] = []
-    summaries: list[Summary] = []
+    by_statistics: dict[object, list[ParameterPair]] = {}  # parts of one parameter together
     for pair in pairs:
         if (parameter := _parameter(pair, sides, at, each)) is not None:
             tracks.append(parameter)
-        elif (summary := _summary(pair, sides, at)) is not None:
-            summaries.append(summary)
+        else:
+            by_statistics.setdefault(pair.whole, []).append(pair)
+    found_by_statistics = ((_summary(parts, sides, at), parts) for parts in by_statistics.values())
+    summaries = {summary: parts for summary, parts in found_by_statistics if summary is not None}
     is_whole = steps[0][0].step == 0 == steps[0][1].step
     norms = [tuple(one.gradient_norm for one in side[:-1]) for side in sides]
     found = [judge(tracks, at, step, norms=(norms[0], norms[1]), is_whole=is_whole)] if tracks else []
     if summaries:
-        found.append(judge_summaries(summaries, step))
+        found.append(_of_every_part(judge_summaries(list(summaries), step), list(summaries.values())))
     return UpdateJudgement(
         step, tuple(v for one in found for v in one.verdicts), tuple(d for one in found for d in one.differences)
     )
+
+
+def _of_every_part(judgement: UpdateJudgement, judged: Sequence[Sequence[ParameterPair]]) -> UpdateJudgement:
+    """The judgement in which what is known of the first of some parts is known of all."""
+    parts = {(several[0].target, several[0].golden): several for several in judged}
+    targets = {several[0].target: tuple(dict.fromkeys(one.target for one in several)) for several in judged}
+    verdicts = [
+        replace(verdict, parameter=part.target, golden=part.golden)
+        for verdict in judgement.verdicts
+        for part in parts[verdict.parameter, verdict.golden]
+    ]
+    differences = [
+        replace(each, parameters=tuple(target for name in each.parameters for target in targets[name]))
+        for each in judgement.differences
+    ]
+    return replace(judgement, verdicts=tuple(verdicts), differences=tuple(differences))
 
 
 class _Parameters:
@@ -242,30 +271,69 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
         tracks.append(Track(tuple(weights), tuple(gradients), steps[at].ulp(name)))
     shapes = sides[0][at].shape(pair.target), sides[1][at].shape(pair.golden)
     is_viewed = bool(pair.target_view or pair.golden_view)
-    is_aligned = not pair.is_part and (shapes[0] == shapes[1] or is_viewed)
+    is_aligned = shapes[0] == shapes[1] or is_viewed
     return Parameter(pair.target, pair.golden, tracks[0], tracks[1], is_aligned, len(shapes[1]) <= 1)
 
 
-def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Summary | None:
+def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at: int) -> Summary | None:
+    """A pair of parameters by statistics, or all parts of a parameter with their whole."""
     moments = []
-    for name, steps in zip((pair.target, pair.golden), sides, strict=True):
-        now, before = steps[at].statistics(name), steps[at - 1].statistics(name) if at else None
-        if pair.is_part or now is None or now.mean is None or now.norm is None:
+    names = _names(parts)
+    for own, steps in zip(names, sides, strict=True):
+        if (now := _four(steps[at], own)) is None:
             return None
-        size = prod(steps[at].shape(name))
-        moments.append(Moments(Four.of(before) if before else None, Four.of(now), size, steps[at].ulp(name)))
-    gradients = _gradients_apart(pair, sides, max(at - 1, 0))
-    is_vector = len(sides[1][at].shape(pair.golden)) <= 1
-    return Summary(pair.target, pair.golden, moments[0], moments[1], is_vector, gradients)
+        before = _four(steps[at - 1], own) if at else None
+        size = sum(prod(steps[at].shape(name)) for name in own)
+        moments.append(Moments(before, now, size, steps[at].ulp(own[0])))
+    gradients = _gradients_apart(names, sides, max(at - 1, 0))
+    is_vector = len(sides[1][at].shape(parts[0].golden)) <= 1
+    return Summary(parts[0].target, parts[0].golden, moments[0], moments[1], is_vector, gradients)
 
 
-def _gradients_apart(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> float:
+def _names(parts: Sequence[ParameterPair]) -> tuple[list[str], list[str]]:
+    """The parameters of target and golden that are compared together."""
+    return list(dict.fromkeys(one.target for one in parts)), list(dict.fromkeys(one.golden for one in parts))
+
+
+def _four(step: _Parameters, names: Sequence[str]) -> Four | None:
+    """The statistics of a parameter, or of what several make up; None where they are not known."""
+    found = [step.statistics(name) for name in names]
+    known = [Four.of(one) for one in found if one is not None and one.mean is not None and one.norm is not None]
+    if len(known) < len(names):
+        return None
+    if len(known) == 1:
+        return known[0]
+    sizes = [prod(step.shape(name)) for name in names]
+    mean = sum(size * one.mean for size, one in zip(sizes, known, strict=True)) / max(sum(sizes), 1)
+    return Four(max(one.max for one in known), min(one.min for one in known), mean, hypot(*(one.norm for one in known)))
+
+
+def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:
     """The element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
     target, golden = (
-        [Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())]
-        for name, steps in zip((pair.target, pair.golden), sides, strict=True)
+        [[Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())] for name in own]
+        for own, steps in zip(names, sides, strict=True)
     )
-    if not target or len(target) != len(golden):
+    if max(map(len, (target, golden))) > 1:  # parts and their whole, each with one gradient
+        made_up = [_made_up(each) for each in (target, golden)]
+        if any(one is None for one in made_up):
+            return nan
+        if any(_is_rounding(each, one) for each, one in zip((target, golden), made_up, strict=True)):
+            return 1.0  # what an optimizer makes of a part that is rounding error, it makes of no other
+        target, golden = [[made_up[0]]], [[made_up[1]]]
+    if not target[0] or len(target[0]) != len(golden[0]):
         return nan
-    found = [deviation(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
+    found = [deviation(t, g).spread for t, g in zip(target[0], golden[0], strict=True) if t and g and t.size == g.size]
     return max(found, default=nan)
+
+
+def _is_rounding(parts: Sequence[Sequence[TensorSummary | None]], whole: TensorSummary | None) -> bool:
+    """Whether the gradient of one of several parts is no more than rounding beside that of all."""
+    least = min((one.rms for each in parts for one in each if one is not None), default=inf)
+    return len(parts) > 1 and whole is not None and least <= _ROUNDED_AWAY * whole.unit * whole.rms
+
+
+def _made_up(parts: Sequence[Sequence[TensorSummary | None]]) -> TensorSummary | None:
+    """The summary of what parts make up, of each of which one record is the gradient; None where it is not known."""
+    known = [each[0] for each in parts if len(each) == 1 and each[0] is not None]
+    return summary_of_parts(known) if len(known) == len(parts) else None

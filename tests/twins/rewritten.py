@@ -12,8 +12,9 @@ REWRITES = ("fused", "formula", "plus_zero", "mask", "keywords", "loss")
 """One projection for query, key and value; a layer norm as its formula; `weight + 0.0`; a mask that is added instead of
 filled in; arguments by keyword, and defaults left out; a loss as its formula."""
 
-FAULTS = ("scale", "eps", "gelu", "dropped", "doubled")
-"""A scale 1.02 times as large; an epsilon of 1e-3; the other gelu; a residual that is missing; a factor too many."""
+FAULTS = ("scale", "eps", "gelu", "dropped", "doubled", "key")
+"""A scale 1.02 times as large; an epsilon of 1e-3; the other gelu; a residual that is missing; a factor too many; the
+key's weights 1.02 times as large."""
 
 
 class Norm(nn.Module):
@@ -99,11 +100,13 @@ class Decoder(nn.Module):
         return functional.cross_entropy(logits, labels)
 
 
-def weights(rewrites):
+def weights(rewrites, fault=""):
     """The same values for every way to write the network."""
     generator = torch.Generator().manual_seed(1)
     plain = {name: torch.randn(value.shape, generator=generator) for name, value in Decoder().state_dict().items()}
     plain = {name: 1 + value / 10 if "norm" in name else value / 4 for name, value in plain.items()}
+    if fault == "key":
+        plain["blocks.1.attention.k.weight"] *= 1.02
     if "fused" in rewrites:
         for n in range(DEPTH):
             for kind in ("weight", "bias"):
@@ -118,11 +121,15 @@ def data():
     return tuple(torch.randint(0, TOKENS, (BATCH, LENGTH), generator=generator) for _ in range(2))
 
 
-def train(debugger, rewrites=(), fault=""):
-    """One step, which a debugger collects."""
+def train(debugger, rewrites=(), fault="", steps=1):
+    """Some steps with Adam, which a debugger collects."""
     net = Decoder(rewrites, fault)
-    net.load_state_dict(weights(rewrites))
-    debugger.start(net)
-    net(*data()).backward()
-    debugger.stop()
-    debugger.step()
+    net.load_state_dict(weights(rewrites, fault))
+    optimizer, batch = torch.optim.Adam(net.parameters(), lr=1e-2), data()
+    for _ in range(steps):
+        debugger.start(net)
+        net(*batch).backward()
+        debugger.stop()
+        debugger.step()
+        optimizer.step()
+        optimizer.zero_grad()

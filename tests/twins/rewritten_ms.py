@@ -92,15 +92,36 @@ class Decoder(nn.Cell):
         return ops.cross_entropy(logits, labels)
 
 
-def train(debugger, rewrites=(), fault=""):
-    """One step, which a debugger collects."""
+class Adam:
+    """PyTorch's, as MindSpore's adds epsilon before the bias correction."""
+
+    def __init__(self, parameters):
+        self.parameters, self.count = parameters, 0
+        self.means, self.squares = [0.0] * len(parameters), [0.0] * len(parameters)
+
+    def step(self, gradients):
+        self.count += 1
+        for n, (parameter, gradient) in enumerate(zip(self.parameters, gradients, strict=True)):
+            gradient = gradient.asnumpy()
+            self.means[n] = 0.9 * self.means[n] + np.float32(0.1) * gradient
+            self.squares[n] = 0.999 * self.squares[n] + np.float32(0.001) * gradient * gradient
+            size = np.sqrt(self.squares[n] / (1 - 0.999**self.count)) + 1e-8
+            update = np.float32(1e-2 / (1 - 0.9**self.count)) * self.means[n] / size
+            parameter.set_data(Tensor((parameter.asnumpy() - update).astype(np.float32)))
+
+
+def train(debugger, rewrites=(), fault="", steps=1):
+    """Some steps with Adam, which a debugger collects."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    net, values = Decoder(rewrites, fault), weights(rewrites)
+    net, values = Decoder(rewrites, fault), weights(rewrites, fault)
     for parameter in net.get_parameters():
         parameter.set_data(Tensor(values[parameter.name.replace("embedding_table", "weight")].numpy()))
     tokens, labels = (Tensor(array.numpy().astype(np.int32)) for array in data())
     gradient = ms.value_and_grad(net, None, net.trainable_params())
-    debugger.start(net)
-    gradient(tokens, labels)
-    debugger.stop()
-    debugger.step()
+    optimizer = Adam(net.trainable_params())
+    for _ in range(steps):
+        debugger.start(net)
+        _, gradients = gradient(tokens, labels)
+        debugger.stop()
+        debugger.step()
+        optimizer.step(gradients)

@@ -1,5 +1,7 @@
 """Pairs: which target record belongs to which golden one."""
 
+import numpy as np
+
 from msprobe.compare.match.dumps import match
 
 
@@ -97,3 +99,24 @@ def test_records_are_pairs_by_part_and_path_with_golden_only_ones_in_place(build
         (("dim",), None),
         (("0",), ("0",)),
     ]
+
+
+VECTOR, ROWS = np.array([1.0, 2.0, 3.0], np.float32), np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], np.float32)
+
+
+def operands(build, first, second, name="Tensor.__mul__.0"):
+    return build.call(f"{name}.forward", [first, second], [first * second]).dump()
+
+
+def test_operands_in_the_other_order_are_paired_by_what_they_look_like(builder):
+    target = operands(builder("t"), VECTOR, ROWS)
+    golden = operands(builder("g"), ROWS, VECTOR)
+    pairs = [(p.target.path, p.golden.path) for p in match(target, golden)[0].pairs if p.target.part == "input"]
+    assert pairs == [(("0",), ("1",)), (("1",), ("0",))]
+
+
+def test_operands_that_may_not_change_places_are_paired_by_their_places(builder):
+    target = operands(builder("t"), VECTOR, ROWS, "Tensor.__sub__.0")
+    golden = operands(builder("g"), ROWS, VECTOR, "Tensor.__sub__.0")
+    pairs = [(p.target.path, p.golden.path) for p in match(target, golden)[0].pairs if p.target.part == "input"]
+    assert pairs == [(("0",), ("0",)), (("1",), ("1",))]

@@ -1,8 +1,9 @@
 """Which layers a fused layer is made of: the shapes of their weights make up its own."""
 
+import numpy as np
 import pytest
 
-from msprobe.compare.match.fused import _slices
+from msprobe.compare.match.fused import _fit, _slices
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,22 @@ from msprobe.compare.match.fused import _slices
 )
 def test_parts_make_up_the_whole_or_are_no_parts(whole, parts, expected):
     assert _slices(whole, parts) == expected
+
+
+RNG = np.random.default_rng(0)
+PARTS = [RNG.standard_normal((4, 3)) for _ in range(3)]
+
+
+def test_parts_fit_in_the_order_in_which_they_stand():
+    whole = np.concatenate(PARTS)
+    assert _fit(whole, PARTS)
+    assert not _fit(whole, [PARTS[1], PARTS[2], PARTS[0]])
+
+
+def test_parts_that_drifted_and_one_that_is_another_tensor_fit():
+    whole = np.concatenate([1.01 * PARTS[0], PARTS[1], RNG.standard_normal((4, 3))])
+    assert _fit(whole, PARTS)
+
+
+def test_parts_that_stand_row_by_row_do_not_fit():
+    assert not _fit(np.stack(PARTS, 1).reshape(12, 3), PARTS)
