@@ -16,7 +16,7 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.record import GRADIENTS, INPUT, NULL, OUTPUT, PARAMETERS, TENSOR, Dump
+from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
 def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -148,8 +148,8 @@ def without_summed(comparison: Comparison) -> Comparison:
 
 
 def without_lost(comparison: Comparison) -> Comparison:
-    """Return the comparison in which inputs and outputs of forward calls that neither side could collect are exempt, if
-    a later forward call returns a tensor that is compared.
+    """Return the comparison in which what neither side could collect of forward calls of functions is exempt, if a
+    later forward call returns a tensor that is compared.
 
     A value that only a transformation sees, as a mask that is made under `vmap`, can be collected in no run.
     """
@@ -164,8 +164,8 @@ def without_lost(comparison: Comparison) -> Comparison:
     found: dict[int, Verdict] = {}
     for row in rows:
         call = int(pairs.target_calls[pairs.call_of[row]])
-        is_passed_on = dump.columns.part[int(pairs.target_rows[row])] in (INPUT, OUTPUT)
-        if dump.names[call].direction == "forward" and call < last and is_passed_on:
+        name = dump.names[call]
+        if name.kind == "api" and name.direction == "forward" and call < last:
             found[row] = unjudged(Cause.LOST_WITHIN, Reason(Why.LOST_ON_BOTH_SIDES))
     return comparison.with_verdicts(found) if found else comparison
 

@@ -288,7 +288,8 @@ def test_what_cannot_be_read_on_either_side_is_not_equal(collecting, dumped):
     found = compare(*(read(side.folder) for side in sides))
     unjudged = [found.judged(row) for row in range(len(found.grades)) if GRADES[found.grades[row]] != "pass"]
     within = {judged.pair.record.name for judged in unjudged if judged.verdict.cause is Cause.LOST_WITHIN}
-    assert within == {f"{name}.{part}" for name, part in lost if ".forward" in name}, "what follows is compared"
+    functions = {(name, part) for name, part in lost if ".forward" in name and not name.startswith("Module.")}
+    assert within == {f"{name}.{part}" for name, part in functions}, "what follows is compared"
     others = {judged.verdict.cause for judged in unjudged if judged.pair.record.name not in within}
     assert others == {Cause.LOST_ON_BOTH_SIDES}
     # A record of a parameter's gradient is named after its path alone, every other one with its part too.
