@@ -174,7 +174,7 @@ class OwnGradients:
                 )
             return
         why = ""
-        if usual not in (None, passes):
+        if passes > 1 and usual not in (None, passes):  # of one pass the sum is whole, whatever came before
             why = f"{passes} backward passes came before this update, and {usual} before the last one"
         elif passes > 1 and self._has_dropped(received):
             why = f"{passes} backward passes came before this update, and not all of their gradients are in it"
