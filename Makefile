@@ -41,7 +41,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 .PHONY: help demo docs examples check test suite mindtorch smoke bare run-check run-smoke run-bare test-matrix verify mutations tooled lint \
-    page options format install clean
+    findings page options format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -123,6 +123,10 @@ types: $(TOOLS) $(TORCH) install
 #   make options        write the reference page of the command line from the declarations of the options
 options: install
 	@$(BIN)/python docs/command_line.py
+
+#   make findings       write the reference page of all kinds of findings
+findings: install
+	@$(BIN)/python docs/findings.py
 
 #   make page           check, test and build the report page from its sources (needs Node and npm)
 page:

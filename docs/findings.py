@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 TITLE = Text("Kinds of findings", "问题种类")
 INTRO = Text(
     "Everything that commands report has a kind with a code. Codes and names are never changed, and never given to "
-    "another kind. This page is generated from the catalogue in the code (`python docs/findings.py`).",
+    "another kind. This page is generated from the catalogue in the code (`make findings`).",
     "各命令报告的每个问题都有种类及编号。编号与名称不会更改，也不会用于其他种类。本页由代码中的目录生成（`python docs/findings.py`）。",
 )
 COLUMNS = Text("| code | name | |\n|---|---|---|", "| 编号 | 名称 | |\n|---|---|---|")
