@@ -81,7 +81,8 @@ def _translated(source: Columns, into: Columns) -> NDArray[np.int32]:
 def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
     left, right = target.columns, golden.columns
     right_path = array("i", _translated(right, left).tolist())
-    operands = Operands(target, golden, {match.target: match.golden for match in calls if match.golden >= 0})
+    partners = {match.target: match.golden for match in calls if match.target >= 0 and match.golden >= 0}
+    operands = Operands(target, golden, partners)
 
     def join(match: Match, _: int) -> tuple[Rows, Rows]:
         ours, theirs = left.rows(match.target), right.rows(match.golden)
