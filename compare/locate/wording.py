@@ -8,7 +8,6 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import all_said
-from msprobe.findings.kinds import BY_NAME
 
 from .finding import (
     Argument,
@@ -228,6 +227,8 @@ def where_to_look(found: Finding) -> Phrase:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
         return phrase(_LOOK_AT_GRADIENT)
+    from msprobe.findings.kinds import BY_NAME  # here: a comparison without a page needs none of the catalogue
+
     return BY_NAME[found.kind.value].where_to_look
 
 

@@ -63,7 +63,7 @@ class ParameterPair:
 
     @property
     def whole(self) -> object:
-        """What the parts of one parameter share; of any other pair its names."""
+        """Return what the parts of one parameter share; of any other pair its names."""
         if not self.is_part:
             return self.target, self.golden
         return ("golden", self.golden) if self.golden_view else ("target", self.target)

@@ -1,11 +1,15 @@
 """The language of helps and of errors on the command line: English, or Chinese."""
 
 import os
+from typing import Final, Literal
 
-ENGLISH, CHINESE = "en", "zh"
+Language = Literal["en", "zh"]
+
+ENGLISH: Final = "en"
+CHINESE: Final = "zh"
 
 
-def language() -> str:
+def language() -> Language:
     """Return `zh` where `MSPROBE_LANG`, or else the locale, is Chinese, and `en` otherwise."""
     names = ("MSPROBE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
     chosen = next((value for name in names if (value := os.environ.get(name))), "")

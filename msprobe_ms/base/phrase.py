@@ -72,5 +72,5 @@ def some_of(parts: Iterable[Words], most: int) -> Words:
 
 
 def and_more(listed: Words, number: int) -> Words:
-    """What is listed, and how many more there are; only the former where there are none."""
+    """Return what is listed, and how many more there are; only what is listed where there are no more."""
     return phrase("{listed} and {number} more", listed=listed, number=number) if number > 0 else listed

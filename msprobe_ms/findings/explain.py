@@ -1,6 +1,8 @@
 """What a kind of finding means, as text for a console."""
 
-from .kind import Kind, Language, Severity, Text
+from msprobe.base.language import ENGLISH, Language
+
+from .kind import Kind, Severity, Text
 
 DECIDED = Text("How it is decided", "判定方法")
 CAUSES = Text("Typical causes", "常见原因")
@@ -15,9 +17,8 @@ SEVERITIES = {
 
 def explanation(kind: Kind, language: Language = "en") -> str:
     """Return what a kind means, how it is decided, typical causes, and how to confirm it, as plain text."""
-
     severity, title = SEVERITIES[kind.severity].in_(language), kind.title.in_(language)
-    head = f"{kind.code}: {title} ({severity})" if language == "en" else f"{kind.code}：{title}（{severity}）"
+    head = f"{kind.code}: {title} ({severity})" if language == ENGLISH else f"{kind.code}：{title}（{severity}）"
     parts = [
         head,
         kind.means.in_(language),
@@ -32,4 +33,4 @@ def explanation(kind: Kind, language: Language = "en") -> str:
 
 def page_of(kind: Kind, language: Language) -> str:
     """Return the page below `docs/en` or `docs/zh`; in Chinese without the section, whose heading is another one."""
-    return kind.docs if language == "en" else kind.docs.partition("#")[0]
+    return kind.docs if language == ENGLISH else kind.docs.partition("#")[0]

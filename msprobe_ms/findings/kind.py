@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from msprobe.base.language import ENGLISH, Language
 from msprobe.base.phrase import Phrase, phrase
-
-Language = Literal["en", "zh"]
 
 
 class Text(NamedTuple):
@@ -17,7 +16,7 @@ class Text(NamedTuple):
 
     def in_(self, language: Language) -> str:
         """Return the text in one of the languages."""
-        return self.english if language == "en" else self.chinese
+        return self.english if language == ENGLISH else self.chinese
 
 
 class Severity(Enum):

@@ -9,7 +9,6 @@ where MSPROBE_LANG=zh is set. Exit code: 0 it was explained, 2 there is no such 
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
@@ -18,7 +17,7 @@ from msprobe.options.declaration import OptionGroup, positional
 from msprobe.options.kinds import TEXT
 
 from .explain import explanation
-from .kind import Kind, Language
+from .kind import Kind
 from .kinds import BY_CODE, BY_NAME, EVERY
 
 
@@ -37,7 +36,7 @@ class Options(OptionGroup):
 
 def run(options: Options) -> int:
     """Print the explanation of a kind, or all kinds; UsageError where there is no such kind."""
-    spoken = cast(Language, language())
+    spoken = language()
     if options.kind:
         print(explanation(_named(options.kind), spoken))
         return 0
