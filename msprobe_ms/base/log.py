@@ -9,6 +9,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from msprobe.base.interrupts import passes
+
 _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 # Line and paragraph separators, and what turns the direction of writing around.
 _HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
@@ -83,6 +85,13 @@ class _ToStandardError(logging.StreamHandler):  # type: ignore[type-arg]  # gene
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
         super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Pass an interrupt on to the training, which `logging` would keep from it; print every other failure."""
+        cause = sys.exc_info()[1]
+        if cause is not None and passes(cause):
+            raise cause
+        super().handleError(record)
 
 
 class _Harmless(logging.Formatter):

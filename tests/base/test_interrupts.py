@@ -1,12 +1,16 @@
 """Which exceptions are interrupts, and work that none of them cuts in two."""
 
+import io
+import logging
 import signal
+import sys
 import threading
 from functools import partial
 
 import pytest
 
 from msprobe.base.interrupts import passes, uninterrupted
+from msprobe.base.log import logger
 
 
 class Limit(Exception):
@@ -87,3 +91,48 @@ def test_another_thread_does_the_work_itself():
     thread.start()
     thread.join()
     assert seen == [thread.ident]
+
+
+class Acting(io.StringIO):
+    """A standard error that does something where it is written to or flushed; so does a message made into text."""
+
+    def __init__(self, place, act):
+        super().__init__()
+        self._place, self._act = place, act
+
+    def at(self, place):
+        if place == self._place:
+            self._act()
+
+    def write(self, text):
+        self.at("write")
+        return super().write(text)
+
+    def flush(self):
+        self.at("flush")
+
+    def __str__(self):
+        self.at("format")
+        return "a message"
+
+
+PLACES = pytest.mark.parametrize("place", ["write", "flush", "format"])
+
+
+@PLACES
+def test_an_interrupt_while_a_message_is_written_reaches_the_program(place, handled, monkeypatch):
+    handled(raise_limit)
+    acting = Acting(place, lambda: signal.raise_signal(signal.SIGUSR1))
+    monkeypatch.setattr(sys, "stderr", acting)
+    with pytest.raises(Limit):
+        logger.error(acting)
+
+
+@PLACES
+def test_a_message_that_cannot_be_written_stops_nothing(place, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # Python would print the failure on standard error
+    reached = []
+    acting = Acting(place, lambda: reached.append(place) or 1 / 0)
+    monkeypatch.setattr(sys, "stderr", acting)
+    logger.error(acting)
+    assert place in reached

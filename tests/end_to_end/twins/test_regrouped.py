@@ -22,6 +22,9 @@ FAULTS = {
 }
 """Where a fault is, and its kind."""
 
+NO_SLICES = ("interleaved", "weight", "tensor")
+"""The elements show that the parts are no slices of the whole, so that no parameters are compared."""
+
 
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
@@ -49,7 +52,8 @@ def test_other_groups_of_layers_are_no_difference(is_target, rewrites, level, ta
     sides = [dumps(rewrites, "", task, level), dumps((), "", task, level)]
     code = main(["compare", *map(str, sides if is_target else sides[::-1]), "-o", str(tmp_path)])
     lines = capsys.readouterr().out.strip().splitlines()
-    assert lines[-1].startswith("no difference beyond rounding: "), lines[-1]
+    # A convolution may round as its parts do, depending on the processor.
+    assert lines[-1].startswith(("no difference: ", "no difference beyond rounding: ")), lines[-1]
     assert code == 0
 
 
@@ -64,7 +68,7 @@ def test_a_fault_in_a_part_heads_the_answer(rewrites, fault, task, dumps, tmp_pa
     (first,), (cell, kinds) = found["first_wrong"], FAULTS[fault]
     assert code == 1, capsys.readouterr().out
     assert first["cell"].startswith(cell), first
-    assert first["kind"].startswith(kinds), first
+    assert first["kind"].startswith("structure differs" if (*rewrites, fault, task) == NO_SLICES else kinds), first
 
 
 @pytest.mark.sample(3)
