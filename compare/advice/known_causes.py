@@ -19,7 +19,6 @@ from msprobe.compare.locate.finding import (
     Computed,
     Difference,
     Finding,
-    FindingKind,
     Missing,
     OtherCall,
     Parameters,
@@ -31,6 +30,7 @@ from msprobe.compare.locate.finding import (
 )
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.noise.operation import operation_of
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.replay.operations import Kind
 from msprobe.store.record import PARAMETERS
 
@@ -349,7 +349,7 @@ def _clipping(case: Case) -> _Found | None:
 
 
 def _random(case: Case) -> _Found | None:
-    if not case.is_random or case.finding.kind is not FindingKind.COMPUTES:  # an input of it may be as wrong as any
+    if not case.is_random or case.finding.kind is not kinds.COMPUTES:  # an input of it may be as wrong as any
         return None
     return (
         phrase(

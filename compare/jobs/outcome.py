@@ -278,7 +278,7 @@ class Outcome:
         line = str(self.last) if self.failed else self.lines[-1] if self.lines else ""
         facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", str(self.limits))]
         facts += [(f"{number} unjudged", cause.value) for cause, number in self.unjudged.items()]
-        rows = [(each.name, each.cell, each.kind.value, max(each.receivers, 0)) for each in self.findings]
+        rows = [(each.name, each.cell, each.kind.name, max(each.receivers, 0)) for each in self.findings]
         return fragment(state, line, facts, ("beginning", "cell", "kind", "later calls that received it"), rows)
 
 

@@ -8,12 +8,13 @@ from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.ranks.collectives import word_of
 from msprobe.compare.request import Request, options_of
 from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.options import declaration as options
 from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
 from msprobe.report.file import Report, against, now
@@ -130,7 +131,7 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 
 def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
-    is_exchange = finding.kind is FindingKind.COMPUTES and word_of(finding.name)
+    is_exchange = finding.kind is kinds.COMPUTES and word_of(finding.name)
     if outcome is not None and outcome.hint is not None:
         yield Advice(outcome.hint.line)
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
@@ -142,7 +143,7 @@ def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -
             filter(None, (f"msprobe diagnose {target} {golden}", str(request.user_limits), "--write-config next.json"))
         ),
     )
-    is_call = finding.kind is FindingKind.COMPUTES and parse(finding.name).kind == "api"
+    is_call = finding.kind is kinds.COMPUTES and parse(finding.name).kind == "api"
     if is_call and outcome is not None and outcome.unit is not None and outcome.mode == "tensor":
         path = quote(outcome.unit.target.path)
         text = phrase(

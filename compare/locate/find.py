@@ -21,6 +21,8 @@ from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_wi
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.workers.progress import shown
+from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.kind import Kind
 from msprobe.store.record import PARTS
 from msprobe.store.stacks_and_construct import user_line
 
@@ -36,7 +38,6 @@ from .finding import (
     Drawn,
     Evidence,
     Finding,
-    FindingKind,
     Harmless,
     Missing,
     OtherCall,
@@ -101,7 +102,7 @@ def _harmless(comparison: Comparison) -> Iterator[Finding]:
         evidence: Evidence = Unclear(Missing.EFFECT, difference=difference)
         if ground is not None:
             evidence = Harmless(difference, ground)
-        kind = FindingKind.UNKNOWN if ground is None else FindingKind.HARMLESS
+        kind = kinds.UNKNOWN if ground is None else kinds.HARMLESS
         file, line = user_line(_stack_of(comparison, event)) or ("", None)
         yield Finding(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
 
@@ -164,7 +165,7 @@ class _Walk:
                 event = self._events[min(graded)]
                 judged = [one for one in self._judged(event.rows) if one.grade in ("error", "warning")]
             if judged:
-                self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
+                self._add(event, kinds.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
         found = [replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)]
         found.sort(key=lambda finding: (self._doubt(finding), finding.at))
@@ -173,7 +174,7 @@ class _Walk:
     def _doubt(self, finding: Finding) -> Consequence:
         """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
         side ends, nothing that is computed from them is compared. A precision of one side is a fact."""
-        if finding.kind is FindingKind.PRECISION:
+        if finding.kind is kinds.PRECISION:
             return Consequence.SHOWN
         place = self._events[finding.at].place
         doubt = self._doubts.get(place, Consequence.SHOWN)
@@ -207,7 +208,7 @@ class _Walk:
     def _visit(self, seen: Seen) -> None:
         event, noise, diverges = seen.event, self._comparison.noise, self._diverges
         if noise is not None and (rounding := noise.roundings.get(event.place)) and event.key not in self._places:
-            self._add(event, FindingKind.PRECISION, Precision(rounding.side, rounding.dtype, rounding.other), ())
+            self._add(event, kinds.PRECISION, Precision(rounding.side, rounding.dtype, rounding.other), ())
             self._mark(event.rows if not event.is_matched else seen.outputs, "begins")
             if not event.is_matched:
                 return
@@ -268,7 +269,7 @@ class _Walk:
         place = ".".join((PARTS[columns.part[constant.row]], *columns.path_of(constant.row)))
         reason = Reason(Why.SCALE, amount=constant.distance, allowed=ROUNDING)
         argument = Argument(Difference(place, "error", (reason,)), ArgumentKind.TENSOR)
-        self._add(event, FindingKind.ARGUMENT, argument, ())
+        self._add(event, kinds.ARGUMENT, argument, ())
         self._mark(event.rows, "begins")
         for at in map(self._event_at.__getitem__, constant.places):
             self._origin.setdefault(at, self._origin[event.at])
@@ -281,7 +282,7 @@ class _Walk:
             return False
         first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:
-            self._add(first, FindingKind.CALL, self._other_call(first), self._judged(rows))
+            self._add(first, kinds.STRUCTURE, self._other_call(first), self._judged(rows))
             self._mark(first.rows, "begins")
         self._origin.setdefault(event.at, self._origin.get(first.at, len(self._findings) - 1))
         self._places.setdefault(event.key, self._origin[event.at])
@@ -301,13 +302,13 @@ class _Walk:
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
             self._mark((j.row for j in evidence), "received")
         elif gap:
-            self._add(event, FindingKind.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
+            self._add(event, kinds.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
             if operation := self._operation_that_draws(event, evidence):
                 drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
-                self._add(event, FindingKind.RANDOM, drawn, evidence)
+                self._add(event, kinds.RANDOM, drawn, evidence)
             elif (argument := self._argument_of_one_side(event)) is not None:
-                self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
+                self._add(event, kinds.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
                 inputs = event.own_inputs(self._comparison)
                 has_inputs = bool(inputs or event.forwards)
@@ -316,7 +317,7 @@ class _Walk:
                 without = _without_gradient(worst) if event.direction == "backward" else ""
                 are_open = any(self._comparison.grades[row] == _UNJUDGED for row in inputs)
                 computed = Computed(worst, has_inputs, is_of_parameters, bool(seen.inputs), without, are_open)
-                self._add(event, FindingKind.COMPUTES, computed, evidence)
+                self._add(event, kinds.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 
     def _operation_that_draws(self, event: Event, evidence: Sequence[Judged]) -> str:
@@ -421,7 +422,7 @@ class _Walk:
             first = next((s.event.at for s in self._seen if s.outputs), len(self._seen))
             before = tuple(name for at, name in found if at <= first) or tuple(name for _, name in found)
             evidence = Parameters(before, len(found), self._comparison.target.step)
-            self._add(event, FindingKind.PARAMETERS, evidence, parameters)
+            self._add(event, kinds.PARAMETERS, evidence, parameters)
         if event.at not in self._origin:
             known = self._parameters if parameters else len(self._findings) - 1
             self._origin[event.at] = received.finding if received else known if inside is None else inside
@@ -463,27 +464,27 @@ class _Walk:
         found = _worst([judged])
         if cause.kind == "unclear":
             if not self._findings:
-                self._add(event, FindingKind.UNKNOWN, Unclear(Missing.PRODUCER, cause.names, "", found), [judged])
+                self._add(event, kinds.UNKNOWN, Unclear(Missing.PRODUCER, cause.names, "", found), [judged])
         elif cause.kind == "code":
             is_gradient = event.direction == "backward"
             agreeing = self._agreeing_before[event.at]
             between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient, agreeing)
-            self._add(event, FindingKind.CODE, between, [judged])
+            self._add(event, kinds.CODE, between, [judged])
         elif cause.kind == "exchanged":
             exchanged = Argument(found, ArgumentKind.EXCHANGED, parameters=cause.names)
-            self._add(event, FindingKind.ARGUMENT, exchanged, [judged])
+            self._add(event, kinds.ARGUMENT, exchanged, [judged])
         elif cause.kind == "leaf" and self._causes.is_first_input(event):
             is_made_unrecorded = judged.pair.target is not None and judged.pair.target.source == "code"
-            self._add(event, FindingKind.RUN_INPUTS, RunInput(found, is_made_unrecorded), [judged])
+            self._add(event, kinds.RUN_INPUTS, RunInput(found, is_made_unrecorded), [judged])
         else:
-            self._add(event, FindingKind.ARGUMENT, _argument(judged), [judged])
+            self._add(event, kinds.ARGUMENT, _argument(judged), [judged])
 
     def _visit_one_sided(self, event: Event) -> None:
         if event.place in self._comparison.explained:
             return
         if self._are_two_frameworks:
             if event.key not in self._places and event.place in self._trained_on_one_side:
-                self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
+                self._add(event, kinds.STRUCTURE, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
         if event.kind == "parameters_grad" or event.place in self._not_collected:
@@ -497,7 +498,7 @@ class _Walk:
             finding = self._origin.get(event.at - 1)
         if finding is None:
             finding = len(self._findings)
-            self._add(event, FindingKind.CALL, self._other_call(event), ())
+            self._add(event, kinds.STRUCTURE, self._other_call(event), ())
             self._mark(event.rows, "begins")
         else:
             self._mark(event.rows, "received")
@@ -526,7 +527,7 @@ class _Walk:
         dump, calls, _ = self._comparison.sides[side]
         return dump.columns.names[int(calls[self._events[at].place])]
 
-    def _add(self, event: Event, kind: FindingKind, evidence: Evidence, judged: Iterable[Judged]) -> None:
+    def _add(self, event: Event, kind: Kind, evidence: Evidence, judged: Iterable[Judged]) -> None:
         number = len(self._findings)
         self._origin[event.at] = number
         for key in (event.key, *event.keys):
@@ -578,8 +579,8 @@ class _Walk:
         if event.called.endswith(".debug"):
             return Unclear(Missing.SAVED_BY_NAME)
         is_backward = event.direction == "backward"
-        for side, kinds in self._comparison.collected.items():
-            if ("input", is_backward) not in kinds:
+        for side, collected in self._comparison.collected.items():
+            if ("input", is_backward) not in collected:
                 return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
         if is_backward and event.forward is None:
             return Unclear(Missing.FORWARD)

@@ -10,6 +10,7 @@ from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.judge.wording import sentences
+from msprobe.findings.kind import Kind
 from msprobe.report.fragment import fragment
 
 
@@ -139,21 +140,6 @@ class UpdateJudgement:
     def lacks_step_before(self) -> bool:
         """Return whether something differs by its values alone, as the step before was not collected."""
         return bool(self.differing) and all(v.basis is Basis.DRIFT for v in self.verdicts)
-
-
-class FindingKind(str, Enum):
-    """What is wrong at the call that a finding names; compare.md, "The first wrong call", has a row for each."""
-
-    COMPUTES = "computes differently"
-    RANDOM = "random operation"
-    ARGUMENT = "argument differs"
-    CALL = "structure differs"
-    PARAMETERS = "parameters differ"
-    RUN_INPUTS = "run inputs differ"
-    CODE = "code between"
-    PRECISION = "precision differs"
-    HARMLESS = "harmless difference"
-    UNKNOWN = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +343,7 @@ class Finding:
 
     name: str
     cell: str
-    kind: FindingKind
+    kind: Kind
     evidence: Evidence
     grade: Grade
     file: str = ""
@@ -378,7 +364,7 @@ class Finding:
         facts += [("concerned", few(names, 8)), ("later calls that received it", max(self.receivers, 0) or "")]
         if self.beyond is not None:
             facts.append(("within tolerance here", f"{self.beyond.grade} at {self.beyond.name}"))
-        return fragment("differs", f"{self.name}: {self.kind.value}", facts)
+        return fragment("differs", f"{self.name}: {self.kind.name}", facts)
 
     @property
     def is_from_outside(self) -> bool:

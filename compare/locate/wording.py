@@ -212,7 +212,7 @@ def kind(finding: Finding) -> str:
 def kind_said(finding: Finding) -> Phrase:
     """The kind as a phrase."""
     if not isinstance(finding.evidence, Between):
-        return phrase(finding.kind.value)
+        return phrase(finding.kind.name)
     if finding.evidence.after:
         return phrase(
             "code between {before} and {name} in {cell}",
@@ -227,9 +227,7 @@ def where_to_look(found: Finding) -> Phrase:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
         return phrase(_LOOK_AT_GRADIENT)
-    from msprobe.findings.kinds import BY_NAME  # here: a comparison without a page needs none of the catalogue
-
-    return BY_NAME[found.kind.value].where_to_look
+    return found.kind.where_to_look
 
 
 _LOOK_AT_GRADIENT = (

@@ -14,9 +14,9 @@ from msprobe.base.log import logger
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.jobs.run import absolute
 from msprobe.compare.key_data.pairs import find
-from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request, identity_of
 from msprobe.compare.workers.run import cores
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.lock import claimed, exclusive
 from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
@@ -114,7 +114,7 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
 def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
     """The same result, which knows of no step before it, in the light of those."""
     first = result.first
-    if first is None or first.finding is None or first.finding.kind is not FindingKind.PARAMETERS or not before:
+    if first is None or first.finding is None or first.finding.kind is not kinds.PARAMETERS or not before:
         return result
     last = max(before)
     if before[last].first is not None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Literal
 
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import Finding
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.rl_roots import STAGES, FlowRoot
 
 from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, part_of_stage
@@ -227,11 +228,11 @@ class _Search:
     def _origin(self) -> tuple[Origin, Sequence[str]]:
         finding = self._item.finding
         kind = finding.kind if finding else None
-        if kind is FindingKind.RUN_INPUTS:
+        if kind is kinds.RUN_INPUTS:
             return self._of_input()
-        if kind is FindingKind.PARAMETERS:
+        if kind is kinds.PARAMETERS:
             return self._of_weights()
-        if kind is FindingKind.UNKNOWN:
+        if kind is kinds.UNKNOWN:
             return Origin.UNKNOWN, ()
         if self._seen.agreeing:
             return Origin.HERE, ()
@@ -248,7 +249,7 @@ class _Search:
             return Origin.HOST_CODE_BEFORE, ()
         if len(here) > 1 and not all(s.item.is_placed for s in here):
             others = [s.item for s in here if s is not self._seen]
-            also = [o.name for o in others if o.finding and o.finding.kind is FindingKind.RUN_INPUTS]
+            also = [o.name for o in others if o.finding and o.finding.kind is kinds.RUN_INPUTS]
             return (Origin.INPUT_OF_SEVERAL, [self._item.name, *also]) if also else (Origin.INPUT_OF_UNORDERED, ())
         before = [s.item.name for s in here[: here.index(self._seen)] if s.role == "agrees"]
         return (Origin.HOST_CODE_BETWEEN, before) if before else (Origin.INPUT, ())

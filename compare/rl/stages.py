@@ -26,8 +26,9 @@ from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.judge.verdict import SEVERITY, Grade
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.request import Request
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.folders import printable
 from msprobe.store.layout import DATA_FILES
 from msprobe.store.reader import beside, read_head
@@ -287,7 +288,7 @@ def items(stage: Stage) -> Iterator[Item]:
             failed=failed,
             finding=first,
             hint=hint,
-            weights_differ=any(f.kind is FindingKind.PARAMETERS for outcome in outcomes for f in outcome.findings),
+            weights_differ=any(f.kind is kinds.PARAMETERS for outcome in outcomes for f in outcome.findings),
             is_placed=stage.is_placed,
             mode=next((outcome.mode for outcome in outcomes if outcome.mode), ""),
         )
@@ -295,7 +296,7 @@ def items(stage: Stage) -> Iterator[Item]:
 
 def _order(stage: Stage, first: Finding | None) -> Order:
     """The place of a dump; where it is not known, one whose inputs may differ comes behind the others."""
-    if stage.is_placed or first is None or first.kind is FindingKind.PARAMETERS or is_origin(first):
+    if stage.is_placed or first is None or first.kind is kinds.PARAMETERS or is_origin(first):
         return stage.order
     part, _, among, saved, name = stage.order
     return part, 1, among, saved, name

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import Finding
+from msprobe.findings.catalogue import comparison as kinds
 
 from .order import FLOW, UNKNOWN, Item, keys_made_with, names, plain
 
@@ -67,7 +68,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
         read += [seen for seen in keys if plain(seen.item.name) in keys_made_with(unsaved)]
     bad = [seen.item.name for seen in read if seen.differs]
     kind = item.finding.kind if item.finding else None
-    if kind is FindingKind.PARAMETERS and part.model:
+    if kind is kinds.PARAMETERS and part.model:
         same = [seen.item for seen in here if seen.item.kind == "stage" and seen.item.model == part.model]
         bad += [other.name for other in same if other.weights_differ]
     agreeing = [seen.item for seen in read if seen.role == "agrees"]
@@ -79,7 +80,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
         earlier = (d for d in differing if d.step < item.step and (d.part == UNKNOWN or d.part <= last_update))
         if (changed := next(earlier, None)) is not None:
             return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
-    if kind is FindingKind.RUN_INPUTS and differing:
+    if kind is kinds.RUN_INPUTS and differing:
         return Seen(item, "received", (), good)
     # The data of a step are made of nothing that is saved; of a stage the dump itself may have all of its inputs.
     return Seen(item, "begins" if agreeing or not reads or is_origin(item.finding) else "open", (), good)
@@ -91,7 +92,7 @@ def is_origin(finding: Finding | None) -> bool:
     Code between two calls may have inputs that no call of the stage made, such as what a loss is made of; and so may a
     call itself.
     """
-    from_outside = (FindingKind.RUN_INPUTS, FindingKind.PARAMETERS, FindingKind.UNKNOWN, FindingKind.CODE)
+    from_outside = (kinds.RUN_INPUTS, kinds.PARAMETERS, kinds.UNKNOWN, kinds.CODE)
     return finding is not None and finding.kind not in from_outside and not finding.is_from_outside
 
 
@@ -99,7 +100,7 @@ def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> See
     """The role of a stage that the table of parts does not have, by what its dump says."""
     stages = [seen.item for seen in here if seen.item.kind == "stage" and seen.differs]
     earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
-    if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS:
+    if item.finding is not None and item.finding.kind is kinds.PARAMETERS:
         alike = [other.name for other in stages if other.weights_differ]
     elif is_origin(item.finding):
         alike, earlier = [other.name for other in stages if call_of(other) == call_of(item)], []
@@ -121,7 +122,7 @@ def _behind(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
 
 def call_of(item: Item) -> tuple[str, ...]:
     """What identifies the first wrong call of a stage's dump."""
-    return (item.finding.name, item.finding.cell, item.finding.kind) if item.finding else ()
+    return (item.finding.name, item.finding.cell, item.finding.kind.name) if item.finding else ()
 
 
 UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}

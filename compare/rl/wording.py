@@ -9,8 +9,8 @@ from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import count, unravel
 from msprobe.compare.judge.wording import all_said
 from msprobe.compare.key_data.pairs import Row
-from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.locate.wording import full, full_said, short_said
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.rl_roots import FlowRoot
 
 from .configurations import ConfigurationDifferences, Difference
@@ -89,7 +89,7 @@ _ORIGINS = {
 """What is said of each origin, and what to look at."""
 
 _ALL_INPUTS = "all inputs of the call"
-_INPUTS = {FindingKind.ARGUMENT: "all other inputs of the call", FindingKind.CALL: "everything before that call"}
+_INPUTS = {kinds.ARGUMENT: "all other inputs of the call", kinds.STRUCTURE: "everything before that call"}
 
 _STAGES_BEFORE = "the stage {names} before it agrees", "the stages {names} before it agree"
 _KEYS_BEFORE = "the key {names} before it agrees", "the keys {names} before it agree"
@@ -113,7 +113,7 @@ def _words(first: First) -> dict[str, Words]:
         "last": first.names[-1] if first.names else "",
         "stages": _agree(_STAGES_BEFORE, first.names),
         "keys": _agree(_KEYS_READ, agreeing),
-        "inputs": phrase(_INPUTS.get(item.finding.kind if item.finding else FindingKind.UNKNOWN, _ALL_INPUTS)),
+        "inputs": phrase(_INPUTS.get(item.finding.kind if item.finding else kinds.UNKNOWN, _ALL_INPUTS)),
         "after": phrase(FLOW[item.part].after) if item.part != UNKNOWN else "",
         "operations": _operations(first.style, first.stage),
         "end": _or(["debugger_stop"] * first.style.by_switches + ["stop()"] * first.style.by_stages),

@@ -23,8 +23,9 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, number_differing
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import full, full_said
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.record import Dump
 
 from .cells import NOT_APPLICABLE, Cell
@@ -47,7 +48,7 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     for finding in located.harmless[: max(top, 0)]:
         yield one_line(
             phrase("harmless: {finding}", finding=full_said(finding))
-            if finding.kind is FindingKind.HARMLESS
+            if finding.kind is kinds.HARMLESS
             else phrase("open: {finding}", finding=full_said(finding))
         )
     later = beginnings(located)
@@ -167,7 +168,7 @@ def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
 def beginnings(located: Located) -> list[Finding]:
     """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
     random numbers last."""
-    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is FindingKind.RANDOM, f.at))
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is kinds.RANDOM, f.at))
 
 
 def beginning(finding: Finding) -> str:

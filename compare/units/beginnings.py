@@ -15,9 +15,10 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.judge.wording import all_said
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Between, Finding, FindingKind, OtherCall
+from msprobe.compare.locate.finding import Between, Finding, OtherCall
 from msprobe.compare.locate.wording import kind_said, reason_said
 from msprobe.compare.tables.console import beginnings as in_order_of_console
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.report.document import Beginning, Source, State
 from msprobe.store.record import OUTPUT
 
@@ -62,7 +63,7 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
         found.append(
             Beginning(
                 name,
-                FindingKind.HARMLESS.value,
+                kinds.HARMLESS.name,
                 text,
                 call=place,
                 step=comparison.target.step,
@@ -85,7 +86,7 @@ def _beginning(
     """One finding; `place` is the pair of calls where it stands."""
     return Beginning(
         finding.name,
-        finding.kind.value,
+        finding.kind.name,
         reason_said(finding),
         finding.cell,
         call=place,

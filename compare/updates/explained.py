@@ -18,7 +18,6 @@ from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import (
     Basis,
     Finding,
-    FindingKind,
     Parameters,
     Status,
     Updated,
@@ -26,6 +25,7 @@ from msprobe.compare.locate.finding import (
     UpdateVerdict,
 )
 from msprobe.compare.locate.wording import RUNNING
+from msprobe.findings.catalogue import comparison as kinds
 
 if TYPE_CHECKING:
     from .tracks import ParameterPair, Steps
@@ -77,7 +77,7 @@ class Updates:
         rows = set() if self._limits.is_exact else _drifted(comparison, judgement)
         findings: list[Finding] = []
         for finding in located.findings:
-            is_of_parameters = finding.kind is FindingKind.PARAMETERS and not _is_running(finding)
+            is_of_parameters = finding.kind is kinds.PARAMETERS and not _is_running(finding)
             if is_of_parameters and judgement.differing:
                 finding = replace(finding, evidence=Updated(judgement))
             elif is_of_parameters and rows and (comparison.is_clean or len(located.findings) > 1):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msprobe.base.language import ENGLISH, Language
 from msprobe.base.phrase import Phrase, phrase
@@ -61,5 +61,16 @@ class Kind:
         """Return where to look next, as the end of "look at ..."."""
         return phrase(self.look.english)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and a kind from another process, is the very object of the catalogue."""
+        return kind_of, (self.code,)
+
     def __str__(self) -> str:
         return f"{self.code} {self.name}"
+
+
+def kind_of(code: str) -> Kind:
+    """Return the kind of the catalogue with this code."""
+    from .kinds import BY_CODE  # here: the catalogue is made of kinds
+
+    return BY_CODE[code]

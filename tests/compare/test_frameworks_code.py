@@ -49,7 +49,7 @@ class TestWrittenDifferently:
         comparison, located = found(self.sides(builder, tensor, value, wrong=1.01))
         assert not comparison.is_clean
         assert located.first.name in ("Cell.norm.RMSNorm.forward.0", "Functional.rms_norm.0.forward")
-        assert located.first.kind in ("computes differently", "structure differs")
+        assert located.first.kind.name in ("computes differently", "structure differs")
 
 
 class TestAlone:
@@ -89,7 +89,7 @@ class TestAlone:
     def test_where_what_follows_differs_the_stretch_is_named(self, written):
         comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))
         assert not comparison.is_clean
-        assert located.first.kind == "structure differs"
+        assert located.first.kind.name == "structure differs"
         assert located.first.name in ("Functional.addcmul.0.forward", "Torch.square.0.forward")
 
 
@@ -134,7 +134,7 @@ class TestMasks:
 
     def test_beside_a_mask_a_division_that_is_missing_is_named(self, written, tensor, value):
         _, located = written(lambda side: self.attention(side, tensor, value, shrink=not side.is_ms))
-        assert [(f.name, f.kind) for f in located.findings] == [("Tensor.__truediv__.0.forward", "structure differs")]
+        assert [(f.name, f.kind.name) for f in located.findings] == [("Tensor.__truediv__.0.forward", "structure differs")]
 
 
 class TestWhatIsHandedOn:
@@ -171,7 +171,7 @@ class TestWhatIsHandedOn:
             side.build.call(last, [inputs], [t(Y * slightly)], parameters={"weight": t(W2)})
 
         _, located = written(fill)
-        assert [(f.name, f.kind) for f in located.findings] == [("Functional.gelu.0.forward", "argument differs")]
+        assert [(f.name, f.kind.name) for f in located.findings] == [("Functional.gelu.0.forward", "argument differs")]
 
     def test_what_a_lonely_call_gives_goes_back_to_what_it_was_made_of(self, written):
         """Neither the result of `addcmul` nor that of `square` is compared; the layer before them differs."""
@@ -189,4 +189,4 @@ class TestWhatIsHandedOn:
 
         _, located = written(fill)
         assert located.first.name == "Cell.a.Dense.forward.0"
-        assert not any(f.kind.startswith("code between") for f in located.findings)
+        assert not any(f.kind.name.startswith("code between") for f in located.findings)

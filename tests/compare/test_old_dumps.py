@@ -179,7 +179,7 @@ def test_two_releases_of_the_tool_agree_on_one_network(step):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_changed_weight_is_named(step, version):
     first = locate(compare(read(step(version, "msp_mix_stat")), read(step(version, "ms_mix_stat")))).first
-    assert (first.name, first.cell, first.kind, wording.reason(first)) == (
+    assert (first.name, first.cell, first.kind.name, wording.reason(first)) == (
         "Primitive.matmul.MatMul.0.forward",
         "fc1",
         "parameters differ",

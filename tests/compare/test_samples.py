@@ -179,7 +179,7 @@ def test_the_perturbed_weight_is_the_first_wrong_call(samples):
             dumps = samples / version / "dumps"
             pair = (read(dumps / f"{side}_mix_{mode}" / "step0") for side in ("msp", "ms"))
             first = locate(compare(*pair)).first
-            assert (first.name, first.cell, first.kind) == (
+            assert (first.name, first.cell, first.kind.name) == (
                 "Primitive.dense.Dense.0.forward",
                 "fc1",
                 "parameters differ",

@@ -17,7 +17,6 @@ from msprobe.compare.locate.finding import (
     Dataflow,
     Difference,
     Finding,
-    FindingKind,
     Missing,
     OtherCall,
     Parameters,
@@ -27,6 +26,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.diagnose.collected import Collection, CollectionPair
 from msprobe.diagnose.diagnosis import ComparedPair, Located, Purpose
 from msprobe.diagnose.next_collection import after_finding
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.reader import Head
 
 
@@ -93,7 +93,7 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
 
 def proposed(evidence, level="mix", task="tensor", patterns=(), name="Functional.sub.0.forward", grade="error"):
     """The purpose of what is proposed for one finding in a single pair of dumps of step 0."""
-    found = Finding(name, "net.norm", FindingKind.COMPUTES, evidence, grade)
+    found = Finding(name, "net.norm", kinds.COMPUTES, evidence, grade)
     section = {"list": list(patterns)}
     settings = {"dispatch": False, task: section}
     head = Head(task, level, "mindspore", {"framework": "mindspore 2.10.0"}, settings)
@@ -156,7 +156,7 @@ def test_code_between_calls_of_level_mix_is_looked_for_by_dispatch_where_the_fra
         run.step(level="mix", task="tensor", between=0.5 if is_target else 1e-9)
 
     made = found(fill)
-    assert made.located.finding.kind is FindingKind.CODE
+    assert made.located.finding.kind is kinds.CODE
     assert (made.next is not None) is is_dispatched
     if is_dispatched:
         assert made.next.purpose is Purpose.UNRECORDED_CODE

@@ -19,7 +19,6 @@ from msprobe.compare.locate.finding import (
     Dataflow,
     Difference,
     Finding,
-    FindingKind,
     Missing,
     RunInput,
     Unclear,
@@ -27,6 +26,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.diagnose.collected import Collection, CollectionPair
 from msprobe.diagnose.diagnosis import About, ComparedPair, GapKind, Located, RuledOut, Skipped, Sureness, Verdict
 from msprobe.diagnose.walk import inside
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.reader import Head
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
@@ -162,7 +162,7 @@ def test_ranks_that_agree_are_ruled_out(found):
 
 def test_run_inputs_and_parameters_that_differ_are_not_ruled_out(found):
     made = found(lambda run, is_target: run.step(batch=1.5 if is_target else 1.0))
-    assert made.located.finding.kind is FindingKind.RUN_INPUTS
+    assert made.located.finding.kind is kinds.RUN_INPUTS
     assert ruled_out(made, Subject.RUN_INPUTS) is None
     assert ruled_out(made, Subject.PARAMETERS).tally == Tally(equal=1)
     assert made.next is None
@@ -254,7 +254,7 @@ def test_tensors_of_another_step_overrule_nothing(found):
 
 
 def finding(evidence, name="Functional.sub.0.forward"):
-    return Finding(name, "net.norm", FindingKind.COMPUTES, evidence, "error")
+    return Finding(name, "net.norm", kinds.COMPUTES, evidence, "error")
 
 
 BORDERS = [

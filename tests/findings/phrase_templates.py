@@ -15,7 +15,7 @@ from msprobe.compare.jobs import report as jobs
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
 from msprobe.compare.locate import wording as locate
-from msprobe.compare.locate.finding import FindingKind, UpdateCause
+from msprobe.compare.locate.finding import UpdateCause
 from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.unjudged import Reason as NotJudged
@@ -25,6 +25,7 @@ from msprobe.compare.rl import wording as flows
 from msprobe.compare.rl.configurations import NUMERIC, PLACE
 from msprobe.compare.rl.order import FLOW
 from msprobe.compare.tables import console
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kinds import EVERY
 from msprobe.precheck import wording as precheck
 from msprobe.precheck.check import Why as NotChecked
@@ -78,7 +79,7 @@ TABLES = {
     "look": [look for _, look in flows._ORIGINS.values() if look],
     "item.model": sorted({part.model for part in FLOW if part.model}),
     "FLOW[item.part].after": [part.after for part in FLOW],
-    "_INPUTS.get(item.finding.kind if item.finding else FindingKind.UNKNOWN, _ALL_INPUTS)": [
+    "_INPUTS.get(item.finding.kind if item.finding else kinds.UNKNOWN, _ALL_INPUTS)": [
         flows._ALL_INPUTS,
         *flows._INPUTS.values(),
     ],
@@ -90,7 +91,7 @@ TABLES = {
     "_POSSIBLE[one.cause]": locate._POSSIBLE.values(),
     "one.cause.value": [cause.value for cause in UpdateCause],
     "_MISSING[found.missing]": locate._MISSING.values(),
-    "finding.kind.value": [kind.value for kind in FindingKind],
+    "finding.kind.name": [kind.name for kind in kinds.KINDS],
     "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],

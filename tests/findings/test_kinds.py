@@ -1,6 +1,8 @@
 """The catalogue of kinds: codes, names, both languages, and the pages of the documentation that it names."""
 
+import copy
 import importlib.util
+import pickle
 import re
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite.finding import Kind as NonFinite
 from msprobe.compare.config_check.findings import Checker
-from msprobe.compare.locate.finding import FindingKind
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.explain import explanation
 from msprobe.findings.kind import Text
 from msprobe.findings.kinds import BY_CODE, BY_NAME, EVERY
@@ -31,10 +33,21 @@ def test_codes_and_names_are_each_given_once():
 
 
 def test_everything_that_commands_find_is_in_the_catalogue():
-    values = [kind.value for enum in (FindingKind, NonFinite, Watched, Stage) for kind in enum]
-    names = {*values, *(row.name for row in ROWS), *(f"{checker.value} differs" for checker in Checker)}
+    values = [kind.value for enum in (NonFinite, Watched, Stage) for kind in enum]
+    names = {
+        *values,
+        *(kind.name for kind in kinds.KINDS),
+        *(row.name for row in ROWS),
+        *(f"{checker.value} differs" for checker in Checker),
+    }
     others = {"stage differs", "key differs", "wrong output"}
     assert BY_NAME.keys() == names | others
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=str)
+def test_a_kind_from_another_process_is_the_same_object(kind):
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    assert copy.deepcopy(kind) is kind
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=str)

@@ -14,7 +14,6 @@ from msprobe.compare.locate.finding import (
     Beyond,
     Computed,
     Dataflow,
-    FindingKind,
     Missing,
     OtherCall,
     Unclear,
@@ -22,6 +21,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.compare.locate.wording import reason, where_to_look
 from msprobe.compare.run import compare
 from msprobe.compare.tables.json_file import as_object
+from msprobe.findings.catalogue import comparison as kinds
 
 EXP, MUL, SIN = "Mint.exp.0.forward", "Mint.mul.0.forward", "Mint.sin.0.forward"
 
@@ -32,7 +32,7 @@ def first(target, golden):
 
 def test_an_argument_that_differs_has_both_values(builder, value):
     found = first(*(builder(s).call(MUL, [1.0, value(v)], [2.0]) for s, v in (("t", 2.0), ("g", 3.0))))
-    assert found.kind is FindingKind.ARGUMENT
+    assert found.kind is kinds.ARGUMENT
     assert isinstance(found.evidence, Argument)
     assert found.evidence.kind is ArgumentKind.VALUE
     assert found.evidence.difference.place == "input.1"
@@ -45,7 +45,7 @@ def test_a_tensor_from_nowhere_is_from_outside(builder, tensor):
         return builder(side).call(EXP, [1.0], [2.0]).call(MUL, [tensor(2.0, f"call {EXP}.output.0"), mask], [6.0])
 
     found = first(run("t", 3.0), run("g", 5.0))
-    assert (found.kind, found.name) == (FindingKind.ARGUMENT, MUL)
+    assert (found.kind, found.name) == (kinds.ARGUMENT, MUL)
     assert found.evidence.kind is ArgumentKind.TENSOR
     assert found.is_from_outside
 
@@ -56,7 +56,7 @@ def test_a_result_within_tolerance_says_where_it_grows_beyond(builder):
 
     found = first(run("t", 2.00001, 4.0), run("g", 2.0, 5.0))
     assert isinstance(found.evidence, Computed)
-    assert (found.kind, found.grade, found.beyond) == (FindingKind.COMPUTES, "pass", Beyond("error", SIN))
+    assert (found.kind, found.grade, found.beyond) == (kinds.COMPUTES, "pass", Beyond("error", SIN))
     assert found.evidence.difference.reasons == ()
 
 
@@ -64,7 +64,7 @@ def test_a_call_of_one_side_names_what_stands_in_its_place(builder):
     target = builder("t").call(EXP, [1.0], [2.5]).call(MUL, [2.5], [3.5])
     golden = builder("g").call(SIN, [1.0], [2.0]).call(MUL, [2.0], [3.0])
     found = first(target, golden)
-    assert found.kind is FindingKind.CALL
+    assert found.kind is kinds.STRUCTURE
     assert found.evidence == OtherCall("target", (SIN,), MUL, "")
 
 
@@ -76,7 +76,7 @@ def test_a_gradient_that_one_side_does_not_ask_for_is_no_kernels_fault(side, bui
         return forward.call("Mint.mul.0.backward", [1.0], [2.0, gradient])
 
     found = first(run("target"), run("golden"))
-    assert (found.kind, found.name) == (FindingKind.COMPUTES, "Mint.mul.0.backward")
+    assert (found.kind, found.name) == (kinds.COMPUTES, "Mint.mul.0.backward")
     assert found.evidence.without_gradient == side
     assert reason(found).endswith(f"; the {side} asks for no gradient there")
     assert "frozen" in str(where_to_look(found))
@@ -86,7 +86,7 @@ def test_swapped_arguments_are_named_by_their_places(builder):
     target = builder("t").call(EXP, [1.0], [2.0]).call(MUL, [5.0, 2.0], [9.0])
     golden = builder("g").call(EXP, [1.0], [2.0]).call(MUL, [2.0, 5.0], [9.0])
     found = first(target, golden)
-    assert found.kind is FindingKind.CODE
+    assert found.kind is kinds.CODE
     assert isinstance(found.evidence, Between)
     assert (found.evidence.dataflow, found.evidence.names) == (Dataflow.SWAPPED, ("input.0", "input.1"))
     assert found.evidence.after == EXP
@@ -96,7 +96,7 @@ def test_what_could_not_be_judged_is_named(builder):
     target = builder("t").call(EXP, [], [2.0])
     golden = builder("g").call(EXP, [], [3.0])
     found = first(target, golden)
-    assert found.kind is FindingKind.UNKNOWN
+    assert found.kind is kinds.UNKNOWN
     assert isinstance(found.evidence, Unclear)
     assert (found.evidence.missing, found.evidence.side) == (Missing.INPUTS, "target")
 

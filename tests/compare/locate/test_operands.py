@@ -113,7 +113,7 @@ def test_a_parameter_is_the_parameter_though_it_differs(compared):
 
     comparison, located = compared(fill)
     assert places(comparison, "Functional.mul.0.forward") == CROSSED
-    assert located.first.kind == "parameters differ"
+    assert located.first.kind.name == "parameters differ"
     assert "1 parameter differs: g" in wording.reason(located.first)
 
 

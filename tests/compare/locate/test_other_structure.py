@@ -10,9 +10,9 @@ import pytest
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.match.dumps import match
 from msprobe.compare.run import compare
+from msprobe.findings.catalogue import comparison as kinds
 
 GENERATOR = np.random.default_rng(31)
 WIDTH, TOKENS = 16, 12
@@ -161,13 +161,13 @@ def test_a_fused_layer_without_consequence_is_no_finding(compared, is_fused):
 @pytest.mark.parametrize("is_fused", [True, False])
 def test_an_error_behind_a_fused_layer_is_found(compared, is_fused):
     _, located = compared({"is_fused": is_fused, "error": 1e-7, "wrong": 1}, {"is_fused": not is_fused})
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert located.first.name == "Cell.layers.1.attn.o.Dense.forward.0"
 
 
 def test_a_call_in_place_of_another_is_found_by_what_unrecorded_code_makes_of_it(compared):
     _, located = compared({"error": 1e-7, "repeats": 1})
-    assert located.first.kind is FindingKind.CALL
+    assert located.first.kind is kinds.STRUCTURE
     assert located.first.name == "Cell.layers.1.attn.k.Dense.forward.1"
 
 
@@ -191,7 +191,7 @@ def test_code_that_was_not_recorded_may_round_where_all_before_is_equal_to_the_b
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_a_mask_in_another_form_is_not_the_cause_of_an_error_beside_it(compared, wrong):
     comparison, located = compared({"error": 1e-7, "wrong": wrong, "lowest": -65504.0})
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert located.first.name == f"Cell.layers.{wrong}.attn.o.Dense.forward.0"
     assert not comparison.is_clean
 
@@ -204,7 +204,7 @@ def test_a_mask_that_hides_other_elements_is_the_cause(compared):
 
 def test_what_grows_beyond_tolerance_is_no_rounding_where_it_began(compared):
     _, located = compared({"error": 1e-7, "unrecorded": 1e-4})
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert located.first.name == "Cell.layers.1.attn.o.Dense.forward.0"
 
 
@@ -227,7 +227,7 @@ def test_layers_of_other_names_are_a_pair_if_their_parameters_have_the_same_shap
 
 def test_a_mask_without_effect_in_one_layer_is_not_the_cause_in_the_next(compared):
     comparison, located = compared({"error": 1e-7, "wrong": 1, "lowest": -3e4})
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert located.first.name == "Cell.layers.1.attn.o.Dense.forward.0"
     for number in (0, 1):
         assert states_of(comparison, f"Cell.layers.{number}.attn.Attention.forward.0.input.1") == [State.HARMLESS]
@@ -247,7 +247,7 @@ def test_a_mask_without_effect_is_harmless_where_all_else_is_equal_to_the_bit(co
 def test_a_mask_that_has_an_effect_in_the_first_layer_is_the_cause(compared):
     other = np.where(np.tri(TOKENS, k=-3), -1e4, MASK)
     _, located = compared({"error": 1e-7, "mask": other})
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert located.first.name == "Cell.layers.0.attn.Attention.forward.0"
     assert located.first.evidence.difference.place == "input.1"
 

@@ -49,7 +49,7 @@ def answer(builder, tensor, value):
 class TestOtherNumbers:
     def test_dropout_with_another_mask_is_a_random_operation(self, answer, mode):
         comparison, (first, *others) = answer(mode, DROPOUT, [X, 0.25, True], [dropped(1), dropped(2)])
-        assert (first.name, first.kind) == (DROPOUT, "random operation")
+        assert (first.name, first.kind.name) == (DROPOUT, "random operation")
         assert wording.reason(first).startswith("fix seeds with seed_all or set p=0; output.0 differs (")
         assert not others
         assert not comparison.is_clean
@@ -57,18 +57,18 @@ class TestOtherNumbers:
     def test_a_layer_is_one_too(self, answer, mode):
         name = "Module.blocks.0.drop.Dropout.forward.0"
         _, (first, *_) = answer(mode, name, [X], [dropped(1), dropped(2)], level="L0")
-        assert (first.name, first.kind) == (name, "random operation")
+        assert (first.name, first.kind.name) == (name, "random operation")
 
     def test_a_generator_has_no_p(self, answer, mode):
         outputs = [np.random.default_rng(seed).random((64, 64)).astype(np.float32) for seed in (1, 2)]
         _, (first, *_) = answer(mode, RAND, [64, 64], outputs)
-        assert (first.name, first.kind) == (RAND, "random operation")
+        assert (first.name, first.kind.name) == (RAND, "random operation")
         assert wording.reason(first).startswith("fix seeds with seed_all; output.0 differs (")
 
     def test_seeds_do_not_help_between_two_frameworks(self, answer, mode):
         frameworks = "mindspore", "pytorch"
         _, (first, *_) = answer(mode, DROPOUT, [X, 0.25, True], [dropped(1), dropped(2)], frameworks)
-        assert (first.name, first.kind) == (DROPOUT, "random operation")
+        assert (first.name, first.kind.name) == (DROPOUT, "random operation")
         assert wording.reason(first).startswith("two frameworks draw different numbers from one seed, set p=0; ")
 
 
@@ -77,23 +77,23 @@ class TestAnotherComputation:
     @pytest.mark.parametrize("off", [[X, 0.0, True], [X, 0.25, False]])
     def test_dropout_that_is_off_draws_nothing(self, answer, mode, off):
         _, (first, *_) = answer(mode, DROPOUT, off, [dropped(1), dropped(2)])
-        assert (first.name, first.kind) == (DROPOUT, "computes differently")
+        assert (first.name, first.kind.name) == (DROPOUT, "computes differently")
 
     def test_dropout_that_is_off_on_one_side(self, answer, mode):
         """A layer in evaluation: its mode is not recorded."""
         _, (first, *_) = answer(mode, "Module.drop.Dropout.forward.0", [X], [dropped(1), X], level="L0")
-        assert first.kind == "computes differently"
+        assert first.kind.name == "computes differently"
 
     def test_another_distribution(self, answer, mode):
         draws = [np.random.default_rng(seed).normal(size=(64, 64)).astype(np.float32) for seed in (1, 2)]
         _, (first, *_) = answer(mode, "Torch.randn.0.forward", [64, 64], [draws[0] * np.float32(0.5), draws[1]])
-        assert first.kind == "computes differently"
+        assert first.kind.name == "computes differently"
         _, (first, *_) = answer(mode, "Torch.randn.0.forward", [64, 64], [draws[0] + np.float32(0.5), draws[1]])
-        assert first.kind == "computes differently"
+        assert first.kind.name == "computes differently"
 
     def test_a_function_of_its_inputs(self, answer, mode):
         _, (first, *_) = answer(mode, "Torch.exp.0.forward", [X], [np.exp(X) * np.float32(1.1), np.exp(X)])
-        assert first.kind == "computes differently"
+        assert first.kind.name == "computes differently"
 
     @pytest.mark.everywhere
     def test_a_fault_behind_is_the_first_of_the_next(self, answer, mode):
@@ -102,17 +102,17 @@ class TestAnotherComputation:
             pytest.importorskip("torch", reason="a call on other inputs is judged by executing it again")
         wrong = lambda x: np.tanh(x) * np.float32(1.5)  # noqa: E731
         _, found = answer(mode, DROPOUT, [X, 0.25, True], [dropped(1), dropped(2)], after=wrong)
-        assert [one.kind for one in found] == ["random operation", "computes differently"]
+        assert [one.kind.name for one in found] == ["random operation", "computes differently"]
 
 
 def test_the_same_mask_with_another_factor_is_another_computation(answer):
     _, (first, *_) = answer("tensor", DROPOUT, [X, 0.25, True], [dropped(1, scale=1.02), dropped(1)])
-    assert first.kind == "computes differently"
+    assert first.kind.name == "computes differently"
 
 
 def test_another_share_of_zeros_is_another_computation(answer):
     _, (first, *_) = answer("tensor", "Module.drop.Dropout.forward.0", [X], [dropped(1, 0.1), dropped(2)], level="L0")
-    assert first.kind == "computes differently"
+    assert first.kind.name == "computes differently"
 
 
 def test_random_numbers_are_listed_behind_faults(builder, tensor, value):

@@ -16,11 +16,12 @@ from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.entry import compare_distributed
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import Between, Dataflow, FindingKind
+from msprobe.compare.locate.finding import Between, Dataflow
 from msprobe.compare.locate.user_limits import with_user_limits
 from msprobe.compare.measure.tensors import greatest_share
 from msprobe.compare.request import CompareOptions
 from msprobe.compare.run import compare
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.options.parser import parsed
 
 DROP, SIN, TAN = "Functional.dropout.0.forward", "Mint.sin.0.forward", "Mint.tan.0.forward"
@@ -95,7 +96,7 @@ def test_the_finding_names_the_ignored_call_that_a_difference_comes_from(chain):
     dumps = [read(chain("t", drop=0.5, sin=0.5)), read(chain("g"))]
     found = with_user_limits(compare(*dumps), UserLimits(("*.dropout.*", "Cell.drop")))
     first = locate(found).first
-    assert (first.name, first.kind) == (SIN, FindingKind.CODE)
+    assert (first.name, first.kind) == (SIN, kinds.CODE)
     assert isinstance(first.evidence, Between)
     assert (first.evidence.dataflow, first.evidence.names) == (Dataflow.EXCUSED, (DROP,))
 

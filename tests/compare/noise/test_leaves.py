@@ -13,12 +13,13 @@ from test_noise import rounded  # beside this file, which is no package
 from msprobe.compare.core.noise import State
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import Dataflow, FindingKind, Missing
+from msprobe.compare.locate.finding import Dataflow, Missing
 from msprobe.compare.locate.wording import reason
 from msprobe.compare.noise import kernels
 from msprobe.compare.run import compare
 from msprobe.compare.tables.console import lines
 from msprobe.compare.tables.json_file import write_json
+from msprobe.findings.catalogue import comparison as kinds
 
 RANDOM = np.random.default_rng(11)
 X, W, V, U = (RANDOM.standard_normal(shape).astype(np.float32) / 4 for shape in ((12, 16), (16, 16), (16, 16), (16, 8)))
@@ -108,7 +109,7 @@ def state_of(comparison, name):
     return State(comparison.noise.states[row_of(comparison, name)])
 
 
-def kinds(located):
+def kinds_of(located):
     return [(f.name, f.kind) for f in located.findings]
 
 
@@ -139,7 +140,7 @@ def normalized(side, eps):
 @pytest.mark.parametrize(("mine", "other"), [(1e-5, 1e-6), (1e-6, 1e-5), (5e-6, 1e-6)])
 def test_an_epsilon_whose_effect_is_within_the_noise_of_float32_is_named(compared, mine, other):
     comparison, located = compared(lambda side: normalized(side, side(mine, other)))
-    assert kinds(located) == [("Mint.add.0.forward", FindingKind.ARGUMENT)]
+    assert kinds_of(located) == [("Mint.add.0.forward", kinds.ARGUMENT)]
     assert not comparison.is_clean
 
 
@@ -166,7 +167,7 @@ def test_another_approximation_that_bfloat16_hides_is_named(compared, layers):
         side.product(h, U, "head")
 
     comparison, located = compared(fill, rounding=rounded)
-    assert kinds(located)[0] == ("Functional.gelu.0.forward", FindingKind.ARGUMENT)
+    assert kinds_of(located)[0] == ("Functional.gelu.0.forward", kinds.ARGUMENT)
     assert not comparison.is_clean
 
 
@@ -206,7 +207,7 @@ def changed_on_one_side(side, name, function, argument):
 def test_a_call_of_one_side_that_changes_less_than_noise_hides_is_named(compared, mode, name, function, argument):
     """R2: each side is held against itself, so that what products have rounded before does not matter."""
     comparison, located = compared(lambda side: changed_on_one_side(side, name, function, argument), mode)
-    assert kinds(located)[0] == (f"Mint.{name}.0.forward", FindingKind.CALL)
+    assert kinds_of(located)[0] == (f"Mint.{name}.0.forward", kinds.STRUCTURE)
     assert not comparison.is_clean
 
 
@@ -242,7 +243,7 @@ def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
     comparison, located = compared(lambda side: masked(side, side(-65504.0, -1e9)), mode=mode)
     assert (comparison.is_clean, located.findings) == (True, ())
     (listed,) = located.harmless
-    assert (listed.name, listed.kind) == ("Mint.add.0.forward", FindingKind.HARMLESS)
+    assert (listed.name, listed.kind) == ("Mint.add.0.forward", kinds.HARMLESS)
     assert listed.evidence.difference.place == "input.1"
     printed = list(lines(comparison, located, 3))
     assert any(line.startswith("harmless: Mint.add.0.forward in the root: harmless difference: ") for line in printed)
@@ -263,7 +264,7 @@ def test_an_argument_without_a_known_effect_is_listed_as_open(compared, monkeypa
     (listed,) = located.harmless
     assert (listed.name, listed.kind, listed.evidence.missing) == (
         "Mint.add.0.forward",
-        FindingKind.UNKNOWN,
+        kinds.UNKNOWN,
         Missing.EFFECT,
     )
     assert not comparison.is_clean
@@ -288,7 +289,7 @@ def test_code_between_says_how_many_calls_were_compared(builder, tensor):
 
     found = locate(compare(run("t", 1.0), run("g", 0.0))).first
     assert (found.kind, found.evidence.dataflow, found.evidence.agreeing) == (
-        FindingKind.CODE,
+        kinds.CODE,
         Dataflow.UNRECORDED,
         3,
     )
@@ -323,7 +324,7 @@ def test_calls_that_were_compared_are_counted_by_hand_between_frameworks(builder
 
     comparison = compare(run("mindspore", "mix", 1.0), run("pytorch", golden_level, 0.0))
     found = locate(comparison).first
-    assert (found.kind, found.evidence.dataflow) == (FindingKind.CODE, Dataflow.UNRECORDED)
+    assert (found.kind, found.evidence.dataflow) == (kinds.CODE, Dataflow.UNRECORDED)
     exempt = {cause for cause in comparison.unjudged if cause.is_exempt}
     assert exempt >= ({Cause.INTERNAL} if golden_level == "mix" else {Cause.OTHER_LEVEL})
     assert found.evidence.agreeing == (3 if golden_level == "mix" else 2)
@@ -354,7 +355,7 @@ def test_a_difference_does_not_die_out_before_unrecorded_code_that_carries_it(co
     comparison, located = compared(fill, mode=mode, level="L0")
     assert located.findings
     assert located.first.name == "Cell.net.norm.Norm.forward.0"
-    assert located.first.kind is FindingKind.COMPUTES
+    assert located.first.kind is kinds.COMPUTES
     assert len(located.findings) == 1
     assert not comparison.is_clean
 
@@ -374,7 +375,7 @@ def test_the_noise_of_calls_is_not_made_of_an_error_before_the_first_of_them(com
 
     comparison, located = compared(fill, mode="statistics", level="L0")
     assert located.first.name == "Cell.net.0.Dense.forward.0"
-    assert located.first.kind is FindingKind.CODE
+    assert located.first.kind is kinds.CODE
     assert not comparison.is_clean
 
 
@@ -391,7 +392,7 @@ def test_a_call_that_takes_a_harmless_difference_does_not_begin_it(compared):
 
     for mode in ("tensor", "statistics"):
         comparison, located = compared(fill, mode=mode)
-        assert kinds(located)[0] == ("Mint.mul.0.forward", FindingKind.ARGUMENT)
+        assert kinds_of(located)[0] == ("Mint.mul.0.forward", kinds.ARGUMENT)
         assert Cause.HARMLESS not in comparison.unjudged
 
 
@@ -450,7 +451,7 @@ def cast(side, wanted, round_trip="bfloat16", both=False, last="float32"):
 @pytest.mark.parametrize("golden", [False, True])
 def test_a_cast_to_fewer_bits_on_one_side_is_named(compared, dtype, golden):
     comparison, located = compared(lambda side: cast(side, not golden, dtype, golden), mode="statistics")
-    assert located.first.kind is FindingKind.PRECISION
+    assert located.first.kind is kinds.PRECISION
     assert (located.first.name, located.first.evidence.side, located.first.evidence.dtype) == (
         ("Tensor.to.0.forward", "golden", dtype) if golden else ("Tensor.astype.0.forward", "target", dtype)
     )
@@ -494,7 +495,7 @@ def test_a_layer_that_computes_in_fewer_bits_on_one_side_is_named(compared):
         side.product(h, U, "head")
 
     comparison, located = compared(fill, mode="statistics")
-    assert (located.first.name, located.first.kind) == ("Mint.matmul.1.forward", FindingKind.PRECISION)
+    assert (located.first.name, located.first.kind) == ("Mint.matmul.1.forward", kinds.PRECISION)
     assert not comparison.is_clean
 
 
@@ -525,7 +526,7 @@ def rotated(side, target=1e4, golden=1e4):
 def test_a_constant_that_both_sides_take_in_other_calls_is_named(compared, mode, target):
     comparison, located = compared(lambda side: rotated(side, target), mode=mode)
     assert located.first.name in ("Mint.reshape.0.forward", "Torch.outer.0.forward")
-    assert located.first.kind is FindingKind.ARGUMENT
+    assert located.first.kind is kinds.ARGUMENT
     assert not comparison.is_clean
 
 

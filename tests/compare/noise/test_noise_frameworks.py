@@ -10,9 +10,9 @@ from msprobe.compare.core.noise import Sign, State
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.noise.pairs import nearest_layout
 from msprobe.compare.run import compare
+from msprobe.findings.catalogue import comparison as kinds
 
 RANDOM = np.random.default_rng(5)
 X, W, V, U = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((12, 16), (16, 16), (16, 16), (16, 8)))
@@ -139,7 +139,7 @@ def without_scale(side):
 
 def test_a_call_that_is_missing_is_named_where_a_difference_comes_of_it(compared):
     comparison, located = compared(without_scale)
-    assert [(f.name, f.kind) for f in located.findings] == [("Torch.div.0.forward", FindingKind.CALL)]
+    assert [(f.name, f.kind) for f in located.findings] == [("Torch.div.0.forward", kinds.STRUCTURE)]
     assert not comparison.is_clean
     assert state_of(comparison, "Mint.softmax.0.forward.input.0") is State.DIVERGENT
     assert state_of(comparison, "Mint.softmax.0.forward.output.0") is State.PROPAGATED
@@ -150,7 +150,7 @@ def test_another_function_in_its_place(compared):
         layers(side, *((lambda x: np.maximum(x, 0), "relu") if side.is_ms else (np.tanh, "tanh")))
 
     _, located = compared(fill)
-    assert [(f.name, f.kind) for f in located.findings] == [("Mint.relu.0.forward", FindingKind.CALL)]
+    assert [(f.name, f.kind) for f in located.findings] == [("Mint.relu.0.forward", kinds.STRUCTURE)]
 
 
 @pytest.mark.torch
@@ -184,7 +184,7 @@ def test_a_wrong_parameter_is_named_and_carried_by_calls_of_one_side(compared):
         side.product(h, side.parameter(V, "second.weight"))
 
     comparison, located = compared(fill)
-    assert [(f.name, f.kind) for f in located.findings] == [("Mint.matmul.0.forward", FindingKind.PARAMETERS)]
+    assert [(f.name, f.kind) for f in located.findings] == [("Mint.matmul.0.forward", kinds.PARAMETERS)]
     assert state_of(comparison, "Mint.tanh.0.forward.output.0") is State.PROPAGATED
 
 
@@ -225,7 +225,7 @@ def test_of_two_siblings_that_hold_each_other_s_weights_the_paths_tell_which_is_
         build.call(f"{kind}.net.mix.Mix.forward.0", inputs, [(X @ keys.T) * np.tanh(X @ values.T)])
         sides.append(build.dump())
     located = locate(compare(*sides))
-    assert located.first.kind is FindingKind.PARAMETERS
+    assert located.first.kind is kinds.PARAMETERS
     assert (located.first.name, located.first.evidence.names) == ("Cell.net.k.Dense.forward.0", ("net.k.weight",))
     assert located.first.evidence.total == 2
 

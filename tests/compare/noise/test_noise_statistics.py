@@ -355,7 +355,7 @@ def test_digests_are_held_to_the_bit(judged):
 def test_a_fault_among_noise_is_named(judged, product, wrong, sign):
     comparison, located = judged(product=product, change=times(1.05, wrong))
     assert located.first.name == f"Mint.{wrong}.forward"
-    assert located.first.kind == "computes differently"
+    assert located.first.kind.name == "computes differently"
     row = next(row for row in comparison.noise.evidence if comparison.noise.states[row] == State.DIVERGENT)
     found = comparison.noise.evidence[row]
     assert (found.sign, found.is_by_statistics) == (sign, True)

@@ -97,7 +97,7 @@ class TestHandedOn:
     @pytest.mark.parametrize("mode", ["statistics", "tensor"])
     def test_in_a_cell_that_differs_the_call_that_differs_is_named(self, compared, mode):
         comparison, located = compared(lambda side: side.attention(Q, Q[::-1] * 3, self.casts), mode)
-        assert [(f.name, f.kind) for f in located.findings] == AXIS
+        assert [(f.name, f.kind.name) for f in located.findings] == AXIS
         for name in ("Tensor.float.0", "Tensor.type_as.0", "Tensor.contiguous.0"):
             assert "unchanged" in reason(comparison, f"{name}.forward.output.0")
 
@@ -113,7 +113,7 @@ class TestHandedOn:
                 side.build.call("Tensor.contiguous.0.backward", [side.tensor(H)], [side.tensor(H)])
 
         comparison, located = compared(fill)
-        assert [(f.name, f.kind) for f in located.findings] == AXIS
+        assert [(f.name, f.kind.name) for f in located.findings] == AXIS
         assert "unchanged" in reason(comparison, "Tensor.contiguous.0.backward.output.0")
 
     def test_a_cast_that_rounds_is_a_call_of_its_own(self, compared):
@@ -150,7 +150,7 @@ def test_a_stretch_is_explained_by_what_takes_it_though_that_is_given_another_ax
         return source
 
     comparison, located = compared(lambda side: side.attention(Q, Q[::-1] * 3, spell))
-    assert [(f.name, f.kind) for f in located.findings] == AXIS
+    assert [(f.name, f.kind.name) for f in located.findings] == AXIS
     assert reason(comparison, "Torch.square.0.forward.output.0").startswith("Written differently")
 
 

@@ -10,9 +10,10 @@ from msprobe.compare.core.reason import Why
 from msprobe.compare.jobs.outcome import around, read_steps
 from msprobe.compare.jobs.plan import plan
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.finding import Basis, FindingKind, UpdateCause
+from msprobe.compare.locate.finding import Basis, UpdateCause
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.reader import read
 
 STEPS = 3
@@ -81,7 +82,7 @@ def test_an_update_that_differs_is_an_error_however_near_the_weights_are(recorde
     (row,) = (j for j in judged_rows if j.pair.record.name == "Cell.gain.Dense.forward.0.parameters.weight")
     assert (row.grade, row.verdict.reasons[0].why) == ("error", Why.UPDATE_DIFFERS)
     assert not comparison.is_clean
-    assert locate(comparison).first.kind is FindingKind.PARAMETERS
+    assert locate(comparison).first.kind is kinds.PARAMETERS
 
 
 def test_the_step_before_alone_is_held_against_the_gradients(recorded):

@@ -44,7 +44,7 @@ def test_a_sound_port_agrees_with_pytorch_call_by_call(collected, pytorch_dump):
 def test_the_call_that_computes_something_else_is_found(collected, pytorch_dump, monkeypatch):
     monkeypatch.setattr(small_net, "gelu", lambda x: F.gelu(x, approximate="tanh") * 1.01)
     found = locate(compare(collected(), read(pytorch_dump / "step0" / "rank"))).first
-    assert (found.kind, found.name) == ("computes differently", "Functional.gelu.0.forward")
+    assert (found.kind.name, found.name) == ("computes differently", "Functional.gelu.0.forward")
 
 
 class Module(nn.Module):
