@@ -45,7 +45,7 @@ from msprobe.store.tensor_pack.packed import MISSING_HASHER, find_packed, index_
 
 
 @dataclass(frozen=True)
-class Finding:
+class FolderState:
     """The state of one folder: what was done, what it holds, what is lost, and what is no loss but worth a note."""
 
     done: str
@@ -139,23 +139,23 @@ def run(options: Options) -> int:
     return verdicts.exit_code
 
 
-def examine_folder(folder: Path) -> Finding:
+def examine_folder(folder: Path) -> FolderState:
     """Rebuild a folder's dump if it has a journal that nobody writes, then check it."""
     try:
         held = claim(folder / layout.JOURNAL, create=False)
     except FileNotFoundError:
         return _check(folder, "whole")
     except OSError as err:
-        return Finding("not examined", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
+        return FolderState("not examined", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
     if held is None:
-        return Finding("not examined", lost=("its process still writes; stop it, or run again when it has ended",))
+        return FolderState("not examined", lost=("its process still writes; stop it, or run again when it has ended",))
     try:
         return _rebuild(folder)
     finally:
         os.close(held)
 
 
-def _split(folder: Path, finding: Finding) -> Finding:
+def _split(folder: Path, finding: FolderState) -> FolderState:
     """Give the tensors of a folder's pack files of their own, and say so."""
     try:
         count = split(folder, read_file(_data_file(folder)))
@@ -164,7 +164,7 @@ def _split(folder: Path, finding: Finding) -> Finding:
     return replace(finding, counts=f"{finding.counts}, {count} of them split into npy files") if count else finding
 
 
-def _rebuild(folder: Path) -> Finding:
+def _rebuild(folder: Path) -> FolderState:
     journal_file = folder / layout.JOURNAL
     sweep(folder)
     try:
@@ -181,7 +181,7 @@ def _rebuild(folder: Path) -> Finding:
             journal_file.unlink()
     # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
-        return Finding("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
+        return FolderState("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
     return found
 
 
@@ -199,24 +199,24 @@ def _not_whole(folder: Path, file: str) -> str:
     return ""
 
 
-def _without_header(folder: Path, journal: Journal) -> Finding:
+def _without_header(folder: Path, journal: Journal) -> FolderState:
     """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
     if journal.malformed or journal.parents:
-        return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
+        return FolderState("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
     (folder / layout.JOURNAL).unlink()
     if any(os.path.lexists(folder / name) for name in layout.DATA_FILES):
         return _check(folder, "whole")
-    return Finding("empty", notes=("its process died before the first call",))
+    return FolderState("empty", notes=("its process died before the first call",))
 
 
-def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> Finding:
+def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> FolderState:
     """Read a folder's dump, what lies beside it where `extra_info` was wanted, and every tensor's header."""
     # What only has the name of a dump is found too: a pipe, a link to nothing. The reader says what it is.
     file = _data_file(folder)
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
-        return Finding("unreadable", lost=(str(err),))
+        return FolderState("unreadable", lost=(str(err),))
     is_table = file.name in layout.TABLES  # which holds what else lies beside it
     wants_companions = not is_table and extra_info and dump.extra_info
     lost_companions, companion_notes = _companions(folder, dump, wants_companions)
@@ -226,7 +226,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
     whole, unfinished = _unnamed(folder / layout.TENSORS, set(tensors))
     pack = _examine_pack(folder / layout.TENSORS)
     odd = sum(statistics is not None and statistics.is_damaged for statistics in dump.columns.odd.values())
-    return Finding(
+    return FolderState(
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
         lost=(

@@ -24,7 +24,7 @@ from train import STATISTICS, Fault, Run, Variant
 
 from msprobe.compare.monitor.band import plain
 from msprobe.compare.monitor.compare import compare_outputs
-from msprobe.compare.monitor.finding import Finding
+from msprobe.compare.monitor.finding import MonitorDivergence
 from msprobe.store.monitor.layout import OWN_STATISTICS, Stage
 from msprobe.store.monitor.reader import read_output
 
@@ -152,7 +152,7 @@ def digits(value):
     return round(value, 6) if abs(value) >= 1 else float(f"{value:.6g}")
 
 
-def is_right(case: Case, found: Finding | None, names: list[str]):
+def is_right(case: Case, found: MonitorDivergence | None, names: list[str]):
     """Whether a finding names stage, layer, step and rank of the fault."""
     fault = case.fault
     if found is None or abs(found.step - fault.step) > NEAR or found.stage not in STAGES[fault.name]:

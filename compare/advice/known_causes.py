@@ -18,7 +18,7 @@ from msprobe.compare.locate.finding import (
     Argument,
     Computed,
     Difference,
-    Finding,
+    Divergence,
     Missing,
     OtherCall,
     Parameters,
@@ -71,7 +71,7 @@ class Case:
     """A finding with what its cause may depend on. `frameworks` are those of target and golden, `step` and `mode` what
     is compared; `initial` is how many parameters of the target are not constant, as random initial weights are."""
 
-    finding: Finding
+    finding: Divergence
     frameworks: tuple[str, str]
     step: int | None = None
     mode: Mode = "statistics"
@@ -127,7 +127,7 @@ class Case:
         return next((one for one in self.differences if cause in (one.cause, *one.possible)), None)
 
 
-def hint(comparison: Comparison, finding: Finding | None) -> Hint | None:
+def hint(comparison: Comparison, finding: Divergence | None) -> Hint | None:
     """Return the known cause that fits the first finding of a comparison; None where none does."""
     if finding is None:
         return None

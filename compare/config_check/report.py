@@ -10,7 +10,10 @@ from msprobe.base.version import tool
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import LETTERS, MOST, put_table
-from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Table, TableSet
+from msprobe.findings.data import as_data
+from msprobe.findings.finding import Answer, Finding, Place, Suggestion
+from msprobe.findings.kinds import BY_NAME
+from msprobe.report.document import Head, Side, Table, TableSet
 from msprobe.report.file import Chunks, Report, against, now
 
 from .compare import Compared, compare_packs
@@ -62,14 +65,15 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
     return Report(head, chunks), compared
 
 
-def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
+def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
     text = phrase("start both runs alike in what differs here, and then compare their values")
-    return (Advice(text),) if named else ()
+    return (Suggestion(text),) if named else ()
 
 
-def _beginning(row: Row) -> Beginning:
+def _beginning(row: Row) -> Finding:
     sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
-    return Beginning(row.name, f"{row.checker.value} differs", what(row), evidence=(sides,))
+    kind = BY_NAME[f"{row.checker.value} differs"]
+    return Finding(kind, Place(row.name), what(row), row.level.value, evidence=(sides,), fields=as_data(row))
 
 
 def _tables(

@@ -21,7 +21,7 @@ from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
-from msprobe.compare.locate.finding import Finding, UpdateJudgement
+from msprobe.compare.locate.finding import Divergence, UpdateJudgement
 from msprobe.compare.locate.wording import full_said
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
@@ -225,7 +225,7 @@ class Outcome:
     mode: Mode | None = None
     counts: Mapping[Grade, int] = field(default_factory=dict)
     all_pass: bool = False
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Divergence, ...] = ()
     lines: tuple[str, ...] = ()
     step: int | None = None
     rank: int | None = None
@@ -257,7 +257,7 @@ class Outcome:
         return sum(n for grade, n in self.counts.items() if grade != "unjudged")
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> Divergence | None:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
 

@@ -8,15 +8,16 @@ from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.ranks.collectives import word_of
 from msprobe.compare.request import Request, options_of
 from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.finding import Answer, Finding, Suggestion
 from msprobe.options import declaration as options
-from msprobe.report.document import Advice, Answer, Beginning, Head, Side, Unit
+from msprobe.report.document import Head, Side, Unit
 from msprobe.report.file import Report, against, now
 
 from .outcome import Outcome
@@ -92,8 +93,8 @@ def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -
 def _answer(result: RequestResult, request: Request, made: Assembly, units: dict[int, int]) -> Answer:
     named = result.first
     ordered = sorted(result.outcomes, key=lambda outcome: outcome is not named)
-    found: list[Beginning] = []
-    harmless: list[Beginning] = []
+    found: list[Finding] = []
+    harmless: list[Finding] = []
     for outcome in ordered:
         if outcome.unit is not None:
             unit = units[id(outcome)]
@@ -129,15 +130,15 @@ def _notes(result: RequestResult) -> Iterator[Words]:
 _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"
 
 
-def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -> Iterator[Advice]:
+def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
     """Where to look, and the commands that tell more; `outcome` is that of the finding."""
     is_exchange = finding.kind is kinds.COMPUTES and word_of(finding.name)
     if outcome is not None and outcome.hint is not None:
-        yield Advice(outcome.hint.line)
+        yield Suggestion(outcome.hint.line)
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
-    yield Advice(phrase("look {where}", where=where))
+    yield Suggestion(phrase("look {where}", where=where))
     target, golden = quote(str(request.target)), quote(str(request.golden))
-    yield Advice(
+    yield Suggestion(
         phrase("what to collect next, as a configuration for both runs"),
         " ".join(
             filter(None, (f"msprobe diagnose {target} {golden}", str(request.user_limits), "--write-config next.json"))
@@ -149,4 +150,4 @@ def advice(finding: Finding, request: Request, outcome: Outcome | None = None) -
         text = phrase(
             "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
         )
-        yield Advice(text, f"msprobe repro {quote(finding.name)} --dump {path}")
+        yield Suggestion(text, f"msprobe repro {quote(finding.name)} --dump {path}")

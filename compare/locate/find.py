@@ -1,7 +1,7 @@
 """Find the first wrong call and the divergences after it. Definitions: compare.md, "The first wrong call".
 
 One walk along the execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
-judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
+judged; what begins becomes a `Divergence`, what receives is counted at the finding that it comes from.
 """
 
 from bisect import bisect_left
@@ -35,9 +35,9 @@ from .finding import (
     Beyond,
     Computed,
     Difference,
+    Divergence,
     Drawn,
     Evidence,
-    Finding,
     Harmless,
     Missing,
     OtherCall,
@@ -68,12 +68,12 @@ class Located:
     `harmless` are differences that die out, and arguments of which it is not known whether they have an effect.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Divergence, ...] = ()
     roles: dict[int, Role] = field(default_factory=dict)
-    harmless: tuple[Finding, ...] = ()
+    harmless: tuple[Divergence, ...] = ()
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> Divergence | None:
         """The first wrong call; None where nothing differs."""
         return self.findings[0] if self.findings else None
 
@@ -87,7 +87,7 @@ def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     return replace(_located(comparison, is_shown), harmless=tuple(_harmless(comparison)))
 
 
-def _harmless(comparison: Comparison) -> Iterator[Finding]:
+def _harmless(comparison: Comparison) -> Iterator[Divergence]:
     """Yield the differences that die out, and the arguments that differ without a known effect, in execution order."""
     noise = comparison.noise
     rows = () if noise is None else (*noise.harmless, *noise.unshown)
@@ -104,7 +104,7 @@ def _harmless(comparison: Comparison) -> Iterator[Finding]:
             evidence = Harmless(difference, ground)
         kind = kinds.UNKNOWN if ground is None else kinds.HARMLESS
         file, line = user_line(_stack_of(comparison, event)) or ("", None)
-        yield Finding(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
+        yield Divergence(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
 
 
 def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class _Walk:
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
-        self._findings: list[Finding] = []
+        self._findings: list[Divergence] = []
         self._places: dict[str, int] = {}  # a call inside which something begins -> the finding
         self._unmatched: dict[int, int] = {}  # an unmatched call -> the finding
         self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
@@ -171,7 +171,7 @@ class _Walk:
         found.sort(key=lambda finding: (self._doubt(finding), finding.at))
         return Located(tuple(found), self._roles)
 
-    def _doubt(self, finding: Finding) -> Consequence:
+    def _doubt(self, finding: Divergence) -> Consequence:
         """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
         side ends, nothing that is computed from them is compared. A precision of one side is a fact."""
         if finding.kind is kinds.PRECISION:
@@ -539,10 +539,10 @@ class _Walk:
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         self._findings.append(
-            Finding(event.name, _cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
+            Divergence(event.name, _cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
         )
 
-    def _grows(self, finding: Finding) -> Beyond | None:
+    def _grows(self, finding: Divergence) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""
         grades: tuple[Grade, ...] = ("error", "warning") if finding.grade == "pass" else ()
         for grade in grades:

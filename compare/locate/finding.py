@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from enum import Enum
 from math import nan
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msprobe.base.log import few
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.judge.wording import sentences
+from msprobe.findings.data import as_data
 from msprobe.findings.kind import Kind
 from msprobe.report.fragment import fragment
 
@@ -334,7 +335,7 @@ class Beyond:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Divergence:
     """One beginning of a difference.
 
     `receivers` counts the later calls that only received it. `hidden` are the calls before the first finding that could
@@ -365,6 +366,12 @@ class Finding:
         if self.beyond is not None:
             facts.append(("within tolerance here", f"{self.beyond.grade} at {self.beyond.name}"))
         return fragment("differs", f"{self.name}: {self.kind.name}", facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return the evidence as JSON types: the name of its class as `type`, its members, `hidden` and `beyond`."""
+        held = {"hidden": list(self.hidden), "beyond": as_data(self.beyond)}
+        return {"type": type(self.evidence).__name__, **as_data(self.evidence), **held}
 
     @property
     def is_from_outside(self) -> bool:

@@ -8,6 +8,7 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import all_said
+from msprobe.findings.finding import Finding, Place, source_of
 
 from .finding import (
     Argument,
@@ -17,10 +18,10 @@ from .finding import (
     Computed,
     Dataflow,
     Difference,
+    Divergence,
     Drawn,
     Evidence,
     Explanation,
-    Finding,
     Harmless,
     Missing,
     OtherCall,
@@ -204,12 +205,12 @@ _MISSING = {
 }
 
 
-def kind(finding: Finding) -> str:
+def kind(finding: Divergence) -> str:
     """`computes differently`; of code between two calls which, and in which cell."""
     return str(kind_said(finding))
 
 
-def kind_said(finding: Finding) -> Phrase:
+def kind_said(finding: Divergence) -> Phrase:
     """The kind as a phrase."""
     if not isinstance(finding.evidence, Between):
         return phrase(finding.kind.name)
@@ -223,7 +224,7 @@ def kind_said(finding: Finding) -> Phrase:
     return phrase("code between the start and {name} in {cell}", name=finding.name, cell=finding.cell)
 
 
-def where_to_look(found: Finding) -> Phrase:
+def where_to_look(found: Divergence) -> Phrase:
     """Where a person looks next, by the kind of a finding, when no collection says more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
         return phrase(_LOOK_AT_GRADIENT)
@@ -236,34 +237,43 @@ _LOOK_AT_GRADIENT = (
 )
 
 
-def short(finding: Finding) -> str:
+def finding_of(found: Divergence, step: int | None, rank: int | None) -> Finding:
+    """Return a divergence of a step and rank as a finding."""
+    difference = getattr(found.evidence, "difference", None)
+    record = difference.place if isinstance(difference, Difference) else ""
+    place = Place(found.name, found.cell, record, step, rank, source=source_of(found.file, found.line))
+    receivers = max(found.receivers, 0)
+    return Finding(found.kind, place, reason_said(found), found.grade, fields=found.facts, later_calls=receivers)
+
+
+def short(finding: Divergence) -> str:
     """`NAME in CELL: KIND`."""
     return str(short_said(finding))
 
 
-def short_said(finding: Finding) -> Phrase:
+def short_said(finding: Divergence) -> Phrase:
     """The same as a phrase."""
     return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_said(finding))
 
 
-def full(finding: Finding) -> str:
+def full(finding: Divergence) -> str:
     """`NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
     return str(full_said(finding))
 
 
-def full_said(finding: Finding) -> Phrase:
+def full_said(finding: Divergence) -> Phrase:
     """The same as a phrase."""
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
     text = phrase("{call}: {reason}", call=short_said(finding), reason=reason_said(finding))
     return phrase("{text}{place}", text=text, place=place)
 
 
-def reason(finding: Finding) -> str:
+def reason(finding: Divergence) -> str:
     """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
     return str(reason_said(finding))
 
 
-def reason_said(finding: Finding) -> Phrase:
+def reason_said(finding: Divergence) -> Phrase:
     """The reason as a phrase."""
     text = describe(finding.evidence)
     if hidden := finding.hidden:

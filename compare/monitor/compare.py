@@ -10,7 +10,7 @@ from msprobe.store.monitor.table import Output
 
 from .band import LIMITS, Bands, Basis, bands, is_large, is_passing, steps_left
 from .deviations import UPDATE, Deviations, band_around, deviations
-from .finding import Curve, Finding, Result
+from .finding import Curve, MonitorDivergence, Result
 from .locate import Locator
 from .pairing import pair_outputs
 from .unjudged import Reason, unjudged
@@ -99,7 +99,7 @@ def _judged_from(how: Bands, steps: Array, measured: list[Deviations]) -> int | 
     return min(firsts, default=None)
 
 
-def _curves(finding: Finding | None, measured: list[Deviations], how: Bands) -> tuple[Curve, ...]:
+def _curves(finding: MonitorDivergence | None, measured: list[Deviations], how: Bands) -> tuple[Curve, ...]:
     """The series of what was found, in all statistics and on all ranks that have it; that of the finding first."""
     if finding is None:
         return ()
@@ -112,7 +112,7 @@ def _curves(finding: Finding | None, measured: list[Deviations], how: Bands) -> 
     return tuple(found[:_CURVES])
 
 
-def _around(of: Deviations, finding: Finding | None) -> tuple[int, int]:
+def _around(of: Deviations, finding: MonitorDivergence | None) -> tuple[int, int]:
     """The columns around a finding; without one the last ones."""
     if finding is None:
         return max(0, len(of.step) - _LAST), len(of.step)
@@ -130,7 +130,7 @@ def _curve(of: Deviations, row: int, how: Bands, first: int, last: int) -> Curve
     )
 
 
-def _further(finding: Finding | None, measured: list[Deviations], how: Bands, most: int) -> tuple[Curve, ...]:
+def _further(finding: MonitorDivergence | None, measured: list[Deviations], how: Bands, most: int) -> tuple[Curve, ...]:
     """The curves of other targets, of each in the statistic that is furthest outside its band where that was found."""
     found: dict[tuple[str, str], tuple[float, Deviations, int]] = {}
     for d in measured if most else ():
@@ -144,7 +144,7 @@ def _further(finding: Finding | None, measured: list[Deviations], how: Bands, mo
     return tuple(_curve(d, row, how, *_around(d, finding)) for _, d, row in chosen)
 
 
-def _shares(of: Deviations, how: Bands, finding: Finding | None) -> list[float]:
+def _shares(of: Deviations, how: Bands, finding: MonitorDivergence | None) -> list[float]:
     """How many times its band each target deviates at the step of a finding; without one, at most."""
     first, last = _around(of, finding)
     value, limit = of.value[:, first:last], how.limit(of, first, last)

@@ -74,7 +74,7 @@ class OfStage:
 
 
 @dataclass(frozen=True)
-class Finding:
+class MonitorDivergence:
     """The first divergence.
 
     - `target`: as B names it; `left`: how many of its kind leave at the step, with it, of `targets`
@@ -114,7 +114,7 @@ class Result:
 
     target: str
     golden: str
-    finding: Finding | None
+    finding: MonitorDivergence | None
     stages: tuple[OfStage, ...]
     basis: Basis
     steps: tuple[int, ...]

@@ -10,7 +10,7 @@ from msprobe.store.monitor.layout import KINDS, Stage
 
 from .band import LIMITS, Bands, Basis, first_step_apart, is_input, plain
 from .deviations import OF_UPDATES, UPDATE, Deviations
-from .finding import Cause, Finding, OfStage
+from .finding import Cause, MonitorDivergence, OfStage
 
 _BACKWARD = (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED)
 _ORDER = {
@@ -96,7 +96,7 @@ class Locator:
             last = last if known is None else known
             self._depth_of_parameter[name] = last + (at + 1) * 1e-6 if self._depth else float(at)
 
-    def finding(self, step: int) -> Finding:
+    def finding(self, step: int) -> MonitorDivergence:
         """The answer at a step that leaves, or at the update before it where the weights differ already."""
         out = self._leaving(step)
         earlier = self._update_before(step, out)
@@ -106,7 +106,7 @@ class Locator:
         first = self._first_target(chosen)
         return self._answer(step, first, chosen, out, self.how.basis)
 
-    def finding_of_first_step(self) -> Finding | None:
+    def finding_of_first_step(self) -> MonitorDivergence | None:
         """Where the sides differ in their first step by more than any rounding."""
         apart = first_step_apart(self.measured)
         if not apart or self.how.basis is Basis.CALIBRATED:
@@ -246,7 +246,7 @@ class Locator:
                 return float(min(inside))
         return None
 
-    def _answer(self, step: int, first: _Out, chosen: list[_Out], out: list[_Out], basis: Basis) -> Finding:
+    def _answer(self, step: int, first: _Out, chosen: list[_Out], out: list[_Out], basis: Basis) -> MonitorDivergence:
         d = first.of
         of_kind = [o for o in chosen if o.kind == first.kind or {o.kind, first.kind} <= {*OF_UPDATES, "param_updated"}]
         same = [o for o in of_kind if o.name == first.name]
@@ -263,7 +263,7 @@ class Locator:
             if basis is not Basis.FIRST_STEP
             else (LIMITS.first_step)
         )
-        return Finding(
+        return MonitorDivergence(
             stage=first.stage,
             kind=first.kind,
             target=first.name,

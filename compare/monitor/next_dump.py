@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from msprobe.base.scope import compact
 from msprobe.store.monitor.layout import Stage
 
-from .finding import Cause, Finding
+from .finding import Cause, MonitorDivergence
 
 DUMP_PATH = "./next_dump"
 
@@ -34,7 +34,7 @@ _WHOLE_STEP = (
 _OF_THE_UPDATE = (Stage.MOMENT, Stage.AFTER_UPDATE, Stage.BEFORE_UPDATE)
 
 
-def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
+def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
     """A whole configuration. The step before is dumped too where its update may be the cause.
 
     `ranks`: how many ranks were compared; of one rank alone, no number is written.
@@ -57,7 +57,7 @@ def next_dump(finding: Finding, ranks: int) -> Mapping[str, object]:
     }
 
 
-def steps_around(finding: Finding) -> tuple[int, ...]:
+def steps_around(finding: MonitorDivergence) -> tuple[int, ...]:
     """The steps in whose dumps a finding shows: what an update changed is seen in the next step."""
     step = finding.step
     if finding.stage is Stage.BEFORE_UPDATE and step:
@@ -65,7 +65,7 @@ def steps_around(finding: Finding) -> tuple[int, ...]:
     return (step, step + 1) if finding.stage in _OF_THE_UPDATE else (step,)
 
 
-def _is_of_update(finding: Finding) -> bool:
+def _is_of_update(finding: MonitorDivergence) -> bool:
     return finding.stage in (*_OF_THE_UPDATE, Stage.REDUCED, Stage.COLLECTIVE)
 
 

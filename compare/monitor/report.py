@@ -11,11 +11,14 @@ import numpy as np
 
 from msprobe.base.phrase import Words, phrase, some
 from msprobe.base.version import tool
-from msprobe.report.document import Advice, Answer, Beginning, CurveSet, Head, Side, Table, TableSet
+from msprobe.findings.data import as_data
+from msprobe.findings.finding import Answer, Finding, Place, Suggestion
+from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import Curve as PageCurve
+from msprobe.report.document import CurveSet, Head, Side, Table, TableSet
 from msprobe.report.file import Chunks, Report, against, now
 
-from .finding import Array, Curve, Finding, Result
+from .finding import Array, Curve, MonitorDivergence, Result
 from .next_dump import next_dump
 from .wording import about, answer, how_far, meaning, stages
 
@@ -50,7 +53,7 @@ def report_of(result: Result, command: str) -> Report:
     return Report(head, chunks)
 
 
-def _beginning(finding: Finding, result: Result) -> Beginning:
+def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
     evidence: list[Words] = [
         phrase("in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding)
     ]
@@ -62,23 +65,18 @@ def _beginning(finding: Finding, result: Result) -> Beginning:
         evidence.append(
             phrase("all of it is in the last digits of the files: it may have begun unseen in the update before")
         )
-    return Beginning(
-        finding.target,
-        finding.stage.value,
-        meaning(finding),
-        step=finding.step,
-        rank=finding.ranks[0],
-        evidence=(how_far(finding), *evidence),
-    )
+    place = Place(finding.target, step=finding.step, rank=finding.ranks[0], micro_step=finding.micro_step)
+    kind = BY_NAME[finding.stage.value]
+    return Finding(kind, place, meaning(finding), evidence=(how_far(finding), *evidence), fields=as_data(finding))
 
 
-def _advice(finding: Finding | None, result: Result) -> Iterator[Advice]:
+def _advice(finding: MonitorDivergence | None, result: Result) -> Iterator[Suggestion]:
     if finding is None:
         return
     configuration = json.dumps(next_dump(finding, result.ranks), ensure_ascii=False, indent=1)
     text = phrase("what to dump next, on both sides: a configuration for PrecisionDebugger")
-    yield Advice(text, config=configuration)
-    yield Advice(phrase("then compare the two dumps"), "msprobe compare A_DUMP B_DUMP")
+    yield Suggestion(text, config=configuration)
+    yield Suggestion(phrase("then compare the two dumps"), "msprobe compare A_DUMP B_DUMP")
 
 
 def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:

@@ -8,7 +8,7 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
 
 from .band import Basis
 from .deviations import OF_UPDATES
-from .finding import Cause, Finding, OfStage, Result
+from .finding import Cause, MonitorDivergence, OfStage, Result
 from .pairing import Unmatched
 
 _KINDS = 12
@@ -98,7 +98,7 @@ def _of_stage(stage: OfStage) -> Phrase:
     )
 
 
-def meaning(finding: Finding) -> Phrase:
+def meaning(finding: MonitorDivergence) -> Phrase:
     """What the place of the first divergence means."""
     text = phrase(finding.cause.value)
     if finding.cause in (Cause.LOSS_SCALE, Cause.LOCAL_REDUCTION, Cause.REDUCTION) and finding.has_common_factor:
@@ -139,7 +139,7 @@ def _answer(result: Result) -> Phrase:
     )
 
 
-def how_far(finding: Finding) -> Phrase:
+def how_far(finding: MonitorDivergence) -> Phrase:
     """By how much, and how wide the band is."""
     if not (math.isfinite(finding.a) and math.isfinite(finding.b)):
         return phrase("{statistic} {a:.6g} for {b:.6g}", statistic=finding.statistic, a=finding.a, b=finding.b)

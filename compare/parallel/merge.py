@@ -24,7 +24,7 @@ from msprobe.store.stacks_and_construct import without_secrets
 from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
-from .records import EntryMerger, Finding, Tally, Why
+from .records import EntryMerger, MergeNote, Tally, Why
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
 from .wording import summary
 
@@ -212,8 +212,8 @@ class _Merging:
                 data[call.name] = self._merger.merged(call, entries, theirs, self._wholes.get(call.key))
             else:
                 left_out.add(call.name)
-                found.append(Finding(why, call.name))
-        found += [Finding(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
+                found.append(MergeNote(why, call.name))
+        found += [MergeNote(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
         make_folder(folder)
         parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
         _write_json(folder / files.STACK, _stacks(model, left_out).items())

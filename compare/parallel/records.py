@@ -61,7 +61,7 @@ class Why(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MergeNote:
     """What was found, by call and place; `distance` is by how much copies differ, as a share of the larger norm."""
 
     why: Why
@@ -74,7 +74,7 @@ class Finding:
 class Tally:
     """What became of the values of one dump, and what was found; `counts` are of values by how they were merged."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[MergeNote] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, how: str) -> None:
@@ -255,7 +255,7 @@ class _Call:
         trusted = others[0] if others and not self._merger.is_golden else records[0]
         worst = max(records, key=lambda record: distance(record, trusted))
         apart = max(distance(record, records[0]) for record in records)
-        self._tally.findings.append(Finding(Why.REPLICAS_DIFFER, self._call.name, at.text, apart))
+        self._tally.findings.append(MergeNote(Why.REPLICAS_DIFFER, self._call.name, at.text, apart))
         self._tally.count("copies that differ")
         return self._described(worst, shape_of(worst))
 
@@ -272,7 +272,7 @@ class _Call:
         return made
 
     def _found(self, why: Why, at: _At) -> None:
-        self._tally.findings.append(Finding(why, self._call.name, at.text))
+        self._tally.findings.append(MergeNote(why, self._call.name, at.text))
 
 
 def _keys(tree: Any) -> list[str]:

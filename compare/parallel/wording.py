@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msprobe.base.phrase import Words, phrase
 
-from .records import Finding, Tally, Why
+from .records import MergeNote, Tally, Why
 
 _SENTENCES = {
     Why.REPLICAS_DIFFER: "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}",
@@ -29,7 +29,7 @@ _SENTENCES = {
 
 def summary(tally: Tally, where: Words) -> Iterator[Words]:
     """One sentence for each kind of finding that a reader should know of."""
-    found: dict[Why, list[Finding]] = {}
+    found: dict[Why, list[MergeNote]] = {}
     for finding in tally.findings:
         found.setdefault(finding.why, []).append(finding)
     for why in _SENTENCES:

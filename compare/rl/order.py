@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.key_data.pairs import Row
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 
 if TYPE_CHECKING:
     from msprobe.compare.advice.known_causes import Hint
@@ -155,7 +155,7 @@ class Item:
     worst: Row | None = None
     first: Row | None = None
     failed: str = ""
-    finding: Finding | None = None
+    finding: Divergence | None = None
     hint: "Hint | None" = None
     mode: str = ""
     weights_differ: bool = False

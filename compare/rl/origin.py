@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Literal
 
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.rl_roots import STAGES, FlowRoot
 
@@ -157,7 +157,7 @@ class First:
         return self.seen.item
 
     @property
-    def finding(self) -> Finding | None:
+    def finding(self) -> Divergence | None:
         """The first wrong call, if one is named."""
         return self.item.finding
 

@@ -11,12 +11,14 @@ from msprobe.compare.jobs.summary import ranks_of
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Request
 from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
-from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
+from msprobe.findings.finding import Answer, Finding, Place, Suggestion
+from msprobe.findings.kinds import BY_NAME
+from msprobe.report.document import Head, TableSet
 from msprobe.report.file import Report, against, now
 
 from . import wording
@@ -113,42 +115,49 @@ def _answer(
         "differs",
         named.answer,
         first,
-        tuple(one for one in others if one.call is None or (one.unit, one.call) != (first.unit, first.call)),
+        tuple(one for one in others if one.place.call is None or _position(one) != _position(first)),
         advice=tuple(_advice(named.first, named.first.finding, request)),
         notes=(*notes, *made.notes),
     )
 
 
-def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int, int]) -> Iterator[Beginning]:
+def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int, int]) -> Iterator[Finding]:
     """The first wrong call of every pair of dumps."""
     for outcome in result.outcomes:
         if outcome.unit is not None:
             yield from made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
 
 
-def _first(first: First, others: list[Beginning]) -> Beginning:
+def _first(first: First, others: list[Finding]) -> Finding:
     """The first difference: a call of a stage's dump where that tells it, else the key or the stage."""
     item = first.item
     finding = first.finding
     if finding is not None:
-        at = next((o for o in others if o.name == finding.name and (o.step, o.rank) == item.place), None)
+        at = next(
+            (o for o in others if o.place.name == finding.name and (o.place.step, o.place.rank) == item.place), None
+        )
         if at is not None:
-            return replace(at, step=item.step, rank=item.rank, evidence=(wording.why(first), *at.evidence))
-    return Beginning(
-        item.name,
-        f"{item.kind} differs",
+            found = at.placed(step=item.step, rank=item.rank)
+            return replace(found, evidence=(wording.why(first), *at.evidence))
+    place = Place(item.name, step=item.step, rank=item.rank)
+    return Finding(
+        BY_NAME[f"{item.kind} differs"],
+        place,
         wording.why(first),
-        step=item.step,
-        rank=item.rank,
         evidence=(wording.text(first),),
+        fields={"item": item.kind, "grade": item.grade},
     )
 
 
-def _advice(first: First, finding: Finding | None, request: Request) -> Iterator[Advice]:
+def _position(one: Finding) -> tuple[int | None, int | None]:
+    return one.place.unit, one.place.call
+
+
+def _advice(first: First, finding: Divergence | None, request: Request) -> Iterator[Suggestion]:
     if text := wording.then(first):
-        yield Advice(text)
+        yield Suggestion(text)
     if first.hint is not None:
-        yield Advice(first.hint.line)
+        yield Suggestion(first.hint.line)
     if finding is not None:
         yield from advice(finding, request)
 

@@ -16,7 +16,7 @@ from msprobe.compare.jobs.summary import excused_of
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
@@ -310,5 +310,5 @@ def _seen(seen: Seen) -> dict[str, object]:
     }
 
 
-def _first_wrong(finding: Finding | None, seen: Seen) -> list[dict[str, object]]:
+def _first_wrong(finding: Divergence | None, seen: Seen) -> list[dict[str, object]]:
     return [as_object(finding, *seen.item.place)] if finding else []

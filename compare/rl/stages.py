@@ -26,7 +26,7 @@ from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.judge.verdict import SEVERITY, Grade
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.folders import printable
@@ -294,7 +294,7 @@ def items(stage: Stage) -> Iterator[Item]:
         )
 
 
-def _order(stage: Stage, first: Finding | None) -> Order:
+def _order(stage: Stage, first: Divergence | None) -> Order:
     """The place of a dump; where it is not known, one whose inputs may differ comes behind the others."""
     if stage.is_placed or first is None or first.kind is kinds.PARAMETERS or is_origin(first):
         return stage.order

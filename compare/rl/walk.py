@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.findings.catalogue import comparison as kinds
 
 from .order import FLOW, UNKNOWN, Item, keys_made_with, names, plain
@@ -86,7 +86,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     return Seen(item, "begins" if agreeing or not reads or is_origin(item.finding) else "open", (), good)
 
 
-def is_origin(finding: Finding | None) -> bool:
+def is_origin(finding: Divergence | None) -> bool:
     """Whether a dump alone says that a difference begins in it: all inputs of its first wrong call agree.
 
     Code between two calls may have inputs that no call of the stage made, such as what a loss is made of; and so may a

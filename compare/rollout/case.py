@@ -85,7 +85,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Suspect:
     """What one detector found: a cause, and the evidence in a sentence.
 
     `strength`: 0.9 and more where hardly anything else leaves this trace, around 0.6 where it is the likelier of two.

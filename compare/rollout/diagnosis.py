@@ -13,13 +13,25 @@ from msprobe.compare.judge.verdict import PASS, Grade, Verdict, unjudged
 from msprobe.compare.judge.verdict import Cause as WhyUnjudged
 
 from .alignment import Aligned
-from .case import CLEAN, Array, ByPosition, BySample, Case, Cause, Finding, Overall, case_of, gathered, is_end_token
+from .case import (
+    CLEAN,
+    Array,
+    ByPosition,
+    BySample,
+    Case,
+    Cause,
+    Overall,
+    Suspect,
+    case_of,
+    gathered,
+    is_end_token,
+)
 from .mask_detectors import by_kinds, by_onset, by_vocabulary
 from .side import LOWEST
 from .token_detectors import by_ids, by_label, by_lag, by_lengths, by_zeros
 from .value_detectors import by_scatter, by_settings, by_size, by_steps, by_weights
 
-Detector = Callable[[Case], list[Finding]]
+Detector = Callable[[Case], list[Suspect]]
 
 _EVEN_IF_EQUAL: tuple[Detector, ...] = (by_ids, by_lengths, by_zeros)
 """Detectors of what may be wrong where all gaps are small."""
@@ -74,7 +86,7 @@ class RolloutResult:
 
     verdict: Verdict
     cause: Cause
-    candidates: Sequence[Finding]
+    candidates: Sequence[Suspect]
     evidence: Sequence[str]
     overall: Overall
     by_position: ByPosition
@@ -149,10 +161,10 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
     is_clean = case.is_within(CLEAN)
     findings = [finding for detector in (_EVEN_IF_EQUAL if is_clean else _DETECTORS) for finding in detector(case)]
     cause: Cause
-    candidates: tuple[Finding, ...]
+    candidates: tuple[Suspect, ...]
     message = f"mean absolute gap {total.mean_absolute:.3g}"
     if is_clean and not findings:
-        cause, candidates = "none", (Finding("none", 1.0, ""),)
+        cause, candidates = "none", (Suspect("none", 1.0, ""),)
         verdict = PASS
         if lost:
             verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TEXT, name=each.removesuffix(".")) for each in lost))
@@ -172,9 +184,9 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
     )
 
 
-def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def _ranked(findings: Sequence[Suspect]) -> tuple[Suspect, ...]:
     """The strongest finding of each cause, the strongest first."""
-    best: dict[Cause, Finding] = {}
+    best: dict[Cause, Suspect] = {}
     for finding in findings:
         if finding.cause not in best or finding.strength > best[finding.cause].strength:
             best[finding.cause] = finding

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .case import AGREES, LEAST, NATS, Array, Case, Finding, rank_correlation, separation
+from .case import AGREES, LEAST, NATS, Array, Case, Suspect, rank_correlation, separation
 
 _BY_CHANCE = 0.04
 """How often an order by prompts may come about by itself: by one sample of 25, by two of eight, by four of eight."""
@@ -13,7 +13,7 @@ _BEGINNING = 4
 """Tokens within which a wrong context shows: of what is sure anyway the log-prob stays."""
 
 
-def by_kinds(case: Case) -> list[Finding]:
+def by_kinds(case: Case) -> list[Suspect]:
     """Do the samples that differ have short prompts (padding), or long ones (a cut)?"""
     whole, differs = case.whole, case.two_kinds
     counted = whole.lengths >= LEAST
@@ -34,14 +34,14 @@ def by_kinds(case: Case) -> list[Finding]:
             if whole.prompts is None
             else "; so few samples do not tell by what"
         )
-        return [Finding("mask", 0.45, text), Finding("truncation", 0.44, text)]
+        return [Suspect("mask", 0.45, text), Suspect("truncation", 0.44, text)]
     found = _by_prompts(whole.prompts[counted], differs, text) or _by_prompts(
         (whole.prompts + whole.sizes[0])[counted], differs, f"{text}, counting prompt and response", only_long=True
     )
     return found or _neither(case, max(AGREES, float(case.samples.max_absolute[counted][~differs].max())), text)
 
 
-def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool = False) -> list[Finding]:
+def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool = False) -> list[Suspect]:
     """Are the samples that differ those of the short, or of the long ones? `message` begins the sentence."""
     at = separation(numbers, differs)
     ones, others = numbers[differs], numbers[~differs]
@@ -49,17 +49,17 @@ def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool
         return []
     if at >= (0.95 if only_long else 0.8):
         text = f"{message}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
-        return [Finding("truncation", at - (0.15 if only_long else 0.08), text)]
+        return [Suspect("truncation", at - (0.15 if only_long else 0.08), text)]
     if at <= 0.2 and not only_long:
         text = (
             f"{message}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)}, which get "
             "padding, do not"
         )
-        return [Finding("mask", 0.92 - at, text)]
+        return [Suspect("mask", 0.92 - at, text)]
     return []
 
 
-def _neither(case: Case, rounding: float, message: str) -> list[Finding]:
+def _neither(case: Case, rounding: float, message: str) -> list[Suspect]:
     """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first tokens.
 
     `rounding` is the greatest gap of the samples that agree.
@@ -71,7 +71,7 @@ def _neither(case: Case, rounding: float, message: str) -> list[Finding]:
             f"{message}, from their first tokens on and whatever their prompts: they see what is not theirs, as in a "
             "packed batch"
         )
-        return [Finding("mask", 0.6, text), Finding("truncation", 0.3, message)]
+        return [Suspect("mask", 0.6, text), Suspect("truncation", 0.3, message)]
     late = np.flatnonzero(first >= _BEGINNING)
     size = np.abs(case.gaps)[case.aligned.starts[:-1][late] + first[late]]
     if len(late) >= max(3, 0.3 * len(starts)) and float(np.median(size)) >= NATS and np.ptp(first[late]):
@@ -79,11 +79,11 @@ def _neither(case: Case, rounding: float, message: str) -> list[Finding]:
             f"{message}, whatever their prompts, {len(late)} of them from some later token on, which is "
             f"{float(np.median(size)):.3g} nats off (median): one side has another token there, or in the prompt"
         )
-        return [Finding("tokens", 0.6, text), Finding("mask", 0.3, message)]
-    return [Finding("mask", 0.45, message), Finding("tokens", 0.45, message)]
+        return [Suspect("tokens", 0.6, text), Suspect("mask", 0.3, message)]
+    return [Suspect("mask", 0.45, message), Suspect("tokens", 0.45, message)]
 
 
-def _by_rank(case: Case, counted: Array) -> list[Finding]:
+def _by_rank(case: Case, counted: Array) -> list[Suspect]:
     """Nobody agrees to the last digit; does the gap grow with the padding, which is what a prompt lacks?"""
     prompts, size = case.whole.prompts, case.samples.mean_absolute[counted]
     if prompts is None or len(size) < 12:
@@ -93,9 +93,9 @@ def _by_rank(case: Case, counted: Array) -> list[Finding]:
         return []
     if rho < 0:
         text = f"the gap of a sample grows with its padding (rank correlation {-rho:.2f} over {len(size)} samples)"
-        return [Finding("mask", 0.4 - rho / 2, text)]
+        return [Suspect("mask", 0.4 - rho / 2, text)]
     text = f"the gap of a sample grows with its prompt (rank correlation {rho:.2f} over {len(size)} samples)"
-    return [Finding("truncation", 0.3 + rho / 2, text)]
+    return [Suspect("truncation", 0.3 + rho / 2, text)]
 
 
 def _range(numbers: Array) -> str:
@@ -103,7 +103,7 @@ def _range(numbers: Array) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def by_onset(case: Case) -> list[Finding]:
+def by_onset(case: Case) -> list[Suspect]:
     """Where in each sample the gaps begin, and where they end."""
     far = np.abs(case.gaps) > AGREES
     if not far.any() or far.mean() > 0.995:
@@ -122,11 +122,11 @@ def by_onset(case: Case) -> list[Finding]:
             f"{len(differs)} samples differ from their first token on, and agree again behind position "
             f"{int(last.max())} at the latest: what stands before the response differs"
         )
-        return [Finding("truncation", 0.8, text)]
+        return [Suspect("truncation", 0.8, text)]
     return []
 
 
-def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
+def _late(case: Case, differs: Array, first: Array) -> list[Suspect]:
     """Gaps that begin behind the first token: at one place in all samples, or at another token in each."""
     prompts = case.aligned.prompts
     for what, numbers in (
@@ -140,7 +140,7 @@ def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
         if times[often] >= 0.9 * len(numbers):
             place = what.format(int(value[often]))
             text = f"{times[often]} of {len(numbers)} samples that differ agree up to {place} and differ from there on"
-            return [Finding("truncation", 0.9, text)]
+            return [Suspect("truncation", 0.9, text)]
     places = case.aligned.starts[:-1][differs] + first
     middle = float(np.median(np.abs(case.gaps)[places]))
     text = (
@@ -153,11 +153,11 @@ def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
         often = int(times.argmax())
         # None of the most frequent tokens, which stand in most places anyway.
         if times[often] >= 0.7 * len(places) and (ids == known[often]).mean() <= 0.3:
-            return [Finding("tokens", 0.95, f"{text}; in {times[often]} of them it is token {known[often]}")]
-    return [Finding("tokens", 0.8, text)] if middle >= NATS else []
+            return [Suspect("tokens", 0.95, f"{text}; in {times[often]} of them it is token {known[often]}")]
+    return [Suspect("tokens", 0.8, text)] if middle >= NATS else []
 
 
-def by_vocabulary(case: Case) -> list[Finding]:
+def by_vocabulary(case: Case) -> list[Suspect]:
     """Are nearly all great gaps at a few token ids, and those ids nearly always far off?"""
     ids = case.ids
     far = np.abs(case.gaps) > NATS
@@ -183,4 +183,4 @@ def by_vocabulary(case: Case) -> list[Finding]:
         f"places (mean {float(np.abs(case.gaps)[at_wrong].mean()):.2f}), all others in {int((far & ~at_wrong).sum())} "
         f"of {int((~at_wrong).sum())}"
     )
-    return [Finding("tokens", 0.9, text)]
+    return [Suspect("tokens", 0.9, text)]

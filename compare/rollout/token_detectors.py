@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .case import AGREES, NUMERIC, NUMERIC_16_BIT, Array, Case, Finding, correlation, is_end_token
+from .case import AGREES, NUMERIC, NUMERIC_16_BIT, Array, Case, Suspect, correlation, is_end_token
 
 LAGS = (-3, -2, -1, 1, 2, 3)
 NEARER_BY = 0.5
@@ -30,7 +30,7 @@ _SURE = -1e-2
 """Log-probs above that are equal to many others."""
 
 
-def by_ids(case: Case) -> list[Finding]:
+def by_ids(case: Case) -> list[Suspect]:
     """Where both sides tell their token ids: do they agree, and if not, do they at a lag?"""
     aligned = case.aligned
     if aligned.ids is None or aligned.other_ids is None:
@@ -51,7 +51,7 @@ def by_ids(case: Case) -> list[Finding]:
             f"the token ids agree in {lagged[best]:.1%} of all places when recomputed is moved by {best:+d}, and in "
             f"{1 - share:.1%} as they stand"
         )
-        return [Finding("shift", 1.0, text)]
+        return [Suspect("shift", 1.0, text)]
     first = int(differs.argmax())
     at = int(sample[first])
     place = first - int(aligned.starts[at])
@@ -62,10 +62,10 @@ def by_ids(case: Case) -> list[Finding]:
         f"({aligned.ids[first]} generated, {aligned.other_ids[first]} recomputed); most often {pairs[often][0]} "
         f"became {pairs[often][1]}, {times[often]} times"
     )
-    return [Finding("tokens", 1.0, text)]
+    return [Suspect("tokens", 1.0, text)]
 
 
-def by_lengths(case: Case) -> list[Finding]:
+def by_lengths(case: Case) -> list[Suspect]:
     """Where one side has more response tokens than the other, by more than one end token."""
     one, other = case.whole.sizes
     if (one == other).all() or is_end_token(case.whole.sizes):
@@ -84,13 +84,13 @@ def by_lengths(case: Case) -> list[Finding]:
                 f"{longer} has {others[0]} response tokens in every sample, {name} between {sizes.min()} and "
                 f"{sizes.max()}: the mask of {longer} holds padding too"
             )
-            found.append(Finding("mask", 0.97, text))
+            found.append(Suspect("mask", 0.97, text))
             continue
         if case.whole.prompts is not None and (more == case.whole.prompts).all() and np.ptp(more):
             text = (
                 f"{longer} has as many response tokens more as there are prompt tokens: its mask holds the prompt too"
             )
-            found.append(Finding("mask", 0.97, text))
+            found.append(Suspect("mask", 0.97, text))
             continue
         text = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
         at_cap = int((sizes[is_cut] == cap).sum())
@@ -99,16 +99,16 @@ def by_lengths(case: Case) -> list[Finding]:
         else:
             text += f", by {int(more[is_cut].min())} to {int(more[is_cut].max())} tokens"
         if case.is_within(NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
-            found.append(Finding("truncation", 0.97, text))
+            found.append(Suspect("truncation", 0.97, text))
             continue
         text += (
             ", and what both have is not alike: a mask that leaves other tokens out, as those of tools, does that too"
         )
-        found += [Finding("truncation", 0.45, text), Finding("mask", 0.45, text)]
+        found += [Suspect("truncation", 0.45, text), Suspect("mask", 0.45, text)]
     return found
 
 
-def by_zeros(case: Case) -> list[Finding]:
+def by_zeros(case: Case) -> list[Suspect]:
     """Log-probs that are exactly 0 on one side and not near it on the other: places that nobody computed.
 
     Top-p that keeps a single token gives such zeros as well; all other gaps are then of one sign, which says so.
@@ -132,13 +132,13 @@ def by_zeros(case: Case) -> list[Finding]:
         in_tail = after[sample] >= aligned.lengths[sample] - case.position
         text = f"{name} is exactly 0 for {count} of {len(empty)} tokens where the other side is not"
         if zeros[in_tail].all():
-            found.append(Finding("truncation", 0.96, f"{text}, always to the end of a response: it was cut before"))
+            found.append(Suspect("truncation", 0.96, f"{text}, always to the end of a response: it was cut before"))
         elif not zeros.all() and float(np.median(np.abs(case.gaps[~zeros]))) < 1e-3:
-            found.append(Finding("mask", 0.8, f"{text}, and all others agree: they were masked, or never filled"))
+            found.append(Suspect("mask", 0.8, f"{text}, and all others agree: they were masked, or never filled"))
     return found
 
 
-def by_lag(case: Case) -> list[Finding]:
+def by_lag(case: Case) -> list[Suspect]:
     """Is recomputed nearer to generated at another lag than 0?"""
     g, r, sample = case.aligned.generated, case.aligned.recomputed, case.sample_of
     apart = {}  # by lag: mean absolute difference of g[t] and r[t + lag], their correlation, and how many there are
@@ -156,7 +156,7 @@ def by_lag(case: Case) -> list[Finding]:
         f"moved by {best:+d}, recomputed is {near:.3g} from generated on average (correlation {alike:.3f}); as it "
         f"stands {far:.3g} (correlation {unlike:.3f})"
     )
-    return [Finding("shift", 0.98, text)]
+    return [Suspect("shift", 0.98, text)]
 
 
 def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]:
@@ -170,7 +170,7 @@ def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]
     return [later[b][inside], *(one[a][inside] for one in values)]
 
 
-def by_label(case: Case) -> list[Finding]:
+def by_label(case: Case) -> list[Suspect]:
     """Was the log-prob looked up in the distribution of a place k later?
 
     Then `exp(recomputed[t])` and `exp(generated[t + k])` are of two tokens of one distribution and add up to at most 1,
@@ -189,7 +189,7 @@ def by_label(case: Case) -> list[Finding]:
             f"chance in {found.equal_by_chance:.1f}), as where one token stands in both places and recomputed looks it "
             "up in the distribution of the other"
         )
-        return [Finding("shift", 0.9, text)]
+        return [Suspect("shift", 0.9, text)]
     entry = {lag: found for lag, found in at.items() if found.beyond_by_chance >= BEYOND_BY_CHANCE}
     for lag, found in entry.items():
         if found.beyond <= BEYOND * found.beyond_by_chance:
@@ -198,7 +198,7 @@ def by_label(case: Case) -> list[Finding]:
                 f"{found.beyond} places (by chance in {found.beyond_by_chance:.0f}): they are of one distribution, in "
                 "which recomputed looks up the token of another place"
             )
-            return [Finding("shift", 0.9, text)]
+            return [Suspect("shift", 0.9, text)]
     return _unrelated(case, may_be_shift=not entry)
 
 
@@ -233,7 +233,7 @@ def _label(case: Case, lag: int) -> _Label:
     return _Label(int(equal.sum()), by_chance(known - AGREES, known + AGREES), int(is_beyond.sum()), beyond_by_chance)
 
 
-def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
+def _unrelated(case: Case, *, may_be_shift: bool) -> list[Suspect]:
     """Weak candidates where the sides are nearly unrelated and no lag explains it."""
     g, r = case.aligned.generated, case.aligned.recomputed
     mean, alike = float(case.gaps.mean()), correlation(g, r)
@@ -246,7 +246,7 @@ def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
     found = []
     if not case.has_both_ids:  # if both were known, they would agree here
         text += " or other token ids; the token ids of both sides would tell"
-        found = [Finding("tokens", 0.4, text)]
+        found = [Suspect("tokens", 0.4, text)]
     if may_be_shift:
-        found.append(Finding("shift", 0.4, f"{text}; in so few tokens labels that are a place off look so too"))
+        found.append(Suspect("shift", 0.4, f"{text}; in so few tokens labels that are a place off look so too"))
     return found

@@ -19,7 +19,7 @@ Repetition penalty. Tokens that were there before lose, all others gain.
 
 import numpy as np
 
-from .case import CLEAN, NUMERIC, SCATTER, Case, Finding, correlation, rank_correlation, separation
+from .case import CLEAN, NUMERIC, SCATTER, Case, Suspect, correlation, rank_correlation, separation
 
 PROBABILITIES_APART = 0.01
 """Mean difference of probabilities that verl takes for a fault."""
@@ -31,13 +31,13 @@ _SURE = float(np.log(0.5))
 _ALWAYS = 0.985
 
 
-def by_size(case: Case) -> list[Finding]:
+def by_size(case: Case) -> list[Suspect]:
     """Are the gaps as small as rounding makes them, and is one side rounded?"""
     grids, total = case.grids, case.overall
     text = f"mean absolute gap {total.mean_absolute:.3g}, greatest {total.max_absolute:.3g}, k3 {total.k3:.3g}"
     if not case.is_within(case.rounding):
         return [
-            Finding("numerics", 0.35, f"{name} holds only values of {grid}; {text} are more than its rounding")
+            Suspect("numerics", 0.35, f"{name} holds only values of {grid}; {text} are more than its rounding")
             for name, grid in [*grids.items()][:1]
         ]
     text += f", mean difference of probabilities {total.probability_gap:.2g} (verl asks for less than 0.005)"
@@ -45,15 +45,18 @@ def by_size(case: Case) -> list[Finding]:
     found = case.coherence
     if found is not None and total.mean_absolute > 1e-3 and found.is_one_way:
         text += f"; whole tokens or samples move one way ({found}), as an update of the weights makes them"
-        return [Finding("weights", 0.78, text), Finding("numerics", min(strength, 0.75), text)]
+        return [Suspect("weights", 0.78, text), Suspect("numerics", min(strength, 0.75), text)]
     if grids:
         named = " and ".join(f"{name} holds only values that {grid} has" for name, grid in grids.items())
-        return [Finding("numerics", strength, f"{named}: {text}")]
+        return [Suspect("numerics", strength, f"{named}: {text}")]
     size = "rounding to 16 bits on the way, or another eps" if total.mean_absolute > 1e-3 else "another eps or kernel"
-    return [Finding("numerics", strength, f"{text}: of the size of {size}"), Finding("weights", 0.9 - strength, text)]
+    return [
+        Suspect("numerics", strength, f"{text}: of the size of {size}"),
+        Suspect("weights", 0.9 - strength, text),
+    ]
 
 
-def by_scatter(case: Case) -> list[Finding]:
+def by_scatter(case: Case) -> list[Suspect]:
     """Gaps beyond the usual rounding that push no token and no sample one way: a great eps, quantised weights."""
     total, found = case.overall, case.coherence
     if case.is_within(NUMERIC) or total.mean_absolute > SCATTER.mean or total.k3 > SCATTER.kl:
@@ -64,10 +67,10 @@ def by_scatter(case: Case) -> list[Finding]:
         f"mean absolute gap {total.mean_absolute:.3g}, more than rounding to 16 bits makes, but no token and no sample "
         f"moves one way ({found}), as an update of the weights makes them: a great eps, or quantised weights"
     )
-    return [Finding("numerics", 0.67, text)]
+    return [Suspect("numerics", 0.67, text)]
 
 
-def by_steps(case: Case) -> list[Finding]:
+def by_steps(case: Case) -> list[Suspect]:
     """Do the gaps grow from step to step?"""
     steps = case.whole.steps
     if steps is None:
@@ -83,10 +86,10 @@ def by_steps(case: Case) -> list[Finding]:
         f"the mean absolute gap grows from {means[0]:.3g} in step {numbers[0]} to {means[-1]:.3g} in step "
         f"{numbers[-1]}, as where generation is not given the new weights"
     )
-    return [Finding("weights", 0.9, text)]
+    return [Suspect("weights", 0.9, text)]
 
 
-def by_weights(case: Case) -> list[Finding]:
+def by_weights(case: Case) -> list[Suspect]:
     """Two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
     total = case.overall
     if case.is_within(NUMERIC):
@@ -111,26 +114,26 @@ def by_weights(case: Case) -> list[Finding]:
             )
             if total.mean_absolute <= SCATTER.mean and case.ids is None:
                 text += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
-            return [Finding("weights", 0.65, text)]
-        return [Finding("weights", 0.5, text)]
+            return [Suspect("weights", 0.65, text)]
+        return [Suspect("weights", 0.5, text)]
     g, r = case.aligned.generated, case.aligned.recomputed
     if total.mean > 0 and float(r.std()) < 0.5 * float(g.std()):
         text += (
             f"; recomputed is nearly one value (spread {float(r.std()):.3g}), as of weights that were never trained "
             "or loaded"
         )
-        return [Finding("weights", 0.6, text)]
-    return [Finding("weights", 0.4, text)]
+        return [Suspect("weights", 0.6, text)]
+    return [Suspect("weights", 0.4, text)]
 
 
-def by_settings(case: Case) -> list[Finding]:
+def by_settings(case: Case) -> list[Suspect]:
     """Temperature, top-k or top-p, a penalty: what do the gaps look like?"""
     size = case.overall.mean_absolute
     found = _cut(case) if size > 10 * CLEAN.mean else []
     return found or ((_sure(case) or _linear(case) or _cut_and_noise(case) or _penalty(case)) if size > 1e-3 else [])
 
 
-def _cut(case: Case) -> list[Finding]:
+def _cut(case: Case) -> list[Suspect]:
     """Gaps of one sign."""
     gaps, size = case.gaps, case.overall.mean_absolute
     noise = max(1e-5, 0.02 * size)
@@ -148,11 +151,11 @@ def _cut(case: Case) -> list[Finding]:
             f"{float(kept.mean()):.3f} of it was kept, at least {float(np.exp(-np.quantile(one_way, 0.999))):.3f}): "
             "top-k, top-p or min-p on one side"
         )
-        return [Finding("sampling settings", 0.9, text)]
+        return [Suspect("sampling settings", 0.9, text)]
     return []
 
 
-def _cut_and_noise(case: Case) -> list[Finding]:
+def _cut_and_noise(case: Case) -> list[Suspect]:
     """Gaps that are mostly of one sign, through the noise of 16 bits.
 
     Where the mean of p / q = exp(-gap) is 1 and no gap is beyond 1, the mean gap is that of exp(-gap) - 1 + gap, which
@@ -170,10 +173,10 @@ def _cut_and_noise(case: Case) -> list[Finding]:
         "probabilities, which is 1 on average of two distributions over all tokens, is "
         f"{float(kept.mean()):.3f} (give or take {error:.2g}): top-k, top-p or min-p in generated, and rounding"
     )
-    return [Finding("sampling settings", 0.8, text)]
+    return [Suspect("sampling settings", 0.8, text)]
 
 
-def _sure(case: Case) -> list[Finding]:
+def _sure(case: Case) -> list[Suspect]:
     """Tokens that both sides take for likelier than not: all surer, or all less sure?"""
     g, r = case.aligned.generated, case.aligned.recomputed
     chosen = (g > _SURE) & (r > _SURE) & (np.minimum(g, r) < -1e-3) & (np.maximum(g, r) < -1e-9)
@@ -197,10 +200,10 @@ def _sure(case: Case) -> list[Finding]:
         f"{'at least' if up > 0.5 else 'at most'} {b:.3g} times: logits divided by a temperature between {1 / b:.3g} "
         "and 1 there and not in recomputed"
     )
-    return [Finding("sampling settings", 0.88, text)]
+    return [Suspect("sampling settings", 0.88, text)]
 
 
-def _linear(case: Case) -> list[Finding]:
+def _linear(case: Case) -> list[Suspect]:
     """Is the gap a straight line in the log-prob?"""
     g, r = case.aligned.generated, case.aligned.recomputed
     if len(g) < 50 or float(r.std()) < 0.05 or float(g.std()) < 0.05:
@@ -213,10 +216,10 @@ def _linear(case: Case) -> list[Finding]:
         f"the gap is a straight line in the log-prob ({rho**2:.1%} of its variance), of slope {b - 1:+.3g}: logits "
         f"divided by a temperature of about {1 / b:.3g} in generated and not in recomputed"
     )
-    return [Finding("sampling settings", 0.7 + 0.15 * (rho**2 - 0.7) / 0.3, text)]
+    return [Suspect("sampling settings", 0.7 + 0.15 * (rho**2 - 0.7) / 0.3, text)]
 
 
-def _penalty(case: Case) -> list[Finding]:
+def _penalty(case: Case) -> list[Suspect]:
     """Do tokens that were in the response before have other gaps than new ones?"""
     ids = case.ids
     if ids is None:
@@ -236,4 +239,4 @@ def _penalty(case: Case) -> list[Finding]:
         f"{middles[1]:+.3g}, and {max(at, 1 - at):.1%} of such pairs are in that order: a penalty of repetition on "
         "one side"
     )
-    return [Finding("sampling settings", 0.72, text)]
+    return [Suspect("sampling settings", 0.72, text)]

@@ -23,7 +23,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, number_differing
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import full, full_said
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.record import Dump
@@ -165,13 +165,13 @@ def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
     return hint(comparison, located.first)
 
 
-def beginnings(located: Located) -> list[Finding]:
+def beginnings(located: Located) -> list[Divergence]:
     """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
     random numbers last."""
     return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is kinds.RANDOM, f.at))
 
 
-def beginning(finding: Finding) -> str:
+def beginning(finding: Divergence) -> str:
     """One beginning in a line, with how many later calls received it."""
     return one_line(full(finding)) + (
         f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""

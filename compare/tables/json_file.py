@@ -3,21 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.compare.core.noise import Noise
-from msprobe.compare.core.reason import Reason
 from msprobe.compare.core.user_limits import Excused, ExcusedCounts
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import kind, reason
 
-from .cells import number
 from .columns import Column
 from .console import BLIND, harmless_calls, hint_of_located
 from .rows import Row
@@ -95,8 +91,8 @@ def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:
     return [{"cause": c.name.lower(), "pairs": n, "is_exempt": c.is_exempt, "means": c.value} for c, n in found]
 
 
-def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str, object]:
-    """One beginning as the JSON file and other tools see it."""
+def as_object(finding: Divergence, step: int | None, rank: int | None) -> dict[str, object]:
+    """Return a divergence as the JSON file and other tools read it."""
     return {
         "name": finding.name,
         "cell": finding.cell,
@@ -106,33 +102,5 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
         "line": finding.line,
         "step": step,
         "rank": rank,
-        "evidence": {
-            "type": type(finding.evidence).__name__,
-            **_fields(finding.evidence),
-            "hidden": list(finding.hidden),
-            "beyond": _plain(finding.beyond),
-        },
+        "evidence": finding.facts,
     }
-
-
-def _fields(value: object) -> dict[str, object]:
-    known = fields(value)  # type: ignore[arg-type]  # every evidence is a dataclass
-    return {field.name: _plain(getattr(value, field.name)) for field in known}
-
-
-def _plain(value: object) -> object:
-    """Evidence as JSON has it: a dataclass by its fields, an enum by its value, what is no number in words."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Reason):  # of its fields each kind has a few
-        default = Reason(value.why)
-        return {
-            n: _plain(v) for n, v, unset in zip(value._fields, value, default, strict=True) if n == "why" or v != unset
-        }
-    if is_dataclass(value):
-        return _fields(value)
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        return number(value)
-    return value if value is None or isinstance(value, str | int) else str(value)

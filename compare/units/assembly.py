@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from msprobe.base.phrase import Words, joined, phrase, some
 from msprobe.compare.ranks.collectives import RankSummary, connect
-from msprobe.report.document import Beginning, Meeting, Unit
+from msprobe.findings.finding import Finding
+from msprobe.report.document import Meeting, Unit
 from msprobe.report.embed import encoded, unpacked
 from msprobe.report.file import Chunks
 
@@ -114,15 +115,14 @@ class Assembly:
                 size += more
         return kept
 
-    def placed(self, found: Iterable[Beginning], unit: int) -> tuple[Beginning, ...]:
+    def placed(self, found: Iterable[Finding], unit: int) -> tuple[Finding, ...]:
         """Findings of a unit, with its number, and its step and rank where the dump does not say them."""
         held = self.units[unit]
         return tuple(
-            replace(
-                one,
+            one.placed(
                 unit=unit,
-                step=held.step if one.step is None else one.step,
-                rank=held.rank if one.rank is None else one.rank,
+                step=held.step if one.place.step is None else one.place.step,
+                rank=held.rank if one.place.rank is None else one.place.rank,
             )
             for one in found
         )

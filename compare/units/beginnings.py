@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
-from msprobe.base.files import open_text
 from msprobe.base.phrase import Words, phrase, some
 from msprobe.compare.core.reason import Why
 from msprobe.compare.core.standard import family
@@ -15,30 +15,26 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.judge.wording import all_said
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Between, Finding, OtherCall
-from msprobe.compare.locate.wording import kind_said, reason_said
+from msprobe.compare.locate.finding import Between, Divergence, OtherCall
+from msprobe.compare.locate.wording import finding_of, kind_said
 from msprobe.compare.tables.console import beginnings as in_order_of_console
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.report.document import Beginning, Source, State
+from msprobe.findings.finding import Finding, Place
+from msprobe.report.document import State
 from msprobe.store.record import OUTPUT
 
 from .calls import UnitCalls
 from .details import place_of, tensor_of
 from .links import Link
 
-_AROUND = 3
-"""Lines of source before and behind the one that is named."""
-
 _SHOWN = 5
 """Records that are evidence, and calls that could not be judged."""
-
-_LONGEST = 500  # characters of a line of source
 
 MOST = 50
 """Findings of one unit, and harmless differences, that a report lists."""
 
 
-def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Beginning, ...]:
+def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Finding, ...]:
     """The findings of a comparison, the first and then in the console's order; a call is its number in the unit."""
     if not located.findings:
         return ()
@@ -52,7 +48,7 @@ def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state
     return tuple(found)
 
 
-def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
+def harmless(comparison: Comparison) -> tuple[Finding, ...]:
     """Where differences originate that die out, by pair of records."""
     rows = () if comparison.noise is None else comparison.noise.harmless
     found = []
@@ -61,13 +57,11 @@ def harmless(comparison: Comparison) -> tuple[Beginning, ...]:
         name = comparison.pairs.pair(row).record.name
         text = phrase("{reasons}.", reasons=all_said(comparison.reasons_at(row)))
         found.append(
-            Beginning(
-                name,
-                kinds.HARMLESS.name,
+            Finding(
+                kinds.HARMLESS,
+                Place(name, step=comparison.target.step, rank=comparison.target.rank, call=place),
                 text,
-                call=place,
-                step=comparison.target.step,
-                rank=comparison.target.rank,
+                GRADES[comparison.grades[row]],
             )
         )
     return tuple(found)
@@ -81,25 +75,15 @@ def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
 
 
 def _beginning(
-    finding: Finding, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
-) -> Beginning:
+    finding: Divergence, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
+) -> Finding:
     """One finding; `place` is the pair of calls where it stands."""
-    return Beginning(
-        finding.name,
-        finding.kind.name,
-        reason_said(finding),
-        finding.cell,
-        call=place,
-        step=comparison.target.step,
-        rank=comparison.target.rank,
-        evidence=tuple(_evidence(finding, comparison, located, place)),
-        source=source(finding.file, finding.line) if finding.file and finding.line is not None else None,
-        reaches=max(finding.receivers, 0),
-        to_loss=to_loss,
-    )
+    made = finding_of(finding, comparison.target.step, comparison.target.rank)
+    evidence = tuple(_evidence(finding, comparison, located, place))
+    return replace(made.placed(call=place), evidence=evidence, reaches_loss=to_loss)
 
 
-def _evidence(finding: Finding, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
+def _evidence(finding: Divergence, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
     """The records of the call that differ and why, and what could not be judged before it."""
     if isinstance(finding.evidence, Between):
         yield kind_said(finding)
@@ -188,16 +172,3 @@ def _loss(calls: UnitCalls) -> int | None:
         if len(rows) == 1 and columns.shape(rows[0]) in ((), (1,)) and family(columns.dtype(rows[0])) == "float":
             return number
     return None
-
-
-def source(file: str, line: int) -> Source:
-    """The lines around a line of the user's source; without them where the file is not on this machine."""
-    try:
-        with open_text(file) as text:
-            lines = [each.rstrip("\n") for each in islice(text, line + _AROUND)]
-    except (OSError, ValueError):
-        return Source(file, line)
-    first = max(1, line - _AROUND)
-    if line > len(lines):
-        return Source(file, line)
-    return Source(file, line, first, tuple(each[:_LONGEST] for each in lines[first - 1 :]))

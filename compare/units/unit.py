@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
-from msprobe.report.document import Beginning, Side
+from msprobe.findings.finding import Finding
+from msprobe.report.document import Side
 from msprobe.report.embed import encoded
 from msprobe.store.record import Dump
 
@@ -29,8 +30,8 @@ class PackedUnit:
     state: bytes
     details: Budgeted
     calls: int
-    beginnings: tuple[Beginning, ...] = ()
-    harmless: tuple[Beginning, ...] = ()
+    beginnings: tuple[Finding, ...] = ()
+    harmless: tuple[Finding, ...] = ()
     exchanges: tuple[int, ...] = ()
     target: Side = field(default_factory=lambda: Side(""))
     golden: Side | None = None
@@ -38,7 +39,7 @@ class PackedUnit:
     @property
     def first(self) -> int | None:
         """The call of the unit's own first divergence."""
-        return self.beginnings[0].call if self.beginnings else None
+        return self.beginnings[0].place.call if self.beginnings else None
 
 
 def unit_of(
@@ -48,7 +49,7 @@ def unit_of(
     calls = UnitCalls.of_pairs(comparison.pairs, family)
     state = state_of(comparison, calls)
     found = beginnings(comparison, located, calls, state)
-    named = [one.call for one in found if one.call is not None]
+    named = [one.place.call for one in found if one.place.call is not None]
     order = by_importance(state.verdicts, calls, state.links, named)
     made = details(order, OfComparison(comparison, located, calls), most)
     return PackedUnit(

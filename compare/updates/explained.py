@@ -17,7 +17,7 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import (
     Basis,
-    Finding,
+    Divergence,
     Parameters,
     Status,
     Updated,
@@ -75,7 +75,7 @@ class Updates:
         if judgement is None:
             return located
         rows = set() if self._limits.is_exact else _drifted(comparison, judgement)
-        findings: list[Finding] = []
+        findings: list[Divergence] = []
         for finding in located.findings:
             is_of_parameters = finding.kind is kinds.PARAMETERS and not _is_running(finding)
             if is_of_parameters and judgement.differing:
@@ -88,7 +88,7 @@ class Updates:
         return Located(tuple(findings), {row: role for row, role in located.roles.items() if row not in rows})
 
 
-def _is_running(finding: Finding) -> bool:
+def _is_running(finding: Divergence) -> bool:
     """Whether all parameters of a finding are running statistics, which no update changes."""
     evidence = finding.evidence
     return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from msprobe.base.interrupts import passes
+from .interrupts import passes
 
 _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 # Line and paragraph separators, and what turns the direction of writing around.

@@ -13,7 +13,7 @@ from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
-from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
+from msprobe.compare.locate.finding import Between, Dataflow, Divergence, Unclear
 from msprobe.compare.monitor.finding import Result as MonitorResult
 from msprobe.compare.rl.configurations import ConfigurationDifferences
 from msprobe.compare.rl.result import FlowResult, Stepwise
@@ -148,12 +148,12 @@ class Located:
     """
 
     compared: ComparedPair
-    finding: Finding | None
+    finding: Divergence | None
     step: int | None
     rank: int | None
     survey: Survey | None = None
     stage: str = ""
-    border: Finding | None = None
+    border: Divergence | None = None
     is_unconfirmed: bool = False
 
     @property
@@ -165,7 +165,7 @@ class Located:
         return None if first is None or self.border is not None else first.hint
 
 
-def is_from_border(finding: Finding) -> bool:
+def is_from_border(finding: Divergence) -> bool:
     """Whether what differs came from outside what was collected, or from nobody knows where."""
     evidence = finding.evidence
     if isinstance(evidence, Between):

@@ -31,7 +31,7 @@ from msprobe.compare.locate.finding import (
     Between,
     Computed,
     Dataflow,
-    Finding,
+    Divergence,
     Parameters,
     RunInput,
     Unclear,
@@ -116,7 +116,7 @@ def after_monitor(result: MonitorResult) -> NextCollection | None:
     return NextCollection(Purpose.MONITORED, made, made, around=result.finding.modules[:1] if is_of_modules else ())
 
 
-def _purpose(located: Located, finding: Finding, survey: Survey) -> Purpose | None:
+def _purpose(located: Located, finding: Divergence, survey: Survey) -> Purpose | None:
     """What a collection can add to a finding; None where it can add nothing."""
     evidence, collection = finding.evidence, located.compared.pair.target
     is_coarse = collection.head.level == "L0"
@@ -144,7 +144,7 @@ def _purpose(located: Located, finding: Finding, survey: Survey) -> Purpose | No
     return Purpose.BETWEEN_CALLS if is_computed and is_coarse else None
 
 
-def _purpose_of_computed(finding: Finding, collection: Collection, is_tensor: bool) -> Purpose | None:
+def _purpose_of_computed(finding: Divergence, collection: Collection, is_tensor: bool) -> Purpose | None:
     """What a collection can add where a call computes differently."""
     if finding.grade == "pass" and not is_tensor:
         return Purpose.NOISE

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from msprobe.base.language import ENGLISH, Language
@@ -71,6 +72,6 @@ class Kind:
 
 def kind_of(code: str) -> Kind:
     """Return the kind of the catalogue with this code."""
-    from .kinds import BY_CODE  # here: the catalogue is made of kinds
-
-    return BY_CODE[code]
+    kinds = import_module("msprobe.findings.kinds")  # when called: the catalogue is made of kinds
+    found: Kind = kinds.BY_CODE[code]
+    return found

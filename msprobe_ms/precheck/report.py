@@ -11,10 +11,12 @@ from msprobe.base.verdicts import last_line
 from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
-from msprobe.compare.units.beginnings import source
 from msprobe.compare.units.unit import side_of
+from msprobe.findings.catalogue.single_calls import WRONG_OUTPUT
+from msprobe.findings.data import as_data
+from msprobe.findings.finding import Answer, Finding, Place, Suggestion, source_of
 from msprobe.replay.recorded import Cause
-from msprobe.report.document import Advice, Answer, Beginning, Head, TableSet
+from msprobe.report.document import Head, TableSet
 from msprobe.report.file import Chunks, Report, now
 from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
@@ -62,7 +64,7 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
 _WORDS = {Status.PASS: "pass", Status.WARNING: "warning", Status.ERROR: "error", Status.SKIP: "unjudged"}
 
 
-def _beginning(output: Output, dump: Dump) -> Beginning:
+def _beginning(output: Output, dump: Dump) -> Finding:
     judgement = output.judgement
     name = next((call for call in (output.name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     at = dump.place.get(name, -1)
@@ -74,29 +76,28 @@ def _beginning(output: Output, dump: Dump) -> Beginning:
         phrase("judged by: {what}", what=phrase(judgement.criterion.value)),
     ]
     evidence += [phrase("assumed: {what}", what=output.label)] if output.label else []
-    return Beginning(
+    place = Place(
         output.name,
-        "wrong output",
-        message_said(output),
         "" if parent is None else parse(parent).path or parent,
         step=dump.step,
         rank=dump.rank,
-        evidence=tuple(evidence),
-        source=source(*line) if line is not None else None,
+        source=None if line is None else source_of(*line),
     )
+    grade = _WORDS[judgement.status]
+    return Finding(WRONG_OUTPUT, place, message_said(output), grade, tuple(evidence), as_data(judgement))
 
 
 _PARTS = (".output.", ".output", ".parameters_grad.")
 
 
-def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Advice]:
+def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Suggestion]:
     """A script of the first wrong call, where the dump has its tensors."""
     if not wrong:
         return
     name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     if name and dump.task == "tensor":
         text = phrase("a script that runs this call alone")
-        yield Advice(text, f"msprobe repro {quote(name)} --dump {quote(path)}")
+        yield Suggestion(text, f"msprobe repro {quote(name)} --dump {quote(path)}")
 
 
 def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[Words]:

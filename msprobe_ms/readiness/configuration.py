@@ -18,7 +18,7 @@ from msprobe.cell_dump.functions import stems_of
 from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
 from msprobe.graph_save.limits import wrong_in_graphs
 
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 from .patterns import unmatched_patterns
 from .target import Target
 from .versions import compared, installed, release
@@ -30,7 +30,7 @@ _DECISIVE = ("task", "level")
 """Without these nobody knows what else was meant."""
 
 
-def examine(contents: Mapping[str, object], origin: Origin, target: Target) -> tuple[Settings | None, list[Finding]]:
+def examine(contents: Mapping[str, object], origin: Origin, target: Target) -> tuple[Settings | None, list[Obstacle]]:
     """The settings, None where they cannot be guessed, and what is wrong with them on a target."""
     settings, found = _read(contents, origin)
     if settings is None:
@@ -56,16 +56,16 @@ def _silence() -> Iterator[None]:
         logger.disabled = before
 
 
-def _read(contents: Mapping[str, object], origin: Origin) -> tuple[Settings | None, list[Finding]]:
+def _read(contents: Mapping[str, object], origin: Origin) -> tuple[Settings | None, list[Obstacle]]:
     """The settings without what is wrong in them, and each mistake."""
-    found: list[Finding] = []
+    found: list[Obstacle] = []
     is_known, left = True, dict(contents)
     while True:
         wrong = _mistake(left, origin)
         if not wrong:
             with _silence():
                 return (parse_settings(left, origin) if is_known else None), found
-        found.append(Finding(Kind.REFUSED, origin.file, reason=wrong))
+        found.append(Obstacle(Kind.REFUSED, origin.file, reason=wrong))
         if _is_of_another_tool(left):
             return None, found
         key, mended = next(
@@ -102,44 +102,44 @@ def _reduced(contents: dict[str, object]) -> Iterator[tuple[str, dict[str, objec
         yield key, {name: value for name, value in contents.items() if name != key}
 
 
-def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Finding]:
+def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     level = contents.get("level")
     if level is not None and level != settings.level and settings.task == "structure":
-        yield Finding(Kind.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
+        yield Obstacle(Kind.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
 
 
-def _without_effect(settings: Settings, origin: Origin) -> Iterator[Finding]:
+def _without_effect(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
         for key, reason in inert(owner, settings.level):
-            yield Finding(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+            yield Obstacle(Kind.WITHOUT_EFFECT, where(key), reason=reason)
 
 
-def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Finding]:
+def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Obstacle]:
     for section, key, why in ignored_settings(contents):
-        yield Finding(Kind.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
+        yield Obstacle(Kind.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
 
 
-def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     if wrong := wrong_with_pytorch(settings):
-        yield Finding(Kind.REFUSED, origin.file, reason=wrong)
+        yield Obstacle(Kind.REFUSED, origin.file, reason=wrong)
 
 
-def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     if wrong := wrong_with_mindspore(settings):
-        yield Finding(Kind.REFUSED, origin.file, reason=wrong)
+        yield Obstacle(Kind.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
-        yield Finding(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
+        yield Obstacle(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
     if settings.level == "L2":
         yield from _kernels(settings, origin, target)
     elif settings.level != "debug" and settings.task != "grad_probe":
         yield from _graphs(settings, origin, target)
 
 
-def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     """What the framework's kernel dump refuses on all machines that the target may be, or on some."""
     if wrong := wrong_path(settings.dump_path):
-        yield Finding(Kind.REFUSED, origin.common("dump_path"), reason=wrong)
+        yield Obstacle(Kind.REFUSED, origin.common("dump_path"), reason=wrong)
     refused: dict[Machine, str] = {}
     notes: list[set[str]] = []
     for machine in target.machines:
@@ -152,43 +152,43 @@ def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Fin
             refused[machine] = str(err)
     for reason in dict.fromkeys(refused.values()):
         modes = ", ".join(sorted({_mode(machine) for machine, text in refused.items() if text == reason}))
-        yield Finding(Kind.DEPENDS if notes else Kind.REFUSED, origin.file, modes, reason=reason)
+        yield Obstacle(Kind.DEPENDS if notes else Kind.REFUSED, origin.file, modes, reason=reason)
     for reason in sorted(set.intersection(*notes)) if notes else ():
-        yield Finding(Kind.WITHOUT_EFFECT, origin.file, reason=reason)
+        yield Obstacle(Kind.WITHOUT_EFFECT, origin.file, reason=reason)
 
 
 def _mode(machine: Machine) -> str:
     return f"graph mode at jit_level {machine.jit_level}" if machine.graph else "PyNative mode"
 
 
-def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Finding]:
+def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     wrong = wrong_in_graphs(settings.level, settings.task, target.device)
     if target.mode != "pynative" and wrong:
         kind = Kind.REFUSED if target.mode == "graph" else Kind.DEPENDS
-        yield Finding(kind, origin.common("level"), "graph mode", reason=wrong)
+        yield Obstacle(kind, origin.common("level"), "graph mode", reason=wrong)
     elif target.mode == "graph" and settings.level == "mix":
-        yield Finding(Kind.TAKEN_AS, origin.common("level"), '"mix"', '"L0"', "no API is called from Python there")
+        yield Obstacle(Kind.TAKEN_AS, origin.common("level"), '"mix"', '"L0"', "no API is called from Python there")
 
 
-def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Finding]:
+def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obstacle]:
     """Ranks and steps that do not exist, and a dump that names cannot be taken from."""
     if target.ranks and (absent := tuple(rank for rank in settings.rank if rank >= target.ranks)):
         is_all = len(absent) == len(settings.rank)
         reason = "nothing will be collected" if is_all else ""
-        yield Finding(Kind.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
+        yield Obstacle(Kind.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
     if target.steps and (absent := tuple(step for step in settings.step if step >= target.steps)):
         is_all = len(absent) == len(settings.step)
         reason = "nothing will be collected" if is_all else ""
-        yield Finding(Kind.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
+        yield Obstacle(Kind.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
     if settings.names_from:
         try:
             stems_of(settings.names_from)
         except SettingsError as err:
-            yield Finding(Kind.REFUSED, origin.common("names_from"), reason=str(err))
+            yield Obstacle(Kind.REFUSED, origin.common("names_from"), reason=str(err))
 
 
-def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Finding]:
+def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     if settings.task == "grad_probe":
-        yield Finding(Kind.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
+        yield Obstacle(Kind.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
     elif settings.level == "debug":
-        yield Finding(Kind.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")
+        yield Obstacle(Kind.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")

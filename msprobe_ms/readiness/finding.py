@@ -36,7 +36,7 @@ NOTES = frozenset({Kind.UNTESTED, Kind.NO_FRAMEWORK, Kind.OTHER_RUN, Kind.DEPEND
 
 
 @dataclass(frozen=True)
-class Finding:
+class Obstacle:
     """One finding. `subject`: a package, a path, or the place of a setting; `value`: what it has; `expected`: what it
     should have; `reason`: the words of whoever refuses, which nobody reads but users.
     """

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from msprobe.base import neighbour
 
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 from .versions import Requirement, compared, fits, folder_of, installed, python_of, release, requirements
 
 SELF = "msprobe-ms"
@@ -45,28 +45,28 @@ def described() -> dict[str, str]:
     return {"Python": platform.python_version()} | {name: found for name in names if (found := installed(name))}
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Obstacle]:
     """What is wrong with the installation."""
     if found := neighbour.found():
-        yield Finding(Kind.NEIGHBOUR, neighbour.NAME, found)
+        yield Obstacle(Kind.NEIGHBOUR, neighbour.NAME, found)
     yield from _python()
     yield from _packages()
     if "msadapter" in described() and "torch" in described() and folder_of("torch") == folder_of("msadapter"):
-        yield Finding(Kind.TWO_TORCHES, "torch", installed("torch"), installed("msadapter"))
+        yield Obstacle(Kind.TWO_TORCHES, "torch", installed("torch"), installed("msadapter"))
     yield from _untested()
     if not any(map(installed, FRAMEWORKS.values())):
-        yield Finding(Kind.NO_FRAMEWORK, "")
+        yield Obstacle(Kind.NO_FRAMEWORK, "")
     yield from _extensions()
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Obstacle]:
     has = platform.python_version()
     for name in (SELF, *FRAMEWORKS.values()):
         if not fits(has, wanted := python_of(name)):
-            yield Finding(Kind.VERSION, "Python", has, wanted, name)
+            yield Obstacle(Kind.VERSION, "Python", has, wanted, name)
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[Obstacle]:
     """Packages that are missing or have another version than this one, or a framework, requires."""
     seen: set[tuple[str, str]] = set()
     own = [(SELF, each) for each in requirements(SELF) if _applies(each)]
@@ -78,7 +78,7 @@ def _packages() -> Iterator[Finding]:
             continue
         seen.add((each.name, each.bounds))
         by = f"{owner}[{each.extra}]" if each.extra else owner
-        yield Finding(Kind.VERSION if has else Kind.MISSING, each.name, has, each.bounds, by)
+        yield Obstacle(Kind.VERSION if has else Kind.MISSING, each.name, has, each.bounds, by)
 
 
 def _applies(each: Requirement) -> bool:
@@ -86,18 +86,18 @@ def _applies(each: Requirement) -> bool:
     return each.extra not in _TOOLS and (each.extra not in FRAMEWORKS or bool(installed(FRAMEWORKS[each.extra])))
 
 
-def _untested() -> Iterator[Finding]:
+def _untested() -> Iterator[Obstacle]:
     for name, (oldest, newest) in TESTED.items():
         has = platform.python_version() if name == "python" else installed(name)
         number = release(has)[: len(release(newest))]
         if number and (compared(number, release(newest)) > 0 or compared(number, release(oldest)) < 0):
             span = oldest if oldest == newest else f"{oldest} to {newest}"
-            yield Finding(Kind.UNTESTED, "Python" if name == "python" else name, has, span)
+            yield Obstacle(Kind.UNTESTED, "Python" if name == "python" else name, has, span)
 
 
-def _extensions() -> Iterator[Finding]:
+def _extensions() -> Iterator[Obstacle]:
     for name in EXTENSIONS:
         try:
             import_module(name)
         except ImportError as err:
-            yield Finding(Kind.NO_EXTENSION, name, reason=str(err))
+            yield Obstacle(Kind.NO_EXTENSION, name, reason=str(err))

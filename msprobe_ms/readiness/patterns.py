@@ -11,7 +11,7 @@ from msprobe.base.names import API_PREFIXES, parse
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Origin, Settings
 
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 from .target import Target
 
 _WILD = re.compile(r"\.\*|[*?^$\\|()\[\]{}]")
@@ -20,7 +20,7 @@ _OF_PYTORCH = ("Torch", "NPU", "Aten", "VF")
 _OF_MINDSPORE = ("Mint", "MintFunctional", "MintDistributed", "Primitive", "Jit", "Dispatch")
 
 
-def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> Iterator[Finding]:
+def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> Iterator[Obstacle]:
     """A finding for each name that matches no call at the level and with the framework of this collection."""
     section = settings.section
     if not isinstance(section, CollectSettings):
@@ -30,13 +30,13 @@ def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> It
     for key, names in named.items():
         if settings.level == "debug" and names:
             reason = 'level "debug" saves what save() is given'
-            yield Finding(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+            yield Obstacle(Kind.WITHOUT_EFFECT, where(key), reason=reason)
             continue
         for name in names:
             if reason := _why_unmatched(name, settings, section, target):
-                yield Finding(Kind.PATTERN, where(key), shown(name), reason=reason)
+                yield Obstacle(Kind.PATTERN, where(key), shown(name), reason=reason)
     if section.scope and (reason := _never_ends(*section.scope)):
-        yield Finding(Kind.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
+        yield Obstacle(Kind.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
 
 
 def _why_unmatched(name: str, settings: Settings, section: CollectSettings, target: Target) -> str:

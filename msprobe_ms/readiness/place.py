@@ -9,7 +9,7 @@ from pathlib import Path
 from msprobe.store.lock import locks
 from msprobe.store.run_folder import holds_dumps, register_of
 
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 
 LEAST_SPACE = 2**30
 """Bytes: a step of a small network with tensors takes more, and a full disk ends a dump early."""
@@ -39,23 +39,23 @@ def place_of(path: Path) -> Place:
     return Place(path, there, found.f_bavail * found.f_frsize, found.f_favail if found.f_files else -1)
 
 
-def examine(place: Place, budget: int = 0) -> Iterator[Finding]:
+def examine(place: Place, budget: int = 0) -> Iterator[Obstacle]:
     """What is wrong with a place; a file is written there and removed. `budget`: bytes, 0 for none."""
     if not place.there.is_dir():
-        yield Finding(Kind.NOT_A_FOLDER, str(place.there))
+        yield Obstacle(Kind.NOT_A_FOLDER, str(place.there))
         return
     yield from _trial(place)
     if place.free < LEAST_SPACE:
-        yield Finding(Kind.LITTLE_SPACE, str(place.there), str(place.free), str(LEAST_SPACE))
+        yield Obstacle(Kind.LITTLE_SPACE, str(place.there), str(place.free), str(LEAST_SPACE))
     if 0 <= place.files < LEAST_FILES:
-        yield Finding(Kind.FEW_FILES, str(place.there), str(place.files), str(LEAST_FILES))
+        yield Obstacle(Kind.FEW_FILES, str(place.there), str(place.files), str(LEAST_FILES))
     if budget > place.free:
-        yield Finding(Kind.BUDGET, str(place.there), str(place.free), str(budget))
+        yield Obstacle(Kind.BUDGET, str(place.there), str(place.free), str(budget))
     if register_of(place.path).exists() or holds_dumps(place.path):
-        yield Finding(Kind.OTHER_RUN, str(place.path))
+        yield Obstacle(Kind.OTHER_RUN, str(place.path))
 
 
-def _trial(place: Place) -> Iterator[Finding]:
+def _trial(place: Place) -> Iterator[Obstacle]:
     """Write, lock and rename a file, as a dump does."""
     try:
         with tempfile.TemporaryDirectory(prefix=".msprobe-doctor-", dir=place.there) as folder:
@@ -63,6 +63,6 @@ def _trial(place: Place) -> Iterator[Finding]:
             file.write_bytes(b"msprobe")
             file.replace(renamed := file.with_name("renamed"))
             if not locks(renamed):
-                yield Finding(Kind.NO_LOCKS, str(place.there))
+                yield Obstacle(Kind.NO_LOCKS, str(place.there))
     except OSError as err:
-        yield Finding(Kind.NOT_WRITABLE, str(place.there), reason=err.strerror or str(err))
+        yield Obstacle(Kind.NOT_WRITABLE, str(place.there), reason=err.strerror or str(err))

@@ -13,7 +13,7 @@ from msprobe.options.groups import AnswerFormat
 from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 from .target import DEVICES, JIT_LEVELS, MODES, Target, device_here, framework_here, is_layer_installed, ranks_here
 from .versions import requirements
 from .wording import sentence, size
@@ -103,31 +103,31 @@ def run(options: TrainingOptions) -> int:
     return int(any(each.is_wrong for group in found.values() for each in group))
 
 
-def _absent(target: Target) -> list[Finding]:
+def _absent(target: Target) -> list[Obstacle]:
     """The framework that was named, if it is not installed."""
     package = {"mindspore": "mindspore", "pytorch": "torch"}[target.framework]
     if package in installation.described():
         return []
     bounds = next((each.bounds for each in requirements(installation.SELF) if each.name == package), "")
-    return [Finding(Kind.MISSING, package, expected=bounds, reason=f"collecting {_NAMES[target.framework]}")]
+    return [Obstacle(Kind.MISSING, package, expected=bounds, reason=f"collecting {_NAMES[target.framework]}")]
 
 
-def _configuration(file: str, dump_path: str | None, target: Target) -> tuple[Settings | None, list[Finding]]:
+def _configuration(file: str, dump_path: str | None, target: Target) -> tuple[Settings | None, list[Obstacle]]:
     contents = read(file)
     arguments = {} if dump_path is None else {"dump_path": dump_path}
     return configuration.examine({**contents, **arguments}, Origin(file, frozenset(arguments)), target)
 
 
-def _place(path: Path, settings: Settings | None) -> tuple[place.Place | None, list[Finding]]:
+def _place(path: Path, settings: Settings | None) -> tuple[place.Place | None, list[Obstacle]]:
     try:
         found = place.place_of(path)
     except OSError as err:
-        return None, [Finding(Kind.NOT_WRITABLE, str(path), reason=err.strerror or str(err))]
+        return None, [Obstacle(Kind.NOT_WRITABLE, str(path), reason=err.strerror or str(err))]
     return found, list(place.examine(found, settings.disk_budget if settings else 0))
 
 
 def _print(
-    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Finding]]
+    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Obstacle]]
 ) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in installation.described().items())
     print(visible(f"installation: {versions}; device {target.device}"))
@@ -146,13 +146,13 @@ def _print(
     print(visible(f"{len(every)} found; the first: {sentence(every[0])}" if every else "nothing is wrong"))
 
 
-def _print_findings(found: list[Finding]) -> None:
+def _print_findings(found: list[Obstacle]) -> None:
     for each in sorted(found, key=lambda one: not one.is_wrong):
         print(visible(f"  {'WRONG' if each.is_wrong else 'note'}: {sentence(each)}"))
 
 
 def _as_object(
-    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Finding]]
+    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Obstacle]]
 ) -> dict[str, object]:
     findings = [
         {

@@ -1,6 +1,6 @@
 """Sentences made of findings."""
 
-from .finding import Finding, Kind
+from .finding import Kind, Obstacle
 
 _TEXTS = {
     Kind.NEIGHBOUR: (
@@ -50,7 +50,7 @@ _TEXTS = {
 _SIZES = (Kind.LITTLE_SPACE, Kind.BUDGET)
 
 
-def sentence(finding: Finding) -> str:
+def sentence(finding: Obstacle) -> str:
     """One line."""
     value, expected = finding.value, finding.expected
     if finding.kind in _SIZES:

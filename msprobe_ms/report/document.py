@@ -23,6 +23,7 @@ its template and the values of its placeholders, which the page says in the read
 from dataclasses import dataclass, field
 
 from msprobe.base.phrase import Words
+from msprobe.findings.finding import Answer
 
 VERSION = 1
 
@@ -39,62 +40,6 @@ class Side:
     level: str = ""
     task: str = ""
     versions: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Lines of the user's source around the line of a finding; `first` is the number of the first of them."""
-
-    file: str
-    line: int
-    first: int = 0
-    lines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """A finding, as the page shows it.
-
-    `kind` is the value of the finding's kind, which the page translates.
-    `unit` and `call` are where it stands, None where it is no call of a unit. `reaches` is how many later calls receive
-    the difference, `to_loss` whether the loss does.
-    """
-
-    name: str
-    kind: str
-    reason: Words = ""
-    cell: str = ""
-    unit: int | None = None
-    call: int | None = None
-    step: int | None = None
-    rank: int | None = None
-    evidence: tuple[Words, ...] = ()
-    source: Source | None = None
-    reaches: int | None = None
-    to_loss: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What to do next: a sentence, with a command line or a configuration to copy."""
-
-    text: Words
-    command: str = ""
-    config: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer. `state` is "differs", "clean", "unjudged" or "shown" (a dump alone: nothing was judged); `line` is
-    the last line that the command prints."""
-
-    state: str
-    line: Words
-    first: Beginning | None = None
-    next: tuple[Beginning, ...] = ()
-    harmless: tuple[Beginning, ...] = ()
-    advice: tuple[Advice, ...] = ()
-    notes: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from msprobe.base.phrase import Phrase
+from msprobe.findings.kind import Kind
 
 MARK = "<!-- msprobe report data -->"
 """Stands once in the built page, inside its body, before the scripts."""
@@ -16,7 +17,7 @@ MARK = "<!-- msprobe report data -->"
 
 def plain(value: Any) -> Any:
     """An object of `document` as JSON's types: members that hold their default are left out, numbers that are not
-    finite are texts."""
+    finite are texts, a kind of finding is its name. Members that are declared with `page` False are left out."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -27,6 +28,8 @@ def plain(value: Any) -> Any:
         return [plain(one) for one in value]
     if isinstance(value, Phrase):
         return value.plain()
+    if isinstance(value, Kind):
+        return value.name
     if is_dataclass(value):
         kind: Any = type(value)
         held = ((name, getattr(value, name), default) for name, default in _members(kind))
@@ -43,7 +46,7 @@ def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
     def default_of(each: "Field[Any]") -> Any:
         return each.default if each.default_factory is MISSING else each.default_factory()
 
-    return tuple((each.name, default_of(each)) for each in fields(kind))
+    return tuple((each.name, default_of(each)) for each in fields(kind) if each.metadata.get("page", True))
 
 
 def text_of(value: Any) -> bytes:

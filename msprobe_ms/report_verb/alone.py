@@ -28,7 +28,8 @@ from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.compare.units.unit import PackedUnit, unit_of_dump
 from msprobe.compare.workers.run import Lost, run
-from msprobe.report.document import Answer, Beginning, Head, TableSet, Unit
+from msprobe.findings.finding import Answer, Finding
+from msprobe.report.document import Head, TableSet, Unit
 from msprobe.report.file import Report, now
 from msprobe.store.reader import find, read, size_in_json
 from msprobe.store.record import Call, Calls, Dump
@@ -285,11 +286,11 @@ def _with_calls(dump: Dump) -> Dump:
     return replace(dump, calls=Calls.of(calls))
 
 
-def _placed(one: Beginning, place: of_nonfinite.Place) -> Beginning:
-    if one.rank is None:
+def _placed(one: Finding, position: of_nonfinite.Position) -> Finding:
+    if one.place.rank is None:
         return one
-    unit, call = place(one.step, one.rank, one.name)
-    return replace(one, unit=unit, call=call)
+    unit, call = position(one.place.step, one.place.rank, one.place.name)
+    return one.placed(unit=unit, call=call)
 
 
 def _report(path: Path, shown: What, answer: Answer, tables: tuple[TableSet, ...], made: Assembly) -> Report:

@@ -134,7 +134,9 @@ class TestMasks:
 
     def test_beside_a_mask_a_division_that_is_missing_is_named(self, written, tensor, value):
         _, located = written(lambda side: self.attention(side, tensor, value, shrink=not side.is_ms))
-        assert [(f.name, f.kind.name) for f in located.findings] == [("Tensor.__truediv__.0.forward", "structure differs")]
+        assert [(f.name, f.kind.name) for f in located.findings] == [
+            ("Tensor.__truediv__.0.forward", "structure differs")
+        ]
 
 
 class TestWhatIsHandedOn:

@@ -16,7 +16,7 @@ from msprobe.compare.locate.finding import (
     Computed,
     Dataflow,
     Difference,
-    Finding,
+    Divergence,
     Missing,
     OtherCall,
     Parameters,
@@ -93,7 +93,7 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
 
 def proposed(evidence, level="mix", task="tensor", patterns=(), name="Functional.sub.0.forward", grade="error"):
     """The purpose of what is proposed for one finding in a single pair of dumps of step 0."""
-    found = Finding(name, "net.norm", kinds.COMPUTES, evidence, grade)
+    found = Divergence(name, "net.norm", kinds.COMPUTES, evidence, grade)
     section = {"list": list(patterns)}
     settings = {"dispatch": False, task: section}
     head = Head(task, level, "mindspore", {"framework": "mindspore 2.10.0"}, settings)

@@ -18,7 +18,7 @@ from msprobe.compare.locate.finding import (
     Computed,
     Dataflow,
     Difference,
-    Finding,
+    Divergence,
     Missing,
     RunInput,
     Unclear,
@@ -254,7 +254,7 @@ def test_tensors_of_another_step_overrule_nothing(found):
 
 
 def finding(evidence, name="Functional.sub.0.forward"):
-    return Finding(name, "net.norm", kinds.COMPUTES, evidence, "error")
+    return Divergence(name, "net.norm", kinds.COMPUTES, evidence, "error")
 
 
 BORDERS = [

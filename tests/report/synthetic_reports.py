@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from synthetic_networks import GOLDEN, STACK, TARGET, Chunks, Network, add_unit, state_of
 
+from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.finding import Answer, Finding, Place, Source, Suggestion
+from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import (
-    Advice,
-    Answer,
-    Beginning,
     CallDetails,
     Curve,
     CurveSet,
@@ -18,7 +18,6 @@ from msprobe.report.document import (
     Meeting,
     Record,
     Side,
-    Source,
     State,
     Table,
     TableSet,
@@ -55,38 +54,29 @@ CONFIGURATION = """{
 
 def answer_of(network, fault, unit):
     name = network.names[fault]
-    first = Beginning(
-        name,
-        "argument differs",
+    first = Finding(
+        kinds.ARGUMENT,
+        Place(name, "blocks.1.norm2", step=0, rank=3 if unit else 0, source=SOURCE, unit=unit, call=fault),
         "input.1 is 0.001, golden 1e-05",
-        "blocks.1.norm2",
-        unit,
-        fault,
-        0,
-        3 if unit else 0,
-        (
+        evidence=(
             "input.0 agrees in all elements: relative error 1.1e-07, explained by rounding",
             "every call before it agrees: 71 calls, 214 values",
         ),
-        SOURCE,
-        187,
-        True,
+        later_calls=187,
+        reaches_loss=True,
     )
-    following = Beginning(
-        network.names[fault + 40],
-        "computes differently",
+    following = Finding(
+        kinds.COMPUTES,
+        Place(network.names[fault + 40], "blocks.1.mlp", unit=unit, call=fault + 40),
         "its inputs agree, output.0 does not",
-        "blocks.1.mlp",
-        unit,
-        fault + 40,
     )
     advice = (
-        Advice("Compare the argument on both sides in your code; it comes from the configuration."),
-        Advice(
+        Suggestion("Compare the argument on both sides in your code; it comes from the configuration."),
+        Suggestion(
             "Check the configurations of both runs.",
             "msprobe config-check -c runs/2026-11-26/config.zip runs/trusted/config.zip",
         ),
-        Advice(
+        Suggestion(
             "Collect this cell with its tensors in the next run.",
             config=CONFIGURATION,
         ),
@@ -95,8 +85,8 @@ def answer_of(network, fault, unit):
         f"first wrong call: {name} in blocks.1.norm2: argument differs: input.1 is 0.001, golden 1e-05 (network.py:34)"
     )
     harmless = tuple(
-        Beginning(
-            network.names[call], "computes differently", "rounding of another kernel explains it", unit=unit, call=call
+        Finding(
+            kinds.COMPUTES, Place(network.names[call], unit=unit, call=call), "rounding of another kernel explains it"
         )
         for call in (3, 9)
     )
@@ -253,8 +243,10 @@ def hostile(path, depth=10_000):
         {"error": 9},
         bad,
     )
-    beginning = Beginning(names[bad], text, text, text, 0, bad, 0, 0, HOSTILE, Source(text, 1, 1, HOSTILE), 1, True)
-    answer = Answer("differs", text, beginning, (beginning,), (beginning,), (Advice(text, text, text),), HOSTILE)
+    kind = replace(kinds.COMPUTES, name=text)
+    place = Place(names[bad], text, text, 0, 0, source=Source(text, 1, 1, HOSTILE), unit=0, call=bad)
+    found = Finding(kind, place, text, evidence=HOSTILE, later_calls=1, reaches_loss=True)
+    answer = Answer("differs", text, found, (found,), (found,), (Suggestion(text, text, text),), HOSTILE)
     rows = tuple((name, "NaN", None) for name in HOSTILE)
     table = TableSet(text, chunks.add(Table(HOSTILE[:3], rows, "e" * len(rows))), len(rows))
     side = Side(text, text, text, text, {text: text})
@@ -342,20 +334,16 @@ def overflowing(path):
         units.append(
             Unit(f"step3 rank{rank}", number, chunks.add(state), ((0, chunks.add(details)),), 3, rank, first=begins)
         )
-    first = Beginning(
-        network.names[made],
-        "made",
+    first = Finding(
+        BY_NAME["made"],
+        Place(network.names[made], "blocks.1.norm1", step=3, rank=1, source=SOURCE, unit=1, call=made),
         "all inputs are finite (at most 65504), output.0 has 12 NaN of 512",
-        "blocks.1.norm1",
-        1,
-        made,
-        3,
-        1,
-        ("step 2 has no non-finite value",),
-        SOURCE,
+        evidence=("step 2 has no non-finite value",),
     )
     line = f"first non-finite: {network.names[made]} on rank 1"
-    answer = Answer("differs", line, first, advice=(Advice("Look at the range of input.0: float16 ends at 65504."),))
+    answer = Answer(
+        "differs", line, first, advice=(Suggestion("Look at the range of input.0: float16 ends at 65504."),)
+    )
     head = Head(
         "overflow_check",
         "runs/dump",
@@ -398,19 +386,17 @@ def monitored(path):
         sets.append(
             CurveSet(target, "gradient", chunks.add(curves), i == 17, 6.2 if i == 17 else round(0.3 + i / 100, 2))
         )
-    first = Beginning(
-        sets[17].target,
-        "the backward pass of a layer",
+    first = Finding(
+        BY_NAME["reduced gradient"],
+        Place(sets[17].target, step=40, rank=1),
         "its gradient's norm is 2.61, golden 2.30, band 0.06",
-        step=40,
-        rank=1,
         evidence=("activations and loss agree at step 40", "the gradients of blocks.4 and later agree"),
     )
     answer = Answer(
         "differs",
-        f"first divergence: {first.name} at step 40 on rank 1",
+        f"first divergence: {first.place.name} at step 40 on rank 1",
         first,
-        advice=(Advice("Dump step 40 of rank 1.", config='{"task": "statistics", "step": [40], "rank": [1]}'),),
+        advice=(Suggestion("Dump step 40 of rank 1.", config='{"task": "statistics", "step": [40], "rank": [1]}'),),
     )
     head = Head(
         "monitor",
@@ -436,7 +422,7 @@ def configured(path):
         *(("package", f"package-{i}", "1.0", "1.0", "equal") for i in range(30)),
     )
     table = Table(("Part", "Name", "Target", "Golden", "Result"), rows, "eww" + "p" * 30)
-    first = Beginning("learning_rate", "hyperparameter", "0.001, golden 0.0001")
+    first = Finding(BY_NAME["hyperparameters differs"], Place("learning_rate"), "0.001, golden 0.0001")
     answer = Answer("differs", "3 of 33 entries differ", first)
     head = Head(
         "config_check",
@@ -463,7 +449,7 @@ def flowed(path):
         ("update", "loss", "error"),
     )
     table = Table(("Stage", "Data", "Verdict"), rows, "ppee")
-    first = Beginning("old_log_prob", "computes differently", "log_probs differ by 0.03 at most, tokens agree", step=0)
+    first = Finding(kinds.COMPUTES, Place("old_log_prob", step=0), "log_probs differ by 0.03 at most, tokens agree")
     answer = Answer("differs", "first difference: stage old_log_prob, log_probs", first)
     head = Head(
         "flow",

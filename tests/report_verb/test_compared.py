@@ -38,13 +38,13 @@ def test_the_answer_is_that_of_the_console(compared, tmp_path):
     assert page.head["kind"] == "compare"
     assert page.head["counts"] == table["counts"]
     first, named = answer["first"], table["first_wrong"][0]
-    assert (first["name"], first["kind"]) == (NAMES[2], "computes differently")
-    assert (first["reason"], first["cell"]) == (named["reason"], named["cell"])
-    assert (first["unit"], first["call"], first["step"], first["rank"]) == (0, 2, 0, 0)
-    assert first["to_loss"] is True
-    assert [one["name"] for one in answer.get("next", [])] == [one["name"] for one in table["next_beginnings"]]
+    assert (first["place"]["name"], first["kind"]) == (NAMES[2], "computes differently")
+    assert (first["reason"], first["place"]["cell"]) == (named["reason"], named["cell"])
+    assert [first["place"][key] for key in ("unit", "call", "step", "rank")] == [0, 2, 0, 0]
+    assert first["reaches_loss"] is True
+    assert [one["place"]["name"] for one in answer.get("next", [])] == [one["name"] for one in table["next_beginnings"]]
     # Line 7 of the source, with three lines before it; it is the last one.
-    assert first["source"] == {
+    assert first["place"]["source"] == {
         "file": str(tmp_path / "net.py"),
         "line": 7,
         "first": 4,
@@ -148,7 +148,7 @@ def test_a_call_of_one_side_says_what_it_holds(tmp_path):
     target, golden = write_net(tmp_path / "t"), write_net(tmp_path / "g", extra=more)
     assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
     first = Page(tmp_path / "page.html").head["answer"]["first"]
-    assert (first["name"], first["kind"]) == ("Mint.mul.0.forward", "structure differs")
+    assert (first["place"]["name"], first["kind"]) == ("Mint.mul.0.forward", "structure differs")
     assert first["evidence"] == [
         "input.0 of the golden: Float32 [4], norm 3",
         "input.1 of the golden: 0.25",
@@ -216,7 +216,7 @@ def test_of_a_collective_one_looks_at_its_group_and_no_kernel(tmp_path):
 
     assert main(["report", run("t", 3.0), run("g", 2.0), "-o", str(tmp_path / "page.html")]) == 1
     answer = Page(tmp_path / "page.html").head["answer"]
-    assert (answer["first"]["name"], answer["first"]["kind"]) == (
+    assert (answer["first"]["place"]["name"], answer["first"]["kind"]) == (
         "Distributed.all_reduce.0.forward",
         "computes differently",
     )
@@ -229,7 +229,7 @@ def test_an_argument_is_said_with_its_place_once(tmp_path):
     file.write_text(file.read_text().replace('{"type": "int", "value": 0}', '{"type": "int", "value": 1}'))
     assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
     first = Page(tmp_path / "page.html").head["answer"]["first"]
-    assert (first["name"], first["kind"]) == (NAMES[3], "argument differs")
+    assert (first["place"]["name"], first["kind"]) == (NAMES[3], "argument differs")
     assert first["evidence"] == ["input.1 is 1, golden 0."]
 
 

@@ -57,9 +57,9 @@ def test_a_wrong_kernel_is_the_answer(dump, tmp_path, capsys):
     answer = page.head["answer"]
     assert (page.head["kind"], answer["state"], answer["line"]) == ("acc_check", "differs", line)
     first = answer["first"]
-    assert first["name"] == "Torch.matmul.1.forward.output.0"
-    assert (first["source"]["file"], first["source"]["line"]) == ("/home/user/train.py", 3)
-    assert "lines" not in first["source"], "the file is not on this machine"
+    assert first["place"]["name"] == "Torch.matmul.1.forward.output.0"
+    assert (first["place"]["source"]["file"], first["place"]["source"]["line"]) == ("/home/user/train.py", 3)
+    assert "lines" not in first["place"]["source"], "the file is not on this machine"
     assert answer["advice"][0]["command"] == f"msprobe repro Torch.matmul.1.forward --dump {dump}"
     assert {k: n for k, n in page.head["counts"].items() if n} == {"pass": 1, "error": 1}
     for title, kind in (("outputs", "details"), ("APIs", "result")):
@@ -101,7 +101,7 @@ def test_noise_stands_below_the_tolerance_and_a_fault_above(tmp_path):
     target, golden = chain(tmp_path / "t", 1e-7, wrong=4), chain(tmp_path / "g", 0.0)
     assert main(["report", str(tmp_path / "t"), str(tmp_path / "g"), "-o", str(tmp_path / "page.html")]) == 1
     page = Page(tmp_path / "page.html")
-    assert page.head["answer"]["first"]["call"] == 4
+    assert page.head["answer"]["first"]["place"]["call"] == 4
     assert [advice["command"] for advice in page.head["answer"]["advice"] if "repro" in advice.get("command", "")]
     _, _, state, _ = page.unit()
     assert state["verdicts"] == "ppppee"

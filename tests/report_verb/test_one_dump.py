@@ -61,8 +61,8 @@ def test_the_first_non_finite_call_is_the_answer(report, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == line == page.head["answer"]["line"]
     assert (page.head["kind"], page.head["answer"]["state"]) == ("overflow_check", "differs")
     first = page.head["answer"]["first"]
-    assert (first["name"], first["kind"]) == ("Mint.log.0.forward", "made")
-    assert (first["unit"], first["call"], first["step"], first["rank"]) == (0, len(NAMES), 0, 0)
+    assert (first["place"]["name"], first["kind"]) == ("Mint.log.0.forward", "made")
+    assert [first["place"][key] for key in ("unit", "call", "step", "rank")] == [0, len(NAMES), 0, 0]
     assert page.unit()[2]["overflow"][len(NAMES)] == "c"
     assert "a logarithm" in page.head["answer"]["advice"][0]["text"]
 
@@ -75,7 +75,7 @@ def test_a_violation_is_the_answer_where_all_is_finite(report, tmp_path, capsys)
     assert (page.head["kind"], page.head["answer"]["first"]["kind"]) == ("check", "softmax")
     assert "Mint.softmax" not in page.head["answer"]["first"]["reason"], "the headline says it"
     assert page.head["answer"]["advice"][0]["text"].startswith("look at the axis of the softmax")
-    assert page.head["answer"]["first"]["call"] == len(NAMES)
+    assert page.head["answer"]["first"]["place"]["call"] == len(NAMES)
     rows, letters = page.table("violations")
     assert [row["subject"] for row in rows] == ["Mint.softmax.0.forward"]
     assert letters == "e"

@@ -48,11 +48,11 @@ def test_a_monitor_has_its_answer_its_curves_and_its_stages(monitors, printed, t
     answer = page.head["answer"]
     assert (code, page.head["kind"], answer["state"], answer["line"]) == (1, "monitor", "differs", line)
     first = answer["first"]
-    assert (first["step"], first["rank"], first["kind"]) == (41, 1, "reduced gradient")
+    assert (first["place"]["step"], first["place"]["rank"], first["kind"]) == (41, 1, "reduced gradient")
     configuration = json.loads(answer["advice"][0]["config"])
     assert configuration["step"] == [41]
     shown = page.head["curves"][0]
-    assert (shown["target"], shown["is_answer"]) == (first["name"], True)
+    assert (shown["target"], shown["is_answer"]) == (first["place"]["name"], True)
     curve = page.chunk(shown["chunk"])[0]
     assert (curve["rank"], curve["left"]) == (1, 41)
     at = curve["steps"].index(41)
@@ -165,7 +165,7 @@ def test_a_flow_has_the_tables_of_its_keys(roots, printed, tmp_path):
     page = Page(tmp_path / "page.html")
     assert (code, page.head["kind"], page.head["answer"]["state"]) == (1, "flow", "differs")
     first = page.head["answer"]["first"]
-    assert (first["name"], first["kind"], first["step"]) == ("old_log_prob", "key differs", 1)
+    assert (first["place"]["name"], first["kind"], first["place"]["step"]) == ("old_log_prob", "key differs", 1)
     rows, letters = page.table("key data")
     verdicts = {(row["key"], row["step"]): letter for row, letter in zip(rows, letters, strict=True)}
     assert verdicts == {

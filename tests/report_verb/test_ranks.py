@@ -36,14 +36,14 @@ def test_the_answer_is_of_the_rank_that_is_wrong(page, runs, tmp_path, capsys):
     main(["compare", str(runs / "target"), str(runs / "golden"), "-o", str(tmp_path / "again")])
     assert page.head["answer"]["line"] == capsys.readouterr().out.splitlines()[-1]
     first = page.head["answer"]["first"]
-    assert first["rank"] == 2
-    assert page.head["units"][first["unit"]]["rank"] == 2
-    _, layout, state, _ = page.unit(first["unit"])
-    assert layout["names"][first["call"]] == first["name"] == "Mint.matmul.10.forward"
-    assert state["verdicts"][first["call"]] == "e"
+    assert first["place"]["rank"] == 2
+    assert page.head["units"][first["place"]["unit"]]["rank"] == 2
+    _, layout, state, _ = page.unit(first["place"]["unit"])
+    assert layout["names"][first["place"]["call"]] == first["place"]["name"] == "Mint.matmul.10.forward"
+    assert state["verdicts"][first["place"]["call"]] == "e"
     (summary,) = (tmp_path / "out").glob("compare_summary_*.json")
     found = json.loads(summary.read_text())
-    assert first["name"] == found["first_wrong"][0]["name"]
+    assert first["place"]["name"] == found["first_wrong"][0]["name"]
     assert page.head["counts"] == found["counts"]
     for unit, job in zip(page.head["units"], found["jobs"], strict=True):
         assert (unit["label"], unit["rank"], unit["counts"]) == (job["label"], job["rank"], job["counts"])
@@ -98,7 +98,7 @@ def test_details_are_budgeted_and_what_is_left_out_is_said(runs, tmp_path, monke
     page = Page(tmp_path / "page.html")
     assert page.head["command"].endswith(" --ranks 2")
     _, layout, _, calls = page.unit()
-    first = page.head["answer"]["first"]["call"]
+    first = page.head["answer"]["first"]["place"]["call"]
     assert page.head["detailed"] == len(calls) < page.head["calls"] == len(layout["names"])
     assert first in calls
     assert layout["parents"][first] in calls, "what is around the first wrong call is there"

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from msprobe.base.phrase import Words, phrase, some
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
-from msprobe.compare.units.beginnings import source
+from msprobe.findings.data import as_data
+from msprobe.findings.finding import Finding, Place, Suggestion, source_of
 from msprobe.findings.kinds import BY_NAME
-from msprobe.report.document import Advice, Beginning, TableSet
+from msprobe.report.document import TableSet
 from msprobe.report.file import Chunks
 
 from .judgement import Judgement, Status
@@ -41,19 +42,14 @@ _VIOLATIONS = (
 )
 
 
-def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Beginning]:
+def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Finding]:
     """The violations; of each the first rank."""
     for row, one in violated:
-        yield Beginning(
-            one.subject or "the run",
-            row.name,
-            what(one),
-            one.cell,
-            step=one.step,
-            rank=one.ranks[0] if one.ranks else None,
-            evidence=tuple(_evidence(row, one)),
-            source=source(one.file, one.line) if one.file and one.line is not None else None,
-        )
+        rank = one.ranks[0] if one.ranks else None
+        source = source_of(one.file, one.line)
+        place = Place(one.subject or "the run", one.cell, one.place, one.step, rank, source=source)
+        evidence = tuple(_evidence(row, one))
+        yield Finding(BY_NAME[row.name], place, what(one), evidence=evidence, fields=as_data(one))
 
 
 def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
@@ -63,9 +59,9 @@ def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
     yield phrase("because: {what}", what=phrase(row.source))
 
 
-def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Advice, ...]:
+def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Suggestion, ...]:
     """Where to look, by the first violation."""
-    return tuple(Advice(phrase("look {where}", where=BY_NAME[row.name].where_to_look)) for row, _ in violated[:1])
+    return tuple(Suggestion(phrase("look {where}", where=BY_NAME[row.name].where_to_look)) for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:

@@ -1,43 +1,57 @@
 """What the search for non-finite values found, as a report shows it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msprobe.base.phrase import Words, phrase
-from msprobe.compare.units.beginnings import source
+from msprobe.findings.finding import Finding, Place, Suggestion, source_of
 from msprobe.findings.kinds import BY_NAME
-from msprobe.report.document import Advice, Beginning
 
 from .finding import Answer, Origin
 from .values import Amount
 from .wording import amounts, reason
 
-Place = Callable[[int | None, int, str], tuple[int | None, int | None]]
+Position = Callable[[int | None, int, str], tuple[int | None, int | None]]
 """Unit and call of a step, a rank and a call's name; None where they are not shown."""
 
 
-def beginnings(answers: Sequence[Answer], place: Place) -> Iterator[Beginning]:
+def beginnings(answers: Sequence[Answer], position: Position) -> Iterator[Finding]:
     """The calls that come first, then the others."""
     last = answers[-1]
     for origin in (*last.first, *last.others):
-        unit, call = place(last.step, origin.rank, origin.name)
-        yield Beginning(
-            origin.name,
-            origin.kind.value,
-            reason(origin),
-            origin.cell,
-            unit,
-            call,
-            last.step,
-            origin.rank,
-            tuple(_evidence(origin)),
-            source(origin.file, origin.line) if origin.file and origin.line is not None else None,
-        )
+        unit, call = position(last.step, origin.rank, origin.name)
+        source = source_of(origin.file, origin.line)
+        place = Place(origin.name, origin.cell, "", last.step, origin.rank, source=source, unit=unit, call=call)
+        evidence = tuple(_evidence(origin))
+        yield Finding(BY_NAME[origin.kind.value], place, reason(origin), evidence=evidence, fields=facts(origin))
 
 
-def advice(answers: Sequence[Answer]) -> tuple[Advice, ...]:
+def advice(answers: Sequence[Answer]) -> tuple[Suggestion, ...]:
     """Where to look, by the first call that is found."""
     found = answers[-1].first if answers else ()
-    return tuple(Advice(phrase("look {where}", where=BY_NAME[origin.kind.value].where_to_look)) for origin in found[:1])
+    return tuple(
+        Suggestion(phrase("look {where}", where=BY_NAME[origin.kind.value].where_to_look)) for origin in found[:1]
+    )
+
+
+def facts(origin: Origin) -> dict[str, object]:
+    """Return what a finding is based on, as JSON types."""
+
+    def values(amounts: Iterable[object]) -> list[object]:
+        names = ("place", "nan", "inf", "minus_inf", "is_counted")
+        return [{name: getattr(one, name) for name in names} for one in amounts]
+
+    return {
+        "kind": origin.kind.value,
+        "cell": origin.cell,
+        "non_finite_inputs": values(origin.inputs),
+        "non_finite_outputs": values(origin.outputs),
+        "source": origin.source,
+        "missing_ranks": list(origin.ranks),
+        "previous_step": origin.previous,
+        "is_absorbed": origin.is_absorbed,
+        "file": origin.file,
+        "line": origin.line,
+    }
 
 
 def _evidence(origin: Origin) -> Iterator[Words]:

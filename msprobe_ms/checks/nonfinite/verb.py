@@ -92,6 +92,8 @@ def nothing_judged(files: "Sequence[DumpFile]", answers: "Sequence[Answer]") -> 
 
 def _write(answer: "Answer", folder: Path) -> Path:
     """Write the calls that come first, as msprobe 26 does."""
+    from .report import facts
+
     ranks: dict[str, list[object]] = {}
     for origin in answer.first:
         node = origin.node
@@ -101,7 +103,7 @@ def _write(answer: "Answer", folder: Path) -> Path:
             "data_info": dict(node.data_info),
             "construct_info": list(node.construct_info),
             "stack_info": list(node.stack_info),
-            **_fields(origin),
+            **facts(origin),
         }
         ranks.setdefault(f"rank_{origin.rank}", []).append(entry)
     path = folder / f"anomaly_analyze_{time.time_ns()}.json"
@@ -114,36 +116,16 @@ def _write(answer: "Answer", folder: Path) -> Path:
     return path
 
 
-def _fields(origin: "Origin") -> dict[str, object]:
-    """What the finding rests on."""
-
-    def values(amounts: Iterable[object]) -> list[object]:
-        names = ("place", "nan", "inf", "minus_inf", "is_counted")
-        return [{name: getattr(one, name) for name in names} for one in amounts]
-
-    return {
-        "kind": origin.kind.value,
-        "cell": origin.cell,
-        "non_finite_inputs": values(origin.inputs),
-        "non_finite_outputs": values(origin.outputs),
-        "source": origin.source,
-        "missing_ranks": list(origin.ranks),
-        "previous_step": origin.previous,
-        "is_absorbed": origin.is_absorbed,
-        "file": origin.file,
-        "line": origin.line,
-    }
-
-
 def as_object(answers: Sequence["Answer"], path: Path | None) -> dict[str, object]:
     """The answer as JSON has it."""
+    from .report import facts
     from .wording import full
 
     *before, last = answers
     verdicts = total(answer.verdicts for answer in answers)
 
     def found(origin: "Origin") -> dict[str, object]:
-        return {"rank": origin.rank, "name": origin.name, "sentence": full(origin), **_fields(origin)}
+        return {"rank": origin.rank, "name": origin.name, "sentence": full(origin), **facts(origin)}
 
     return {
         "is_clean": verdicts.exit_code == 0,

@@ -16,7 +16,7 @@ from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
 from msprobe.store.writer import Raised, StepFolder
 
-from .findings import Finding, Kind
+from .findings import Caught, Kind
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
@@ -70,7 +70,7 @@ class ExceptionFront(LastCalls):
         self._last.clear()
         file, line = self._line(call.name)
         running = tuple(one for one in call.running if one != call.name)
-        finding = Finding(
+        finding = Caught(
             Kind.EXCEPTION, call.name, written=tuple(one.name for one in last),
             exception=redaction.text(reason(call.cause)), file=file, line=line, running=running,
             traceback=_text(call.cause, sys._getframe(1)),

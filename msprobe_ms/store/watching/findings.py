@@ -42,7 +42,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Caught:
     """One call that was written, and why.
 
     `place` is the record that shows it, `output.0`. `value` and `golden` are what was compared: norms for a jump,
@@ -73,11 +73,11 @@ class Finding:
 class Found:
     """What a findings.json says: the findings, and whether collecting ended with the last of them."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Caught, ...] = ()
     is_over: bool = False
 
 
-def write_findings(folder: Path, task: str, findings: Sequence[Finding], is_over: bool) -> None:
+def write_findings(folder: Path, task: str, findings: Sequence[Caught], is_over: bool) -> None:
     """Write `findings.json` whole, in the place of the one before. OSError when the disk refuses."""
     text = {
         "findings_version": VERSION,
@@ -96,7 +96,7 @@ def read_findings(members: dict[str, Any]) -> Found:
     kinds = {kind.value: kind for kind in Kind}
     listed = members.get("findings")
     found = [
-        Finding(kinds[each["kind"]], each["call"])
+        Caught(kinds[each["kind"]], each["call"])
         for each in (listed if isinstance(listed, list) else ())
         if isinstance(each, dict) and each.get("kind") in kinds and isinstance(each.get("call"), str)
     ]

@@ -7,7 +7,7 @@ from msprobe.base.interrupts import uninterrupted
 from msprobe.base.statistic import Array
 from msprobe.store.writer import Holder, Raised, StepFolder, Writer
 
-from .findings import Finding, write_findings
+from .findings import Caught, write_findings
 
 
 class Front(ABC):
@@ -60,7 +60,7 @@ class Front(ABC):
         if self._step.tally is not None:
             self._step.tally.any = True
 
-    def _note(self, findings: Sequence[Finding], is_over: bool) -> None:
+    def _note(self, findings: Sequence[Caught], is_over: bool) -> None:
         write_findings(self._step.folder, self._step.settings.task, findings, is_over)
 
 

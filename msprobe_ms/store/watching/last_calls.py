@@ -15,7 +15,7 @@ from msprobe.base.statistic import Array
 from msprobe.store.stacks_and_construct import user_line
 from msprobe.store.writer import StepFolder
 
-from .findings import Finding
+from .findings import Caught
 from .front import Front, Opened
 from .ring import Ring, Slot
 
@@ -52,7 +52,7 @@ class LastCalls(Front):
         self._files: dict[str, Slot] = {}
         self._stacks: dict[str, int] = {}
         self._notes: deque[tuple[str, str, str]] = deque(maxlen=_NOTES)
-        self._findings: list[Finding] = []
+        self._findings: list[Caught] = []
         self._is_seen = False
 
     @abstractmethod

@@ -25,7 +25,7 @@ from msprobe.store.stacks_and_construct import user_line
 from msprobe.store.writer import Source, StepFolder
 
 from .content import Content, content_of, content_of_numbers, judged
-from .findings import Finding, Kind
+from .findings import Caught, Kind
 from .front import Watch
 from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
@@ -65,13 +65,13 @@ class OverflowFront(HoldingFront):
         self._finite: dict[int, ref[Any]] = {}
         self._stacks: dict[str, int] = {}
         self._frames: dict[int, Sequence[str]] = {}
-        self._findings: list[Finding] = []
+        self._findings: list[Caught] = []
         self._known = Content.NOTHING
         self._is_tainted = self._is_seen = False
         self._cells_with_bad_gradient: set[str] = set()
         self._has_bad_gradient = False
         self._cells_with_gradient: set[str] = set()
-        self._pending: dict[str, Finding] = {}
+        self._pending: dict[str, Caught] = {}
 
     # ---- what describers pass on -----------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class OverflowFront(HoldingFront):
 
     # ---- which call is written -------------------------------------------------------------------------------------
 
-    def _judged(self, name: str, parent: str | None, entry: str, held: list[Held]) -> tuple[str | None, Finding | None]:
+    def _judged(self, name: str, parent: str | None, entry: str, held: list[Held]) -> tuple[str | None, Caught | None]:
         """The entry to write, None for none; and a finding where the call is one."""
         manner, exchanges, is_gradient = self._manner(name), is_exchange(name), name.find(".parameters_grad") > 0
         inputs = [] if is_gradient else [one for one in held if one.part[:6] != "output"]
@@ -268,15 +268,15 @@ class OverflowFront(HoldingFront):
         record = one.record(name)
         return record if record != "null" else one.bare()
 
-    def _finding(self, kind: Kind, name: str, place: str) -> Finding:
+    def _finding(self, kind: Kind, name: str, place: str) -> Caught:
         number = self._stacks.get(name, self._stacks.get(counterpart(name, "forward"), -1))
         parsed = parse(name)
         if number < 0 and parsed.kind == "parameters_grad":
             number = self._stacks.get(f"{parsed.stem}.forward.0", -1)
         line = user_line(self._frames.get(number, ()))
-        return Finding(kind, name, place, file=line.file if line else "", line=line.number if line else None)
+        return Caught(kind, name, place, file=line.file if line else "", line=line.number if line else None)
 
-    def _count(self, finding: Finding, parent: str | None) -> None:
+    def _count(self, finding: Caught, parent: str | None) -> None:
         self._watch.count()
         logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
         try:

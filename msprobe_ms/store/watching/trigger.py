@@ -16,7 +16,7 @@ from msprobe.store import layout
 from msprobe.store.reader import read
 from msprobe.store.writer import StepFolder
 
-from .findings import Finding, Kind
+from .findings import Caught, Kind
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
@@ -75,7 +75,7 @@ class TriggerFront(LastCalls):
         file, line = self._line(kept.name)
         kind, place, value, golden = finding
         written = tuple(one.name for one in every)
-        self._findings.append(Finding(kind, kept.name, place, value, golden, written, file=file, line=line))
+        self._findings.append(Caught(kind, kept.name, place, value, golden, written, file=file, line=line))
         self._note(self._findings, self._is_over)
         self._opened.writer.assemble()
         logger.warning("trigger: %s", sentence(self._findings[-1], self._step.folder))

@@ -3,58 +3,58 @@
 from msprobe.base.log import few
 from msprobe.base.names import parse
 
-from .findings import Finding, Kind
+from .findings import Caught, Kind
 
 
-def sentence(finding: Finding, folder: object) -> str:
+def sentence(finding: Caught, folder: object) -> str:
     """`CALL: inputs finite, output.0 is not (FILE:LINE); written to FOLDER`."""
     line = f" ({finding.file}:{finding.line})" if finding.file else ""
     return f"{finding.call}: {_REASONS[finding.kind](finding)}{line}; written to {folder}"
 
 
-def _predecessors(finding: Finding) -> str:
+def _predecessors(finding: Caught) -> str:
     others = len(finding.written) - (finding.call in finding.written)
     return f", with the {others} call{'s' * (others != 1)} before it" if others else ""
 
 
-def _made(finding: Finding) -> str:
+def _made(finding: Caught) -> str:
     return f"inputs finite, {finding.place} is not"
 
 
-def _of_infinities(finding: Finding) -> str:
+def _of_infinities(finding: Caught) -> str:
     return f"the inputs hold -inf and no NaN, {finding.place} holds NaN or inf"
 
 
-def _argument(finding: Finding) -> str:
+def _argument(finding: Caught) -> str:
     return f"a number among the arguments is not finite, nor is {finding.place}"
 
 
-def _received(finding: Finding) -> str:
+def _received(finding: Caught) -> str:
     return f"{finding.place} is not finite, and no recorded call made it"
 
 
-def _entered(finding: Finding) -> str:
+def _entered(finding: Caught) -> str:
     what = "calls" if parse(finding.call).kind == "api" else "cells"
     return f"non-finite values entered from outside the collected {what}: {_received(finding)}"
 
 
-def _nonfinite(finding: Finding) -> str:
+def _nonfinite(finding: Caught) -> str:
     word = "NaN" if finding.kind is Kind.NAN else "infinities"
     return f"{finding.place} holds {word}{_predecessors(finding)}"
 
 
-def _jump(finding: Finding) -> str:
+def _jump(finding: Caught) -> str:
     norms = f"the norm of {finding.place} is {finding.value:.6g}, in the step before {finding.golden:.6g}"
     return norms + _predecessors(finding)
 
 
-def _digest(finding: Finding) -> str:
+def _digest(finding: Caught) -> str:
     return (
         f"the digest of {finding.place} is {finding.value}, in the golden dump {finding.golden}{_predecessors(finding)}"
     )
 
 
-def _exception(finding: Finding) -> str:
+def _exception(finding: Caught) -> str:
     inside = f" inside {few(finding.running[::-1])}" if finding.running else ""
     return f"raised {finding.exception}{inside}{_predecessors(finding)}"
 

@@ -22,7 +22,7 @@ from msprobe.compare.locate.finding import (
     Computed,
     Dataflow,
     Difference,
-    Finding,
+    Divergence,
     Missing,
     OtherCall,
     Parameters,
@@ -61,16 +61,16 @@ def test_the_defaults_are_those_of_the_installed_frameworks(row):
 
 def computed(name, amount=0.0, **more):
     reasons = (Reason(Why.RESIDUAL, amount=amount, name="a"),) if amount else ()
-    return Finding(name, "", kinds.COMPUTES, Computed(Difference("output.0", "error", reasons), **more), "error")
+    return Divergence(name, "", kinds.COMPUTES, Computed(Difference("output.0", "error", reasons), **more), "error")
 
 
 def argument(name, place, target, golden):
     difference = Difference(place, "error", (Reason(Why.VALUES, name=place, target=target, golden=golden),))
-    return Finding(name, "", kinds.ARGUMENT, Argument(difference, ArgumentKind.VALUE), "error")
+    return Divergence(name, "", kinds.ARGUMENT, Argument(difference, ArgumentKind.VALUE), "error")
 
 
 def updated(*differences):
-    return Finding("x", "", kinds.PARAMETERS, Updated(UpdateJudgement(1, (), differences)), "error")
+    return Divergence("x", "", kinds.PARAMETERS, Updated(UpdateJudgement(1, (), differences)), "error")
 
 
 def verdict(basis):
@@ -82,12 +82,12 @@ def setting(cause, agreeing=0, **more):
 
 
 def parameters(*named, total=0):
-    return Finding("x", "", kinds.PARAMETERS, Parameters(named, total or len(named), None), "error")
+    return Divergence("x", "", kinds.PARAMETERS, Parameters(named, total or len(named), None), "error")
 
 
 def tokens(number, size=10):
     difference = Difference("input.0", "error", (Reason(Why.INTEGERS, number=number, size=size),))
-    return Finding("x", "", kinds.RUN_INPUTS, RunInput(difference), "error")
+    return Divergence("x", "", kinds.RUN_INPUTS, RunInput(difference), "error")
 
 
 LN, GELU, BN = "Functional.layer_norm.0.forward", "Functional.gelu.0.forward", "Functional.batch_norm.0.forward"
@@ -105,7 +105,7 @@ FITTING = [
     ("gelu", computed(GELU, 1e-4), PT),
     ("gelu", computed("Cell.act.GELU.forward.0"), ACROSS),
     ("gelu", argument(GELU, "input.approximate", "tanh", "none"), PT),
-    ("gelu", Finding(GELU, "", kinds.STRUCTURE, WRITTEN_OUT, "error"), MS),
+    ("gelu", Divergence(GELU, "", kinds.STRUCTURE, WRITTEN_OUT, "error"), MS),
     ("complement", argument(BN, "input.momentum", 0.9, 0.1), ACROSS),
     ("complement", argument(DROP, "input.p", 0.9, 0.1), ACROSS),
     ("running_statistics", parameters("bn.moving_mean", "bn.moving_variance"), ACROSS),
@@ -153,8 +153,8 @@ BESIDE = [
     (updated(setting(UpdateCause.EPS, target=1e-4, golden=1e-3)), ACROSS),
     (updated(setting(UpdateCause.WEIGHT_DECAY, target=0.1, golden=0.05)), ACROSS),
     (tokens(1), MS),
-    (Finding("x", "", kinds.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
-    (Finding(DROP, "", kinds.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
+    (Divergence("x", "", kinds.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
+    (Divergence(DROP, "", kinds.CODE, Between(Difference("input.0", "error"), "", Dataflow.UNKNOWN), "error"), MS),
 ]
 
 
@@ -191,7 +191,7 @@ def test_seeds_are_named_where_most_initial_weights_differ_before_any_update(tot
     ],
 )
 def test_more_data_are_asked_for_where_they_would_decide(evidence, step, mode, fits):
-    found = hint_of(Case(Finding("x", "", kinds.UNKNOWN, evidence, "error"), MS, step, mode))
+    found = hint_of(Case(Divergence("x", "", kinds.UNKNOWN, evidence, "error"), MS, step, mode))
     assert (found is not None and found.cause == "more_data") == fits
 
 

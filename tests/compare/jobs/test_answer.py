@@ -13,14 +13,14 @@ from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.judge.verdict import GRADES, Cause
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Computed, Difference, Finding
+from msprobe.compare.locate.finding import Computed, Difference, Divergence
 from msprobe.findings.catalogue import comparison as kinds
 
 CALL = "Mint.exp.{}.forward"
 
 
 def finding(kind, grade):
-    return Finding(CALL.format(0), "net", kind, Computed(Difference("output.0", grade)), grade)
+    return Divergence(CALL.format(0), "net", kind, Computed(Difference("output.0", grade)), grade)
 
 
 findings = st.lists(st.builds(finding, st.sampled_from(kinds.KINDS), st.sampled_from(GRADES)), max_size=2)

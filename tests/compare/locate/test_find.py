@@ -101,7 +101,9 @@ class TestEachKind:
     def test_the_api_inside_is_named_and_the_cell_is_its_place(self, net, mode, traced):
         later = {"r": 4.5, "m": 5.5, "y": 7.5, "gm": 1.0, "gr": 1.5, "gh": 2.5, "gw1": 3.5, "gw2": 4.5}
         found = findings(net("t", mode=mode, traced=traced, h=3.5, **later), net("g", mode=mode, traced=traced))
-        assert [(f.name, f.cell, f.kind.name) for f in found] == [("Mint.matmul.0.forward", "fc1", "computes differently")]
+        assert [(f.name, f.cell, f.kind.name) for f in found] == [
+            ("Mint.matmul.0.forward", "fc1", "computes differently")
+        ]
 
     def test_a_backward_call_computes_differently_and_takes_its_forwards_line(self, net, mode, traced):
         found = findings(net("t", mode=mode, traced=traced, gh=15.5, gw1=16.5), net("g", mode=mode, traced=traced))

@@ -14,7 +14,7 @@ from openpyxl import load_workbook
 
 from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import Located, locate
-from msprobe.compare.locate.finding import Finding, OtherCall
+from msprobe.compare.locate.finding import Divergence, OtherCall
 from msprobe.compare.run import compare
 from msprobe.compare.tables import sheet
 from msprobe.compare.tables.cells import guard, number, percent
@@ -340,7 +340,7 @@ def test_the_console_lists_the_worst_first_and_at_most_top(compared):
     comparison, _ = compared
     grades = ["error", "pass", "warning", "error", "error"]
     findings = tuple(
-        Finding(f"call{n}", "the root", kinds.STRUCTURE, OtherCall("target"), g, receivers=n, at=n)
+        Divergence(f"call{n}", "the root", kinds.STRUCTURE, OtherCall("target"), g, receivers=n, at=n)
         for n, g in enumerate(grades)
     )
     found = list(lines(comparison, Located(findings), top=3))
@@ -356,7 +356,7 @@ def test_a_clean_pair_ends_with_no_difference(builder):
 
 def test_a_reason_of_several_lines_stays_one_line(compared):
     evidence = OtherCall("target", goes_on="one\n two")
-    finding = Finding("a", "the root", kinds.STRUCTURE, evidence, "error", "/p/文 件.py", 3)
+    finding = Divergence("a", "the root", kinds.STRUCTURE, evidence, "error", "/p/文 件.py", 3)
     assert list(lines(compared[0], Located((finding,)), 1))[-1] == (
         "first wrong call: a in the root: structure differs: only the target makes this call, the golden goes on with "
         "one two (/p/文 件.py:3)"

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Advice, Beginning, Head, Side, Source, Words } from "./document.ts";
+import type { Finding, Head, Place, Side, Source, Suggestion, Words } from "./document.ts";
 import { count, shown, sourceLine } from "./format.ts";
 import { kindName, printed, say, t } from "./language.ts";
 import { Copy, Mark, Part, verdictName } from "./marks.tsx";
@@ -24,7 +24,8 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   const isThin = answer.state === "clean" && head.kind === "compare" && 2 * judged.judged < judged.total;
   const state = isThin ? "unjudged" : isState(answer.state) ? answer.state : "shown";
   const { first } = answer;
-  const hasSource = Boolean(first?.source?.lines?.length);
+  const source = first?.place.source;
+  const hasSource = Boolean(source?.lines?.length);
   // "First wrong call" is what two runs have; a run alone has what was found first.
   const title =
     state === "differs" && (head.kind !== "compare" || !first)
@@ -46,9 +47,9 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
           ) : null}
           {hasSource ? null : <Texts class="notes" label={t("notes")} list={answer.notes} />}
         </div>
-        {hasSource && first?.source ? (
+        {hasSource && source ? (
           <div class="beside">
-            <Snippet source={first.source} />
+            <Snippet source={source} />
             <Texts class="notes" label={t("notes")} list={answer.notes} />
           </div>
         ) : null}
@@ -56,8 +57,8 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
       </div>
       <Counts counts={head.counts} />
       <div class="folded">
-        <Beginnings title={t("next")} list={answer.next} go={go} />
-        <Beginnings title={t("harmless")} list={answer.harmless} go={go} />
+        <Findings title={t("next")} list={answer.next} go={go} />
+        <Findings title={t("harmless")} list={answer.harmless} go={go} />
         {head.causes?.length ? (
           <Part title={<Titled title={t("causes")} number={head.causes.length} />}>
             {() => (
@@ -113,42 +114,43 @@ function Titled({ title, number }: { title: ComponentChildren; number: number })
   );
 }
 
-function Where({ one }: { one: Beginning }) {
+function Where({ place }: { place: Place }) {
   return (
     <span class="where">
-      {one.step !== undefined && one.step !== null && (
+      {place.step !== undefined && place.step !== null && (
         <span class="chip">
-          {t("step")} {one.step}
+          {t("step")} {place.step}
         </span>
       )}
-      {one.rank !== undefined && one.rank !== null && (
+      {place.rank !== undefined && place.rank !== null && (
         <span class="chip">
-          {t("rank")} {one.rank}
+          {t("rank")} {place.rank}
         </span>
       )}
     </span>
   );
 }
 
-function Name({ one, go }: { one: Beginning; go: Go }) {
-  const { unit, call } = one;
-  if (unit === undefined || call === undefined) return <code class="name">{shown(one.name)}</code>;
+function Name({ place, go }: { place: Place; go: Go }) {
+  const { unit, call } = place;
+  if (unit === undefined || call === undefined) return <code class="name">{shown(place.name)}</code>;
   return (
     <button type="button" class="name link" title={t("show_in_tree")} onClick={() => go(unit, call)}>
-      <code>{shown(one.name)}</code>
+      <code>{shown(place.name)}</code>
     </button>
   );
 }
 
-function First({ first, go }: { first: Beginning; go: Go }) {
+function First({ first, go }: { first: Finding; go: Go }) {
+  const { place } = first;
   return (
     <>
       <p class="headline">
-        <Name one={first} go={go} />
-        {first.cell ? (
+        <Name place={place} go={go} />
+        {place.cell ? (
           <span class="cell">
             {" "}
-            {t("in_cell")} <code>{shown(first.cell)}</code>
+            {t("in_cell")} <code>{shown(place.cell)}</code>
           </span>
         ) : null}
       </p>
@@ -157,17 +159,17 @@ function First({ first, go }: { first: Beginning; go: Go }) {
         {first.reason ? <span class="because">{t("because", say(first.reason))}</span> : null}
       </p>
       <p class="facts">
-        <Where one={first} />
-        {first.source && !first.source.lines?.length ? (
+        <Where place={place} />
+        {place.source && !place.source.lines?.length ? (
           <span class="chip file">
-            {shown(first.source.file)}:{first.source.line}
+            {shown(place.source.file)}:{place.source.line}
           </span>
         ) : null}
-        {first.reaches !== undefined && first.reaches !== null ? (
-          <span>{t("reaches", count(first.reaches))}</span>
+        {first.later_calls !== undefined && first.later_calls !== null ? (
+          <span>{t("reaches", count(first.later_calls))}</span>
         ) : null}
-        {first.to_loss !== undefined && first.to_loss !== null ? (
-          <span>{t(first.to_loss ? "to_loss" : "not_to_loss")}</span>
+        {first.reaches_loss !== undefined && first.reaches_loss !== null ? (
+          <span>{t(first.reaches_loss ? "to_loss" : "not_to_loss")}</span>
         ) : null}
       </p>
       <Texts class="evidence" label={t("evidence")} list={first.evidence} />
@@ -198,7 +200,7 @@ function Snippet({ source }: { source: Source }) {
   );
 }
 
-function ToDo({ advice }: { advice: Advice[] }) {
+function ToDo({ advice }: { advice: Suggestion[] }) {
   return (
     <div class="todo">
       <h2>{t("advice")}</h2>
@@ -224,7 +226,7 @@ function Line({ text }: { text: string }) {
   );
 }
 
-function Beginnings({ title, list, go }: { title: string; list: Beginning[] | undefined; go: Go }) {
+function Findings({ title, list, go }: { title: string; list: Finding[] | undefined; go: Go }) {
   if (!list?.length) return null;
   return (
     <Part title={<Titled title={title} number={list.length} />}>
@@ -232,14 +234,14 @@ function Beginnings({ title, list, go }: { title: string; list: Beginning[] | un
         <ol class="beginnings" tabIndex={0}>
           {list.slice(0, 200).map((one) => (
             <li>
-              <Name one={one} go={go} /> <Where one={one} />
+              <Name place={one.place} go={go} /> <Where place={one.place} />
               <div class="because">
                 {kindName(one.kind)}
                 {one.reason ? t("because", say(one.reason)) : ""}
-                {one.source ? (
+                {one.place.source ? (
                   <span class="file">
                     {" "}
-                    {shown(one.source.file)}:{one.source.line}
+                    {shown(one.place.source.file)}:{one.place.source.line}
                   </span>
                 ) : null}
               </div>

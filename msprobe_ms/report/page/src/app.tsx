@@ -53,7 +53,7 @@ export function App({ report }: { report: Report }) {
   }, [language, theme]);
 
   const found = useMemo(() => (data ? search(data, filter) : null), [data, filter]);
-  const answered = report.head.answer.first;
+  const answered = report.head.answer.first?.place;
   const first = data && answered?.unit === data.number ? (answered.call ?? -1) : (data?.unit.first ?? -1);
   const show = useCallback(
     (unit: number, call: number) => {
@@ -236,7 +236,7 @@ export function App({ report }: { report: Report }) {
 /** What the first call that differs in a unit is called in the tree. */
 function flagOf(report: Report, data: UnitData, first: number): string {
   const { answer, kind } = report.head;
-  if (answer.first?.unit !== data.number || answer.first.call !== first) return t("first_of_unit");
+  if (answer.first?.place.unit !== data.number || answer.first.place.call !== first) return t("first_of_unit");
   return t(kind === "compare" ? "first_wrong" : "first_found");
 }
 

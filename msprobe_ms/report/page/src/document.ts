@@ -17,22 +17,29 @@ export interface Source {
   lines?: string[];
 }
 
-export interface Beginning {
+export interface Place {
   name: string;
-  kind: string;
-  reason?: Words;
   cell?: string;
-  unit?: number;
-  call?: number;
+  record?: string;
   step?: number;
   rank?: number;
-  evidence?: Words[];
+  micro_step?: number;
   source?: Source;
-  reaches?: number;
-  to_loss?: boolean;
+  unit?: number;
+  call?: number;
 }
 
-export interface Advice {
+export interface Finding {
+  kind: string;
+  place: Place;
+  reason?: Words;
+  grade?: string;
+  evidence?: Words[];
+  later_calls?: number;
+  reaches_loss?: boolean;
+}
+
+export interface Suggestion {
   text: Words;
   command?: string;
   config?: string;
@@ -41,10 +48,10 @@ export interface Advice {
 export interface Answer {
   state: string;
   line: Words;
-  first?: Beginning;
-  next?: Beginning[];
-  harmless?: Beginning[];
-  advice?: Advice[];
+  first?: Finding;
+  next?: Finding[];
+  harmless?: Finding[];
+  advice?: Suggestion[];
   notes?: Words[];
 }
 

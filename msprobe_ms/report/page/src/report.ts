@@ -23,7 +23,7 @@ export class Report {
 
   /** The unit that is shown first: the one of the answer, or the first that differs. */
   get start(): number {
-    const answered = this.head.answer.first?.unit;
+    const answered = this.head.answer.first?.place.unit;
     if (answered !== undefined && answered in this.units) return answered;
     const differs = this.units.findIndex((unit) => unit.first !== undefined);
     return Math.max(0, differs);

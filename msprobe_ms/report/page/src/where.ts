@@ -36,7 +36,8 @@ export function useWhere(report: Report, fail: (text: string) => void) {
       if (turn !== wanted.current) return;
       setWhere((before) => {
         const open = before.data?.calls === data.calls ? new Set(before.open) : new Set<number>();
-        const first = unit === report.head.answer.first?.unit ? report.head.answer.first.call : data.unit.first;
+        const first =
+          unit === report.head.answer.first?.place.unit ? report.head.answer.first.place.call : data.unit.first;
         const row = call >= 0 && call < data.calls.size ? call : -1;
         for (const one of [row, first ?? -1]) {
           if (one >= 0 && one < data.calls.size) for (const around of openFor(data.calls, one)) open.add(around);
@@ -61,7 +62,7 @@ export function useAddress(
     const named = report.units.findIndex((unit) => unit.label === place.unit);
     const unit = named < 0 ? report.start : named;
     if (!report.units.length) return;
-    const answered = report.head.answer.first;
+    const answered = report.head.answer.first?.place;
     let call = answered?.unit === unit ? (answered.call ?? -1) : (report.units[unit].first ?? -1);
     if (place.call) {
       call = (await report.unit(unit)).calls.find(place.call);
