@@ -17,7 +17,10 @@ packages = [
 setup(
     packages=packages,
     package_dir={root: folder for folder, root in ROOTS.items()},
-    package_data={"msprobe": ["py.typed", "report/page.html"], "msprobe.mapping": ["tables/*.yaml"]},
+    package_data={
+        "msprobe": ["py.typed", "report/page.html", "findings/schema/*.json"],
+        "msprobe.mapping": ["tables/*.yaml"],
+    },
     include_package_data=False,
     ext_modules=[
         # Optional: without a compiler the numpy passes of base/statistic.py serve.

@@ -327,7 +327,15 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
 
     if not verb.runs_script:
         _refuse_empty(words, _may_be_empty(prog, module.Options))
-    return int(module.run(parsed(prog, module.Options, words, _description(module.__doc__ or "", verb))))
+    options = parsed(prog, module.Options, words, _description(module.__doc__ or "", verb))
+    try:
+        return int(module.run(options))
+    except MsprobeError as err:
+        if getattr(options, "is_json", False):
+            from msprobe.findings.document import failure, text_of  # here: few commands fail, and print JSON
+
+            print(text_of(failure(prog.removeprefix("msprobe "), str(err), 2)))
+        raise
 
 
 def _description(text: str, verb: Verb) -> str:

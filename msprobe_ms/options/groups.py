@@ -105,6 +105,27 @@ class ExitZero(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class JsonAnswer(OptionGroup):
+    """The answer as a JSON document."""
+
+    TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
+
+    json: bool = option(
+        FLAG,
+        "--json",
+        default=False,
+        role=OUTPUT,
+        help="print the answer as a JSON document instead of text",
+        zh="以 JSON 文档而非文本打印结论",
+    )
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether the answer is printed as JSON."""
+        return self.json
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AnswerFormat(OptionGroup):
     """The form of standard output."""
 
