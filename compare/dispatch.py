@@ -18,11 +18,13 @@ from msprobe.store.detect import is_checkpoint, kind_of
 from .core.layouts import Layouts
 from .jobs.run import run_request
 from .jobs.summary import RequestResult
+from .judge.verdict import GRADES
 from .request import Request
 from .rl.roots import ITSELF, is_root, root_of, roots_by_step
 
 # What compares flows, merges ranks and makes reports is imported where it is needed: it is a third of all modules.
 if TYPE_CHECKING:
+    from msprobe.findings.finding import Answer
     from msprobe.report.file import Report
 
     from .rl.result import FlowResult, Stepwise
@@ -89,6 +91,27 @@ def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request)
     from .rl.report import report_of_flows
 
     return report_of_flows(result, request)
+
+
+def answer_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Answer":
+    """Return what a comparison found."""
+    if isinstance(result, RequestResult):
+        from .jobs.answer import answer_of as answer_of_dumps
+
+        return answer_of_dumps(result, request)
+    from .rl.report import answer_of_flows
+
+    return answer_of_flows(result, request)
+
+
+def pairs_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
+    """Return how many pairs of records pass, differ, and have no verdict for which reason."""
+    return Verdicts(result.judged - result.differing, result.differing, result.unjudged)
+
+
+def counts_of(result: "RequestResult | FlowResult | Stepwise") -> dict[str, int]:
+    """Return the numbers of records by grade."""
+    return {grade: sum(outcome.counts.get(grade, 0) for outcome in result.outcomes) for grade in GRADES}
 
 
 def write_report(result: "RequestResult | FlowResult | Stepwise", request: Request) -> Path:

@@ -14,7 +14,7 @@ from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, OPTIONS, UserMapping, user_mapping
 from msprobe.options.declaration import EXECUTION, OUTPUT, OptionGroup, declared, from_file, keys_of, option, positional
-from msprobe.options.groups import Cluster, ExitZero, Fuzzy, Mappings, Selection
+from msprobe.options.groups import Cluster, ExitZero, Fuzzy, JsonAnswer, Mappings, Selection
 from msprobe.options.kinds import FLAG, NO_FLAG, NUMBERS, PATH, TEXT, Kind, one_of, several, whole
 from msprobe.store.layout import STACK
 
@@ -80,6 +80,10 @@ _FOLDER = PATH._replace(form="optional", read=lambda word: Path("output") if wor
 """A folder; the default too where the flag is given without one, as in msprobe 8.1."""
 
 
+LISTED = 10
+"""Further divergences that a table lists unless the user says otherwise."""
+
+
 @dataclass(frozen=True)
 class Request:
     """Two sides, what of them is compared and how, where the answer goes, and in which form.
@@ -103,7 +107,7 @@ class Request:
     format: Format = "xlsx"
     with_stack: bool | None = False
     stack_file: Path | None = None
-    top: int = 10
+    top: int | None = None
     exit_zero: bool = False
     fuzzy: bool = False
     highlight: bool = False
@@ -127,6 +131,11 @@ class Request:
     first_only: bool = False
     layouts: Layouts | None = None
     user_limits: UserLimits = NO_LIMITS
+
+    @property
+    def listed(self) -> int:
+        """Return how many further divergences a table lists."""
+        return LISTED if self.top is None else self.top
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -252,13 +261,13 @@ class ReportOptions(OptionGroup):
         help="log one line for each pair of tensors",
         zh="每对张量打印一行日志",
     )
-    top: int = option(
+    top: int | None = option(
         whole(0),
         "--top",
-        default=10,
+        default=None,
         role=EXECUTION,
-        help="list at most N further divergences",
-        zh="最多列出 N 个其余的差异起点",
+        help=f"list at most N further divergences; default: 2 on standard output, {LISTED} in the table",
+        zh=f"最多列出 N 个其余的差异起点；默认：标准输出 2 个，表中 {LISTED} 个",
     )
     first_only: bool = option(
         FLAG,
@@ -295,7 +304,16 @@ class Execution(Cluster):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(
-    Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, LayoutOptions, Execution, ReportOptions, ExitZero
+    Selection,
+    Fuzzy,
+    NoiseOptions,
+    UserLimitOptions,
+    Mappings,
+    LayoutOptions,
+    Execution,
+    ReportOptions,
+    JsonAnswer,
+    ExitZero,
 ):
     """The options of `msprobe compare`, the keywords of `compare` and the keys of a compare.json."""
 

@@ -47,21 +47,43 @@ def run(options: CompareOptions) -> int:
 def _compare(options: CompareOptions) -> int:
     request = request_of(options)
     from .dispatch import (  # here: the help of the command is there before numpy is
+        answer_of,
         compare_paths,
+        counts_of,
+        pairs_of,
         verdicts_of,
         write_report,
     )
+    from .jobs.summary import RequestResult
 
     if request.html:
         from msprobe.report.file import check_page
 
         check_page()
     result = compare_paths(request)
-    if request.html:
-        write_report(result, request)
-    for line in result.lines():
-        print(visible(line))
-    return verdicts_of(result).exit_code_of(request.exit_zero)
+    page = write_report(result, request) if request.html else None
+    exit_code = verdicts_of(result).exit_code_of(request.exit_zero)
+    tables = [outcome.table for outcome in result.outcomes if outcome.table]
+    if options.json:
+        from msprobe.findings.document import Document, printed
+
+        details = {"target": str(request.target), "golden": str(request.golden)}
+        files = {"tables": tables, "page": str(page or "")}
+        found = answer_of(result, request)
+        printed(Document("compare", found, pairs_of(result), exit_code, counts_of(result), files, details))
+        return exit_code
+    from msprobe.findings.text import next_step
+    from msprobe.findings.text import printed as printed_lines
+
+    shown = [*map(visible, result.lines())]
+    if isinstance(result, RequestResult):
+        written = [*(tables if len(tables) == 1 else []), *([str(page)] if page else [])]
+        step = next_step(answer_of(result, request)) if result.first is not None else ""
+        after = [f"  do next: {step}"] if step else []
+        after += [f"  written: {', '.join(written)}"] if written else []
+        shown[-1:-1] = map(visible, after)
+    printed_lines(shown)
+    return exit_code
 
 
 def request_of(options: CompareOptions) -> Request:

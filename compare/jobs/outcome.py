@@ -31,6 +31,7 @@ from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.console import (
     LastLine,
+    answer_of,
     described,
     hint_of_located,
     lines,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from msprobe.compare.advice.known_causes import Hint
     from msprobe.compare.ranks.collectives import RankSummary
     from msprobe.compare.units.unit import PackedUnit
+    from msprobe.findings.finding import Answer
 
     from .survey import Survey
 
@@ -218,7 +220,8 @@ class Outcome:
     besides findings. `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what
     the limits of the user excuse; None where there are no such limits. `hint` is the known cause that the first finding
     fits.
-    `roundings_left` is what differs by rounding, if nothing differs by more.
+    `roundings_left` is what differs by rounding, if nothing differs by more. `answer` has the findings, `target` is
+    where the target's dump is.
     """
 
     label: str = ""
@@ -242,6 +245,8 @@ class Outcome:
     survey: "Survey | None" = None
     notes: tuple[Words, ...] = ()
     unit: "PackedUnit | None" = field(default=None, repr=False)
+    answer: "Answer | None" = field(default=None, repr=False)
+    target: str = ""
     excused: ExcusedCounts | None = None
     hint: "Hint | None" = None
     roundings_left: tuple[RoundingLeft, ...] = ()
@@ -335,6 +340,7 @@ def compare_single(task: Task) -> Outcome:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
+    answer = answer_of(comparison, located)
     rank_summary = _rank_summary(comparison, located) if request.diff_analyze or task.is_one_of_many else None
     return Outcome(
         job.label,
@@ -342,7 +348,7 @@ def compare_single(task: Task) -> Outcome:
         {grade: comparison.counts[grade] for grade in GRADES},
         comparison.is_clean,
         located.findings[:_KEPT],
-        tuple(lines(comparison, located, request.top)),
+        tuple(lines(comparison, located, request.top, answer)),
         target.step if place.step is None else place.step,
         target.rank if place.rank is None else place.rank,
         place.what,
@@ -356,6 +362,8 @@ def compare_single(task: Task) -> Outcome:
         survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
+        target=target.where,
+        answer=replace(answer, next=answer.next[: _KEPT - 1], harmless=answer.harmless[:_KEPT]),
         excused=None if comparison.excused is None else comparison.excused.counts,
         hint=hint_of_located(comparison, located),
         roundings_left=roundings_left_of(comparison),
@@ -416,7 +424,9 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         else:
             from msprobe.compare.tables.sheet import summary, write_sheet
 
-            overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
+            overview = summary(
+                comparison, located, label=task.job.label, top=request.listed, exit_zero=request.exit_zero
+            )
             write_sheet(path, shown, table, colours=colours, summary=overview)
         if advise:
             write_advice(_neighbour(path, "advisor", "txt"), *suspect(comparison, located, first_bad))

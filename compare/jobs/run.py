@@ -95,7 +95,7 @@ def _log(result: RequestResult, loud: int) -> None:
         logger.log(loud, "%s", sides)
     paths = [outcome.table for outcome in result.outcomes if outcome.table]
     if len(paths) == 1:
-        logger.log(loud, "the table is in %s", paths[0])
+        logger.debug("the table is in %s", paths[0])
 
 
 def _write_summaries(result: RequestResult, request: Request, time: str, loud: int) -> None:

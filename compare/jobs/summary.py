@@ -14,7 +14,7 @@ from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.locate.wording import short
-from msprobe.compare.tables.console import excused_said, left_open, no_difference, one_line
+from msprobe.compare.tables.console import excused_said, left_open, no_difference
 
 from .outcome import Outcome
 
@@ -99,16 +99,13 @@ class RequestResult:
     def lines(self) -> Iterator[str]:
         """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
 
-        What merging found stands before it, or is the answer where nothing else is wrong. A known cause that fits the
-        first wrong call is in a line after the answer.
+        Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
         is_answer = self.first is None and not self.copies_agree
         said = tuple(map(visible, self.merging))
         yield from () if is_answer else said
         yield from self._compared()
         yield from said if is_answer else ()
-        if self.first is not None and self.first.hint is not None:
-            yield one_line(self.first.hint.line)
 
     @property
     def last(self) -> Words:
@@ -158,7 +155,7 @@ class RequestResult:
             return
         if first.label:
             yield f"the first is in {first.label}:"
-        yield first.lines[-1]
+        yield from first.lines
 
 
 def excused_of(outcomes: Iterable[Outcome]) -> ExcusedCounts | None:

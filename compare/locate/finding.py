@@ -10,6 +10,7 @@ from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.judge.wording import sentences
+from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.data import as_data
 from msprobe.findings.kind import Kind
 from msprobe.report.fragment import fragment
@@ -366,6 +367,17 @@ class Divergence:
         if self.beyond is not None:
             facts.append(("within tolerance here", f"{self.beyond.grade} at {self.beyond.name}"))
         return fragment("differs", f"{self.name}: {self.kind.name}", facts)
+
+    @property
+    def certainty(self) -> Literal["certain", "likely", "open"]:
+        """Return how sure it is that the difference begins here.
+
+        `open` if records before it could not be judged, `likely` if it is within tolerance or random numbers explain
+        it, `certain` otherwise.
+        """
+        if self.hidden or self.kind is kinds.UNKNOWN:
+            return "open"
+        return "certain" if self.grade == "error" and self.kind is not kinds.RANDOM else "likely"
 
     @property
     def facts(self) -> dict[str, Any]:

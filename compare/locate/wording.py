@@ -243,7 +243,15 @@ def finding_of(found: Divergence, step: int | None, rank: int | None) -> Finding
     record = difference.place if isinstance(difference, Difference) else ""
     place = Place(found.name, found.cell, record, step, rank, source=source_of(found.file, found.line))
     receivers = max(found.receivers, 0)
-    return Finding(found.kind, place, reason_said(found), found.grade, fields=found.facts, later_calls=receivers)
+    return Finding(
+        found.kind,
+        place,
+        reason_said(found),
+        found.grade,
+        fields=found.facts,
+        later_calls=receivers,
+        certainty=found.certainty,
+    )
 
 
 def short(finding: Divergence) -> str:

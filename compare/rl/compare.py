@@ -67,7 +67,7 @@ def _compare(
     walked = walk(items)
     missing = tuple(wording.missing(target, golden, keys, stages))
     first = first_difference(walked, stages, collection_style(target, golden))
-    result = FlowResult(configurations, keys, stages, walked, first, missing, request.top, request.user_limits)
+    result = FlowResult(configurations, keys, stages, walked, first, missing, request.listed, request.user_limits)
     if not result.judged and not result.unjudged and not configurations.count:
         text = "; ".join(map(str, missing[:3])) or "neither key data nor dumps are on both sides"
         hint = "give the roots of two runs that saved key data or dumped stages"

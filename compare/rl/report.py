@@ -1,12 +1,13 @@
 """The report of two RL flows: the units of all stages, tables of keys and settings, and the first difference."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
 from msprobe.base.phrase import Words, phrase
 from msprobe.base.version import tool
-from msprobe.compare.jobs.report import add_outcomes, advice, command_of, sides
+from msprobe.compare.jobs.answer import advice
+from msprobe.compare.jobs.report import add_outcomes, command_of, sides
 from msprobe.compare.jobs.summary import ranks_of
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
@@ -44,7 +45,6 @@ def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
         _add_stages(made, flow, step, units)
     made.finish()
     tables = [table for step, flow in flows.items() for table in _tables(made, flow, step)]
-    named = result if isinstance(result, FlowResult) else None if result.first is None else result.results[result.first]
     head = Head(
         "flow",
         against(request.target, request.golden),
@@ -52,7 +52,7 @@ def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
         now(),
         tool(),
         *sides(made, request),
-        _answer(result, named, request, made, units),
+        _completed(result, request, list(_of_stages(result, made, units)), made.notes),
         {
             grade: sum(o.counts.get(grade, 0) for o in result.outcomes)
             + sum(flow.keys.counts.get(grade, 0) for flow in flows.values())
@@ -100,24 +100,39 @@ def _tables(made: Assembly, flow: FlowResult, step: int | None) -> Iterator[Tabl
         )
 
 
-def _answer(
-    result: FlowResult | Stepwise, named: FlowResult | None, request: Request, made: Assembly, units: Mapping[int, int]
+def answer_of_flows(result: FlowResult | Stepwise, request: Request) -> Answer:
+    """Return what the comparison of flows found, without positions in a report."""
+    found = [outcome for outcome in result.outcomes if outcome.answer is not None]
+    firsts = [(o, o.answer.first) for o in found if o.answer is not None and o.answer.first is not None]
+    others = [first.placed(step=outcome.step, rank=outcome.rank) for outcome, first in firsts]
+    return _completed(result, request, others, ())
+
+
+def _named(result: FlowResult | Stepwise) -> FlowResult | None:
+    """Return the flow whose first difference is the answer."""
+    if isinstance(result, FlowResult):
+        return result
+    return None if result.first is None else result.results[result.first]
+
+
+def _completed(
+    result: FlowResult | Stepwise, request: Request, others: list[Finding], more_notes: Iterable[Words]
 ) -> Answer:
-    others = list(_of_stages(result, made, units))
-    notes = list(_notes(result))
+    named = _named(result)
+    notes = [*_notes(result), *more_notes]
     if named is None or named.first is None:
         flows = [result] if isinstance(result, FlowResult) else list(result.results.values())
         line = flows[-1].answer
         state = "clean" if result.is_clean else "unjudged"
-        return Answer(state, line, None, tuple(others), notes=(*notes, *made.notes))
+        return Answer(state, line, None, tuple(others), notes=tuple(notes))
     first = _first(named.first, others)
     return Answer(
         "differs",
         named.answer,
         first,
-        tuple(one for one in others if one.place.call is None or _position(one) != _position(first)),
+        tuple(one for one in others if _position(one) != _position(first)),
         advice=tuple(_advice(named.first, named.first.finding, request)),
-        notes=(*notes, *made.notes),
+        notes=tuple(notes),
     )
 
 
@@ -149,8 +164,8 @@ def _first(first: First, others: list[Finding]) -> Finding:
     )
 
 
-def _position(one: Finding) -> tuple[int | None, int | None]:
-    return one.place.unit, one.place.call
+def _position(one: Finding) -> tuple[str, int | None, int | None]:
+    return one.place.name, one.place.step, one.place.rank
 
 
 def _advice(first: First, finding: Divergence | None, request: Request) -> Iterator[Suggestion]:

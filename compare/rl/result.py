@@ -173,6 +173,16 @@ class Stepwise:
         return sum(result.judged for result in self.results.values())
 
     @property
+    def differing(self) -> int:
+        """Return how many of these do not pass."""
+        return sum(result.differing for result in self.results.values())
+
+    @property
+    def unjudged(self) -> Counter[Cause]:
+        """Return why tensors and records have no verdict."""
+        return sum((result.unjudged for result in self.results.values()), Counter())
+
+    @property
     def user_limits(self) -> UserLimits:
         """Return those of the request."""
         return next((result.user_limits for result in self.results.values()), NO_LIMITS)

@@ -6,7 +6,7 @@ name of the row alone, so it is a hint where to look.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.base.files import replacing
-from msprobe.base.log import visible
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise, RoundingLeft
 from msprobe.compare.core.reason import Why
@@ -24,8 +23,10 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Divergence
-from msprobe.compare.locate.wording import full, full_said
+from msprobe.compare.locate.wording import finding_of, full_said
 from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.finding import Answer
+from msprobe.findings.text import MAX_OTHERS, lines_of
 from msprobe.store.record import Dump
 
 from .cells import NOT_APPLICABLE, Cell
@@ -42,36 +43,73 @@ BLIND: dict[Mode, str] = {
 """What a verdict that was not reached by the elements does not know."""
 
 
-def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
-    """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
-    yield from map(visible, notes(comparison))
-    for finding in located.harmless[: max(top, 0)]:
-        yield one_line(
-            phrase("harmless: {finding}", finding=full_said(finding))
-            if finding.kind is kinds.HARMLESS
-            else phrase("open: {finding}", finding=full_said(finding))
-        )
-    later = beginnings(located)
-    for finding in later[: max(top, 0)]:
-        yield f"next: {beginning(finding)}"
-    if len(later) > top:
-        yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
-    yield one_line(answer(comparison, located).said)
+def lines(
+    comparison: Comparison, located: Located, top: int | None = None, said: Answer | None = None
+) -> Iterator[str]:
+    """Return the answer for the console: the verdict, its evidence, what was judged, and the line for scripts.
+
+    `top` is how many further divergences, and harmless ones, are listed, None for the default. `said` is the answer
+    of `answer_of`, if it is known already.
+    """
+    said = said or answer_of(comparison, located)
+    most = MAX_OTHERS if top is None else top
+    yield from lines_of(said, _title(comparison, located), _judged(comparison, located), limits(comparison), most)
+
+
+def answer_of(comparison: Comparison, located: Located) -> Answer:
+    """Return a comparison's answer as findings."""
+    step, rank = comparison.target.step, comparison.target.rank
+    ordered = [*located.findings[:1], *beginnings(located)]
+    found = [finding_of(each, step, rank) for each in ordered]
+    harmless = tuple(finding_of(each, step, rank) for each in located.harmless)
+    if (hint := hint_of_located(comparison, located)) is not None:
+        found[0] = replace(found[0], evidence=(phrase("known cause: {what}", what=hint.text),))
+    state = "differs" if found else "clean" if located.is_clean(comparison) else "unjudged"
+    line = answer(comparison, located).said
+    return Answer(state, line, next(iter(found), None), tuple(found[1:]), harmless, notes=tuple(notes(comparison)))
+
+
+def _title(comparison: Comparison, located: Located) -> Words:
+    return answer(comparison, located).title
+
+
+def _judged(comparison: Comparison, located: Located) -> Iterator[Words]:
+    """Return the counts of every verdict, and why pairs have none where the last line does not say it."""
+    mode = phrase(comparison.mode)
+    yield phrase("{counts} (compared by {mode})", counts=counts_said(comparison.counts), mode=mode)
+    if located.first is not None or comparison.counts["unjudged"]:
+        yield from why_unjudged(comparison)
+    yield from _structure(comparison)
 
 
 def notes(comparison: Comparison) -> Iterator[Words]:
-    """The counts of every verdict, what is left open, and up to where differences are noise."""
-    yield phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
+    """Return the counts of every verdict, what is left open, and up to where differences are noise."""
+    yield counted(comparison)
+    yield from why_unjudged(comparison)
+    yield from _structure(comparison)
+    yield from limits(comparison)
+
+
+def counted(comparison: Comparison) -> Words:
+    """Return the counts of every verdict."""
+    return phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
+
+
+def why_unjudged(comparison: Comparison) -> Iterator[Words]:
+    """Return why pairs have no verdict."""
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    differing = number_differing(comparison.counts)
-    yield from left_open(judged, differing, comparison.unjudged, [comparison.mode])
+    yield from left_open(judged, number_differing(comparison.counts), comparison.unjudged, [])
+
+
+def limits(comparison: Comparison) -> Iterator[Words]:
+    """Return what the verdicts cannot show, up to where differences are noise, and what the user's limits excuse."""
+    yield from blind_to([comparison.mode])
     if comparison.by_statistics:
         yield phrase(
             "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
             number=len(comparison.by_statistics),
             what=phrase(BLIND["statistics"]),
         )
-    yield from _structure(comparison)
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
     if comparison.excused is not None:
@@ -171,13 +209,6 @@ def beginnings(located: Located) -> list[Divergence]:
     return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is kinds.RANDOM, f.at))
 
 
-def beginning(finding: Divergence) -> str:
-    """One beginning in a line, with how many later calls received it."""
-    return one_line(full(finding)) + (
-        f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
-    )
-
-
 def left_open(
     judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
 ) -> Iterator[Words]:
@@ -208,6 +239,11 @@ def left_open(
             total=judged + total,
             why=_counted(comparable),
         )
+    yield from blind_to(modes)
+
+
+def blind_to(modes: Iterable[Mode | None]) -> Iterator[Words]:
+    """Return what verdicts that were not reached by the elements cannot show."""
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
             yield phrase("{mode} cannot see {what}", mode=phrase(mode), what=phrase(BLIND[mode]))
@@ -239,11 +275,6 @@ class LastLine:
     def said(self) -> Phrase:
         """Both in one."""
         return phrase("{title}: {text}", title=self.title, text=self.text)
-
-
-def one_line(words: Words) -> str:
-    """A sentence in one line of a terminal."""
-    return visible(" ".join(str(words).split()))
 
 
 def answer(comparison: Comparison, located: Located) -> LastLine:

@@ -19,19 +19,20 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Divergence
+from msprobe.compare.locate.wording import full
+from msprobe.findings.text import one_line
 
 from .cells import Cell, guard, share
 from .columns import Column
 from .console import (
     BLIND,
     answer,
-    beginning,
     beginnings,
     causes_of_unjudged,
     described,
     excused_said,
     hint_of_located,
-    one_line,
 )
 from .highlight import RED, YELLOW
 
@@ -50,6 +51,12 @@ class Line:
     label: Cell
     text: Cell = ""
     grade: Grade | None = None
+
+
+def _beginning(finding: Divergence) -> str:
+    """Return a divergence in a line, with how many later calls received it."""
+    received = f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
+    return one_line(full(finding)) + received
 
 
 def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
@@ -91,7 +98,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if later := beginnings(located):
         yield Line("Next beginnings, worst first")
         for finding in later[: max(top, 0)]:
-            yield Line(finding.grade, guard(beginning(finding)), finding.grade)
+            yield Line(finding.grade, guard(_beginning(finding)), finding.grade)
         if len(later) > top:
             yield Line("", f"{len(later) - max(top, 0)} more: filter the column Begins of the next sheet for begins")
     yield Line("Where to read on")

@@ -17,9 +17,10 @@ from msprobe.compare.monitor.output import as_object as monitor_as_object
 from msprobe.compare.monitor.wording import about, meaning, stages
 from msprobe.compare.monitor.wording import answer as answer_of_monitors
 from msprobe.compare.rl.wording import setting
-from msprobe.compare.tables.console import BLIND, excused_said, one_line
+from msprobe.compare.tables.console import BLIND, excused_said
 from msprobe.compare.tables.json_file import as_object as finding_as_object
 from msprobe.compare.tables.json_file import causes, counts_of_excused
+from msprobe.findings.text import one_line
 
 from .collected import Collection
 from .diagnosis import (

@@ -81,6 +81,7 @@ def finding_as_object(finding: Finding) -> dict[str, Any]:
         "kind": kind.name,
         "severity": finding.severity.value,
         "grade": finding.grade or None,
+        "certainty": finding.certainty or None,
         "message": str(finding.reason),
         "place": _place(finding.place),
         "evidence": [str(one) for one in finding.evidence],

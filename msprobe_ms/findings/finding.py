@@ -8,7 +8,7 @@ shows in the language of its reader.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from msprobe.base.files import open_text
 from msprobe.base.phrase import Words
@@ -77,6 +77,7 @@ class Finding:
     fields : the same facts as data; names and types are those of the kind.
     later_calls : number of later calls that only received the difference; None if unknown.
     reaches_loss : whether the loss received it; None if unknown.
+    certainty : `certain`, `likely`, or `open` if records before it could not be judged; empty if not graded.
     """
 
     kind: Kind
@@ -87,6 +88,7 @@ class Finding:
     fields: Mapping[str, Any] = field(default_factory=dict, metadata={"page": False})
     later_calls: int | None = None
     reaches_loss: bool | None = None
+    certainty: Literal["certain", "likely", "open", ""] = ""
 
     @property
     def severity(self) -> Severity:

@@ -20,7 +20,7 @@ from two_frameworks import (  # beside this file, which is no package
 
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate import wording
-from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.console import lines, notes
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -260,16 +260,17 @@ def test_what_one_framework_alone_needs_is_an_internal_detail(written, value):
     comparison, located = written(lambda side: shapes(side, value))
     # Three calls with one input and two results each; the layer's input, weight and result are judged.
     assert comparison.unjudged == {Cause.INTERNAL: 9}
-    printed = list(lines(comparison, located, 10))
-    assert printed[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
-    assert printed[1] == "all 3 comparable pairs agree; 9 are internal details of one framework"
-    assert printed[-1] == "no difference: 3 pairs judged, 9 unjudged"
+    assert list(map(str, notes(comparison)))[:2] == [
+        "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged",
+        "all 3 comparable pairs agree; 9 are internal details of one framework",
+    ]
+    assert list(lines(comparison, located))[-1] == "no difference: 3 pairs judged, 9 unjudged"
 
 
 def test_where_a_pair_differs_the_comparable_ones_are_not_said_to_agree(written, value):
-    comparison, located = written(lambda side: shapes(side, value, wrong=np.float32(1.1)))
+    comparison, _ = written(lambda side: shapes(side, value, wrong=np.float32(1.1)))
     assert comparison.counts["error"] == 1
-    assert "3 pairs compared; 9 are internal details of one framework" in list(lines(comparison, located, 10))
+    assert "3 pairs compared; 9 are internal details of one framework" in map(str, notes(comparison))
 
 
 def test_a_result_of_one_framework_that_is_compared_with_nothing_is_no_internal_detail(written, value):
@@ -285,11 +286,11 @@ def test_a_result_of_one_framework_that_is_compared_with_nothing_is_no_internal_
             side.build.call("Functional.gelu.0.forward", [side.tensor(H)], [side.tensor(R)])
         side.dense("b", R, Y, W2)
 
-    comparison, located = written(fill)
+    comparison, _ = written(fill)
     causes = {j.pair.record.name.split(".")[1]: j.verdict.cause for c in comparison.calls for j in c.judged}
     assert (causes["relu"], causes["silu"]) == (Cause.NO_COUNTERPART, Cause.INTERNAL)
     assert comparison.unjudged[Cause.NO_COUNTERPART] == 2
-    printed = list(lines(comparison, located, 10))
+    printed = list(map(str, notes(comparison)))
     details = comparison.unjudged[Cause.INTERNAL]
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     assert f"all {judged} comparable pairs agree; {details} are internal details of one framework" in printed
@@ -302,9 +303,9 @@ def test_a_pair_that_could_not_be_judged_is_no_internal_detail(builder, value, t
         shapes(side, value)
     dumps = [side.build.dump() for side in sides]
     next(sides[0].build.folder.glob("dump_tensor_data/*output.0.npy")).unlink()
-    comparison, located = found(dumps)
+    comparison, _ = found(dumps)
     assert comparison.unjudged == {Cause.INTERNAL: 9, Cause.UNREADABLE: 1}
-    printed = list(lines(comparison, located, 10))
+    printed = list(map(str, notes(comparison)))
     assert printed[1:3] == [
         "2 pairs compared; 9 are internal details of one framework",
         "unjudged: 1 in files that are missing or cannot be read",

@@ -43,7 +43,7 @@ SIDES = ("-tp", "t", "-gp", "g")
 def test_nothing_but_two_sides_takes_the_defaults(requested):
     request = requested(*SIDES)
     assert (request.target, request.golden, request.output) == (Path("t"), Path("g"), Path("output"))
-    assert (request.format, request.with_stack, request.top, request.exit_zero) == ("xlsx", False, 10, False)
+    assert (request.format, request.with_stack, request.top, request.exit_zero) == ("xlsx", False, None, False)
     assert (request.ranks, request.steps, request.workers, request.scheduler) == (None, None, None, "")
     flags = (request.fuzzy, request.highlight, request.advise, request.diff_analyze, request.log_each)
     assert flags == (False,) * 5

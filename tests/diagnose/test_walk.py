@@ -434,12 +434,13 @@ def test_a_diagnosis_says_what_to_try_as_compare_does(sides, tmp_path, capsys):
     target, golden = sides(lambda run, is_target: run.step(1, weight=6.0 if is_target else 5.0))
     assert main(["compare", str(target), str(golden), "-o", str(tmp_path / "tables")]) == 1
     compared = capsys.readouterr().out.splitlines()
-    assert compared[-1].startswith("Try: collect task tensor from step 0 on")
+    (known,) = [line for line in compared if "  evidence: known cause: collect task tensor from step 0 on" in line]
+    known = known.replace("  evidence: known cause: ", "Try: ")
     assert main(["diagnose", str(target), str(golden)]) == 1
     assert [line.strip() for line in capsys.readouterr().out.splitlines()[1:4]] == [
-        compared[-2],
-        "in step 1, rank 0",
         compared[-1],
+        "in step 1, rank 0",
+        known,
     ]
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["try"]["cause"] == "more_data"

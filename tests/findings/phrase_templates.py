@@ -11,7 +11,7 @@ from msprobe.checks.invariants.table import ROWS
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
 from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import Sign
-from msprobe.compare.jobs import report as jobs
+from msprobe.compare.jobs import answer as answers
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
 from msprobe.compare.locate import wording as locate
@@ -96,7 +96,7 @@ TABLES = {
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
     "self.look.english": [kind.look.english for kind in EVERY],
-    "_LOOK_AT_EXCHANGE": [jobs._LOOK_AT_EXCHANGE],
+    "_LOOK_AT_EXCHANGE": [answers._LOOK_AT_EXCHANGE],
     "template": [*invariants._TEXTS.values(), *precheck._COMPARED.values()],
     "row.says": [row.says for row in ROWS],
     "row.source": [row.source for row in ROWS],

@@ -221,12 +221,14 @@ def report(norms, tmp_path):
     return report_of(compare_paths(request), request).head
 
 
-def test_the_line_comes_after_the_answer_and_in_every_form(norms, tmp_path, capsys):
+def test_a_known_cause_is_evidence_and_in_every_form(norms, tmp_path, capsys):
     target, golden = norms()
     out = tmp_path / "out"
     assert main(["compare", str(target), str(golden), "-o", str(out), "--format", "json"]) == 1
-    *_, answer, line = printed(capsys)
-    assert answer.startswith(f"first wrong call: {LN} in ")
+    lines = printed(capsys)
+    assert lines[-1].startswith(f"first wrong call: {LN} in ")
+    (known,) = [line for line in lines if line.startswith("  evidence: known cause: ")]
+    line = known.replace("  evidence: known cause: ", "Try: ")
     assert line == (
         "Try: pass eps explicitly on both sides: the default of mindspore.nn.LayerNorm is 1e-07, that of "
         "torch.nn.LayerNorm is 1e-05"

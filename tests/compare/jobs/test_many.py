@@ -21,8 +21,9 @@ def test_many_ranks_are_one_line_each_and_the_earliest_beginning_is_named_last(r
     assert lines[2].startswith("rank 2: statistics: 3 pass, 0 warning, 3 error, 0 unjudged; first wrong call: ")
     assert lines[4].startswith("statistics cannot see "), "once for all of them"
     assert lines[5] == "the first is in rank 2:"
-    assert re.match(rf"first wrong call: {re.escape(SIN)} in the root: computes differently: ", lines[6])
-    assert len(lines) == 7
+    assert lines[6] == f"error: {SIN} in the root: computes differently (certain)"
+    assert re.match(rf"first wrong call: {re.escape(SIN)} in the root: computes differently: ", lines[-1])
+    assert len(lines) <= 6 + 12
 
 
 def test_of_many_steps_the_earliest_is_named_whatever_is_wrong_later(run, tmp_path, capsys):
@@ -31,7 +32,7 @@ def test_of_many_steps_the_earliest_is_named_whatever_is_wrong_later(run, tmp_pa
     code = main(["compare", "-tp", str(target), "-gp", str(run("g", *folders)), "-o", str(tmp_path / "out")])
     lines = printed(capsys)
     assert code == 1
-    assert lines[-2] == "the first is in step 10, rank 0:"
+    assert "the first is in step 10, rank 0:" in lines
     assert lines[-1].startswith(f"first wrong call: {TAN} in ")
     assert written(tmp_path / "out", "*.xlsx") == [f"step{n}/compare_result_rank_T.xlsx" for n in (10, 11, 2)]
 
@@ -105,7 +106,7 @@ def test_a_rank_that_received_the_difference_through_an_exchange_is_not_the_firs
             made.write()
     assert main(["compare", "-tp", str(tmp_path / "t"), "-gp", str(tmp_path / "g"), "-o", str(tmp_path / "o")]) == 1
     result = printed(capsys)
-    assert result[-2] == "the first is in step 0, rank 1:"
+    assert "the first is in step 0, rank 1:" in result
     assert result[-1].startswith(f"first wrong call: {EXP} in the root: computes differently: ")
 
 
@@ -190,5 +191,5 @@ def test_a_rank_with_an_error_is_named_before_one_whose_difference_is_within_tol
     lines = printed(capsys)
     assert f"; first wrong call: {EXP} in " in lines[0], "alone it would be named"
     assert " 0 error" in lines[0]
-    assert lines[-2] == "the first is in step 0, rank 1:"
+    assert "the first is in step 0, rank 1:" in lines
     assert lines[-1].startswith(f"first wrong call: {TAN} in ")

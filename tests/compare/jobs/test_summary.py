@@ -82,7 +82,7 @@ def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
     cells = lines(load_workbook(outcome.table))
     at = cells.index(("Next beginnings, worst first", None))
     assert cells[at + 1][0] == "error"
-    assert f"next: {cells[at + 1][1]}" in outcome.lines
+    assert f"  also: {cells[at + 1][1]} (and 2 more, see the table)" in outcome.lines
     assert cells[at + 2][1].startswith("2 more:")
     causes = cells[cells.index(("Why unjudged", None)) + 1 :]
     assert causes[0][0] == outcome.counts["unjudged"] == 2

@@ -107,7 +107,7 @@ def test_the_evidence_is_json(builder):
     report = json.loads(json.dumps(as_object(found, 0, 0), allow_nan=False))["evidence"]
     assert report["type"] == "Computed"
     assert report["difference"]["place"] == "output.0"
-    assert report["difference"]["reasons"][0]["target"] == "Nan"
+    assert report["difference"]["reasons"][0]["target"] == "nan"
     assert (report["hidden"], report["beyond"]) == ([], None)
 
 

@@ -129,11 +129,11 @@ def test_random_numbers_are_listed_behind_faults(builder, tensor, value):
         build.call("Torch.exp.0.forward", [given], [tensor(np.exp(X) * (1 + seed), dtype="torch.float32")])
         dumps.append(build.dump())
     comparison = compare(*dumps)
-    printed = [line for line in lines(comparison, locate(comparison), 10) if line.startswith(("next", "first"))]
+    printed = [line for line in lines(comparison, locate(comparison), 10) if line.startswith(("  also", "first"))]
     assert [line.split(" in ")[0] for line in printed] == [
-        "next: Torch.exp.0.forward",
-        "next: Functional.dropout.1.forward",
-        "next: Functional.dropout.2.forward",
+        "  also: Torch.exp.0.forward",
+        "  also: Functional.dropout.1.forward",
+        "  also: Functional.dropout.2.forward",
         "first wrong call: Functional.dropout.0.forward",
     ]
 

@@ -246,7 +246,7 @@ def test_a_harmless_difference_is_listed_as_such(compared, tmp_path, mode):
     assert (listed.name, listed.kind) == ("Mint.add.0.forward", kinds.HARMLESS)
     assert listed.evidence.difference.place == "input.1"
     printed = list(lines(comparison, located, 3))
-    assert any(line.startswith("harmless: Mint.add.0.forward in the root: harmless difference: ") for line in printed)
+    assert any(line.startswith("  harmless: Mint.add.0.forward in the root: harmless difference: ") for line in printed)
     assert printed[-1].startswith("no difference beyond rounding: ")
     write_json(tmp_path / "found.json", comparison, located, (), ())
     (written,) = json.loads((tmp_path / "found.json").read_text())["harmless"]
@@ -269,7 +269,7 @@ def test_an_argument_without_a_known_effect_is_listed_as_open(compared, monkeypa
     )
     assert not comparison.is_clean
     printed = list(lines(comparison, located, 3))
-    assert any(line.startswith("open: Mint.add.0.forward in the root: cannot tell: ") for line in printed)
+    assert any(line.startswith("  open: Mint.add.0.forward in the root: cannot tell: ") for line in printed)
     assert printed[-1].startswith("no difference in what could be judged: ")
 
 

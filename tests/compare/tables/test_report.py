@@ -328,12 +328,14 @@ def test_relative_differences_are_percent(difference, golden, text):
 
 def test_the_console_ends_with_the_first_wrong_call(compared):
     found = list(lines(*compared, top=10))
-    assert found[0] == "statistics compared: 6 pass, 0 warning, 1 error, 2 unjudged"
-    assert found[1] == "unjudged: 2 without a partner"
-    assert found[2].startswith("statistics cannot see elements that changed places")
-    assert found[3].startswith("next: Mint.tan.0.forward in the root: structure differs: ")
+    assert found[0] == "error: Mint.sin.0.forward in the root: computes differently (certain)"
+    assert found[1].startswith("  because: all inputs agree, but output.0 differs (")
+    assert found[2].startswith("  also: Mint.tan.0.forward in the root: structure differs: ")
+    counts = "6 pass, 0 warning, 1 error, 2 unjudged (compared by statistics)"
+    assert found[3] == f"  judged: {counts}; unjudged: 2 without a partner"
+    assert found[4].startswith("  limits: statistics cannot see elements that changed places")
     assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
-    assert len(found) == 5
+    assert len(found) == 6
 
 
 def test_the_console_lists_the_worst_first_and_at_most_top(compared):
@@ -344,9 +346,10 @@ def test_the_console_lists_the_worst_first_and_at_most_top(compared):
         for n, g in enumerate(grades)
     )
     found = list(lines(comparison, Located(findings), top=3))
-    assert [line.split()[1] for line in found[3:6]] == ["call3", "call4", "call2"]
-    assert found[3].endswith("[3 later calls received it]")
-    assert found[6] == "and 1 more beginnings in the column Begins of the table"
+    also = [line for line in found if line.startswith("  also: ")]
+    assert [line.split()[1] for line in also] == ["call3", "call4", "call2"]
+    assert also[2].endswith(" (and 1 more, see the table)")
+    assert "  evidence: 3 later calls received the difference" not in found, "that is of another"
 
 
 def test_a_clean_pair_ends_with_no_difference(builder):

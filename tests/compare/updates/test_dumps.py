@@ -161,7 +161,7 @@ def test_the_answer_of_a_run_names_the_setting(recorded, tmp_path, capsys):
     paths = [str(recorded("target", lr=2e-3)), str(recorded("golden"))]
     assert main(["compare", *paths, "-o", str(tmp_path / "out"), "--workers", "1", "--format", "json"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2] == "the first is in step 1, rank 0:"
+    assert "the first is in step 1, rank 0:" in lines
     assert (
         ": parameters differ: the learning rate is 2 times the golden's (0.002, golden 0.001) for 6 of 6 " in lines[-1]
     )

@@ -506,6 +506,8 @@ def test_a_long_comparison_of_calls_shows_how_far_it_is(frameworks, builder, tmp
         monkeypatch.setattr("msprobe.compare.run.MANY", many)
         assert main(["compare", *folders, "-o", str(tmp_path / f"out{many}"), "--format", "csv"]) == 1
         answers.append(capfd.readouterr())
-    assert answers[0].out == answers[1].out
+    assert [line for line in answers[0].out.splitlines() if "written: " not in line] == [
+        line for line in answers[1].out.splitlines() if "written: " not in line
+    ]
     titles = ("matching 40 calls", "judging records: ", "judging calls: ", "locating differences: ")
     assert all(title in answers[0].err and title not in answers[1].err for title in titles)

@@ -1,0 +1,102 @@
+"""The answer of a request as findings, with what to do next."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+
+from msprobe.base.names import parse
+from msprobe.base.phrase import Words, phrase
+from msprobe.compare.core.buffers import PREFIXES
+from msprobe.compare.locate.finding import Divergence
+from msprobe.compare.locate.wording import where_to_look
+from msprobe.compare.request import Request
+from msprobe.compare.tables.console import excused_said, left_open
+from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.finding import Answer, Finding, Suggestion
+
+from .outcome import Outcome
+from .summary import RequestResult
+
+_MOST = 200
+"""Further findings, and harmless differences, of all comparisons together."""
+
+
+def answer_of(result: RequestResult, request: Request) -> Answer:
+    """Return what a request found, without positions in a report."""
+    found: list[Finding] = []
+    harmless: list[Finding] = []
+    for outcome in in_order(result):
+        if outcome.answer is not None:
+            found += (one.placed(step=outcome.step, rank=outcome.rank) for one in outcome.answer.findings)
+            harmless += (one.placed(step=outcome.step, rank=outcome.rank) for one in outcome.answer.harmless)
+    return completed(result, request, found, harmless, ())
+
+
+def in_order(result: RequestResult) -> list[Outcome]:
+    """Return the outcomes, that with the first wrong call of all first."""
+    named = result.first
+    return sorted(result.outcomes, key=lambda outcome: outcome is not named)
+
+
+def completed(
+    result: RequestResult,
+    request: Request,
+    found: Sequence[Finding],
+    harmless: Sequence[Finding],
+    notes: Iterable[Words],
+) -> Answer:
+    named = result.first
+    state = "differs" if result.differs else "clean" if result.is_clean else "unjudged"
+    return Answer(
+        state,
+        result.last,
+        found[0] if named is not None and found else None,
+        tuple(found[1:_MOST] if named is not None else found[:_MOST]),
+        tuple(harmless[:_MOST]),
+        tuple(advice(named.findings[0], request, named) if named is not None else ()),
+        (*_notes(result), *notes),
+    )
+
+
+def _notes(result: RequestResult) -> Iterator[Words]:
+    """What the console says besides findings."""
+    yield from result.merging
+    if len(result.outcomes) == 1 and not result.missing:
+        yield from result.outcomes[0].notes
+        return
+    yield from left_open(
+        result.judged, result.differing, result.unjudged, (outcome.mode for outcome in result.outcomes)
+    )
+    yield from result.limits
+    if result.excused is not None:
+        yield excused_said(result.excused, result.user_limits)
+    yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
+
+
+_LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"
+
+
+def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
+    """Where to look, and the commands that tell more; `outcome` is that of the finding."""
+    is_exchange = False
+    if finding.kind is kinds.COMPUTES and finding.name.startswith((*PREFIXES, "Primitive.")):
+        from msprobe.compare.ranks.collectives import word_of  # here: few comparisons are of several ranks
+
+        is_exchange = bool(word_of(finding.name))
+    if outcome is not None and outcome.hint is not None:
+        yield Suggestion(outcome.hint.line)
+    where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
+    yield Suggestion(phrase("look {where}", where=where))
+    target, golden = quote(str(request.target)), quote(str(request.golden))
+    yield Suggestion(
+        phrase("what to collect next, as a configuration for both runs"),
+        " ".join(
+            filter(None, (f"msprobe diagnose {target} {golden}", str(request.user_limits), "--write-config next.json"))
+        ),
+    )
+    is_call = finding.kind is kinds.COMPUTES and parse(finding.name).kind == "api"
+    if is_call and outcome is not None and outcome.target and outcome.mode == "tensor":
+        path = quote(outcome.target)
+        text = phrase(
+            "a script that runs this call alone, on its recorded inputs, and says whether the kernel is wrong"
+        )
+        yield Suggestion(text, f"msprobe repro {quote(finding.name)} --dump {path}")

@@ -1,0 +1,123 @@
+"""Answers as lines of a console: the verdict first, the line that scripts read last."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from msprobe.base.log import visible
+from msprobe.base.phrase import Words
+
+from .finding import Answer, Finding
+
+MAX_EVIDENCE = 3
+"""Sentences of evidence in addition to the reason."""
+
+MAX_OTHERS = 2
+"""Other findings that are listed unless the user asks for more."""
+
+_VERDICTS = {"clean": "ok", "unjudged": "open", "shown": "shown", "failed": "failed", "differs": "error"}
+
+_COLORS = {"ok": "32", "open": "33", "note": "33", "warning": "33", "error": "31", "failed": "31"}
+"""SGR codes of verdicts: green, yellow, red."""
+
+_VERDICT = re.compile(r"(ok|open|note|warning|error|failed): (.*)", re.DOTALL)
+_LABEL = re.compile(r"  [a-z ]+: ")
+
+
+def lines_of(
+    answer: Answer,
+    title: Words,
+    judged: Iterable[Words] = (),
+    limits: Iterable[Words] = (),
+    top: int = MAX_OTHERS,
+) -> Iterator[str]:
+    """Return the lines of an answer: at most ten with the default `top`.
+
+    title : the verdict where there is no first finding.
+    judged : what was judged, and how much of it agrees.
+    limits : what the answer cannot show.
+    top : number of other findings, and of harmless ones, that are listed.
+    """
+    first = answer.first
+    yield one_line(f"{_VERDICTS[answer.state]}: {title}" if first is None else _headline(first))
+    if first is not None:
+        yield from _finding(first)
+    yield from _listed("also", answer.next, top)
+    for label, is_open in (("harmless", False), ("open", True)):
+        yield from _listed(label, [one for one in answer.harmless if (one.certainty == "open") == is_open], top)
+    for label, sentences in (("judged", judged), ("limits", limits)):
+        if text := "; ".join(filter(None, map(str, sentences))):
+            yield one_line(f"  {label}: {text}")
+    yield one_line(answer.line)
+
+
+def one_line(words: Words) -> str:
+    """Return a sentence as one line of a terminal."""
+    text = str(words)
+    indent = text[: len(text) - len(text.lstrip(" "))]
+    return indent + visible(" ".join(text.split()))
+
+
+def colored(line: str) -> str:
+    """Return a line with the colors of a terminal: those of its verdict, and dim labels."""
+    if found := _VERDICT.fullmatch(line):
+        verdict, rest = found.groups()
+        return f"\x1b[1;{_COLORS[verdict]}m{verdict}\x1b[0m: \x1b[1m{rest}\x1b[0m"
+    if label := _LABEL.match(line):
+        return f"\x1b[2m{label[0]}\x1b[0m{line[label.end() :]}"
+    return line
+
+
+def printed(lines: Iterable[str]) -> None:
+    """Print lines on standard output, in color on a terminal unless NO_COLOR is set."""
+    is_colored = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    is_colored = is_colored and os.environ.get("TERM") != "dumb"
+    for line in lines:
+        print(colored(line) if is_colored else line)
+
+
+def next_step(answer: Answer) -> str:
+    """Return the command to run next: the last one that is suggested; empty without any."""
+    commands = [one.command for one in answer.advice if one.command]
+    return commands[-1] if commands else ""
+
+
+def _headline(finding: Finding) -> str:
+    certainty = f" ({finding.certainty})" if finding.certainty else ""
+    return f"{finding.severity.value}: {called(finding)}{certainty}"
+
+
+def called(finding: Finding) -> str:
+    """Return the place and the kind of a finding: `NAME in CELL: KIND`."""
+    where = f" in {finding.place.cell}" if finding.place.cell else ""
+    return f"{finding.place.name}{where}: {finding.kind.name}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    if str(finding.reason):
+        yield one_line(f"  because: {finding.reason}")
+    evidence = [*_reach(finding), *map(str, finding.evidence)]
+    yield from (one_line(f"  evidence: {text}") for text in evidence[:MAX_EVIDENCE])
+    if (source := finding.place.source) is not None:
+        code = f": {source.text}" if source.text else ""
+        yield one_line(f"  source: {source.file}:{source.line}{code}")
+
+
+def _reach(finding: Finding) -> Iterator[str]:
+    if finding.later_calls:
+        received = "call received" if finding.later_calls == 1 else "calls received"
+        to_loss = {True: "; it reaches the loss", False: "; it does not reach the loss", None: ""}[finding.reaches_loss]
+        yield f"{finding.later_calls} later {received} the difference{to_loss}"
+
+
+def _listed(label: str, findings: Sequence[Finding], top: int) -> Iterator[str]:
+    """Return a line for each of the first findings; the last one has the number of the others."""
+    shown = findings[: max(top, 0)]
+    for at, finding in enumerate(shown, 1):
+        reason = f": {finding.reason}" if str(finding.reason) else ""
+        left = len(findings) - len(shown)
+        more = f" (and {left} more, see the table)" if at == len(shown) and left else ""
+        yield one_line(f"  {label}: {called(finding)}{reason}{more}")
+    if findings and not shown:
+        yield one_line(f"  {label}: {len(findings)}, see the table")
