@@ -9,9 +9,10 @@ a step or of a whole run, a kernel dump, or a folder of npy files. Of folders, e
 is compared, by number. Of two roots written by MsProbe, configurations, key data and the dumps of all stages are
 compared in the order of the flow.
 
-Tables are written to the output folder. Standard output has the answer: it names the first wrong call, and a last line
-`Try:` follows where a known cause fits. Exit code: 0 all judged pairs pass, 1 something differs or could not be judged,
-2 the command was wrong or nothing could be judged.
+Tables are written to the output folder. Standard output has the answer on one screen: the verdict and how certain it
+is, the evidence, the source line, what was judged, the next command. The last line names the first wrong call, for
+scripts. --json prints the answer as a document instead. Exit code: 0 all judged pairs pass, 1 something differs or
+could not be judged, 2 the command was wrong or nothing could be judged.
 """
 
 from dataclasses import replace
@@ -80,10 +81,18 @@ def _compare(options: CompareOptions) -> int:
         written = [*(tables if len(tables) == 1 else []), *([str(page)] if page else [])]
         step = next_step(answer_of(result, request)) if result.first is not None else ""
         after = [f"  do next: {step}"] if step else []
-        after += [f"  written: {', '.join(written)}"] if written else []
+        after += [f"  written: {', '.join(map(_as_given, written))}"] if written else []
         shown[-1:-1] = map(visible, after)
     printed_lines(shown)
     return exit_code
+
+
+def _as_given(path: str) -> str:
+    """Return a path relative to the working directory if it is below that."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path
 
 
 def request_of(options: CompareOptions) -> Request:
