@@ -46,8 +46,8 @@ from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.rows import rows
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
+from msprobe.findings.notebook import fragment
 from msprobe.replay.recorded import Cause as Hindrance
-from msprobe.report.fragment import fragment
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Calls, Dump
 

@@ -16,7 +16,7 @@ from msprobe.compare.core.standard import standard_of
 from msprobe.compare.core.user_limits import Excused
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.report.fragment import fragment
+from msprobe.findings.notebook import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, number_differing, statistic

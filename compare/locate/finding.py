@@ -5,15 +5,16 @@ from enum import Enum
 from math import nan
 from typing import Any, Literal, TypeAlias
 
-from msprobe.base.log import few
+from msprobe.base.phrase import Words
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.judge.wording import sentences
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.data import as_data
+from msprobe.findings.finding import Finding, Place, source_of
 from msprobe.findings.kind import Kind
-from msprobe.report.fragment import fragment
+from msprobe.findings.notebook import html_of
 
 
 class Rule(Enum):
@@ -355,18 +356,25 @@ class Divergence:
     hidden: tuple[str, ...] = ()
     beyond: Beyond | None = None
 
-    def _repr_html_(self) -> str:
-        """What was found, for a notebook."""
-        place = f"{self.file}:{self.line}" if self.file else ""
-        facts: list[tuple[str, object]] = [("cell", self.cell), ("line", place), ("verdict", self.grade)]
+    def as_finding(self, step: int | None, rank: int | None, reason: Words) -> Finding:
+        """Return it as a finding of a step and rank, with the sentence that says why."""
         difference = getattr(self.evidence, "difference", None)
-        if isinstance(difference, Difference):
-            facts += [("differs", difference.place), ("because", sentences(difference.reasons))]
-        names = getattr(self.evidence, "names", ()) or getattr(self.evidence, "others", ())
-        facts += [("concerned", few(names, 8)), ("later calls that received it", max(self.receivers, 0) or "")]
-        if self.beyond is not None:
-            facts.append(("within tolerance here", f"{self.beyond.grade} at {self.beyond.name}"))
-        return fragment("differs", f"{self.name}: {self.kind.name}", facts)
+        record = difference.place if isinstance(difference, Difference) else ""
+        return Finding(
+            self.kind,
+            Place(self.name, self.cell, record, step, rank, source=source_of(self.file, self.line)),
+            reason,
+            self.grade,
+            fields=self.facts,
+            later_calls=max(self.receivers, 0),
+            certainty=self.certainty,
+        )
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook."""
+        difference = getattr(self.evidence, "difference", None)
+        reason = sentences(difference.reasons) if isinstance(difference, Difference) else ""
+        return html_of(self.as_finding(None, None, reason))
 
     @property
     def certainty(self) -> Literal["certain", "likely", "open"]:

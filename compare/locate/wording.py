@@ -8,7 +8,7 @@ from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import all_said
-from msprobe.findings.finding import Finding, Place, source_of
+from msprobe.findings.finding import Finding
 
 from .finding import (
     Argument,
@@ -239,19 +239,7 @@ _LOOK_AT_GRADIENT = (
 
 def finding_of(found: Divergence, step: int | None, rank: int | None) -> Finding:
     """Return a divergence of a step and rank as a finding."""
-    difference = getattr(found.evidence, "difference", None)
-    record = difference.place if isinstance(difference, Difference) else ""
-    place = Place(found.name, found.cell, record, step, rank, source=source_of(found.file, found.line))
-    receivers = max(found.receivers, 0)
-    return Finding(
-        found.kind,
-        place,
-        reason_said(found),
-        found.grade,
-        fields=found.facts,
-        later_calls=receivers,
-        certainty=found.certainty,
-    )
+    return found.as_finding(step, rank, reason_said(found))
 
 
 def short(finding: Divergence) -> str:

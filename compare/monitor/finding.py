@@ -9,7 +9,7 @@ import numpy as np
 from msprobe.base.log import few
 from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts
-from msprobe.report.fragment import fragment
+from msprobe.findings.notebook import fragment
 from msprobe.store.monitor.layout import Stage
 
 from .band import Basis

@@ -10,7 +10,7 @@ from written_net import NAMES, forward, tensor, write_net
 from msprobe.compare.entry import compare
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare as compare_dumps
-from msprobe.report.fragment import fragment
+from msprobe.findings.notebook import fragment
 from msprobe.store.reader import read
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from msprobe.base.log import visible
 
+from .finding import Finding
+
 _COLOURS = {"differs": "#b3261e", "clean": "#1b6e3c", "unjudged": "#6b6b6b", "shown": "#3457a6"}
 _MARKS = {"differs": "&#10007;", "clean": "&#10003;", "unjudged": "?", "shown": "&#9432;"}
 
@@ -48,3 +50,17 @@ def fragment(
     if len(rows) > _MOST:
         parts.append(f"<div>and {len(rows) - _MOST} more</div>")
     return "".join((*parts, "</div>"))
+
+
+def html_of(finding: Finding) -> str:
+    """Return a finding as HTML: its place, severity, reason and evidence."""
+    place, source = finding.place, finding.place.source
+    facts: list[tuple[str, object]] = [("cell", place.cell), ("record", place.record)]
+    facts += [("step", place.step), ("rank", place.rank)]
+    if source is not None:
+        facts += [("line", f"{source.file}:{source.line}"), ("code", source.text)]
+    facts += [("verdict", finding.grade), ("certainty", finding.certainty), ("because", finding.reason)]
+    facts += [("evidence", one) for one in finding.evidence]
+    facts.append(("later calls that received it", finding.later_calls or ""))
+    facts.append(("explained by", f"msprobe explain {finding.kind.code}"))
+    return fragment("differs", f"{place.name}: {finding.kind.name}", facts)
