@@ -266,8 +266,8 @@ class ReportOptions(OptionGroup):
         "--top",
         default=None,
         role=EXECUTION,
-        help=f"list at most N further divergences; default: 2 on standard output, {LISTED} in the table",
-        zh=f"最多列出 N 个其余的差异起点；默认：标准输出 2 个，表中 {LISTED} 个",
+        help=f"list at most N further divergences; default: 1 on standard output, {LISTED} in the table",
+        zh=f"最多列出 N 个其余的差异起点；默认：标准输出 1 个，表中 {LISTED} 个",
     )
     first_only: bool = option(
         FLAG,

@@ -26,7 +26,7 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import finding_of, full_said
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer
-from msprobe.findings.text import MAX_OTHERS, lines_of
+from msprobe.findings.text import lines_of
 from msprobe.store.record import Dump
 
 from .cells import NOT_APPLICABLE, Cell
@@ -52,8 +52,7 @@ def lines(
     of `answer_of`, if it is known already.
     """
     said = said or answer_of(comparison, located)
-    most = MAX_OTHERS if top is None else top
-    yield from lines_of(said, _title(comparison, located), _judged(comparison, located), limits(comparison), most)
+    yield from lines_of(said, _title(comparison, located), _judged(comparison, located), limits(comparison), top)
 
 
 def answer_of(comparison: Comparison, located: Located) -> Answer:

@@ -13,8 +13,8 @@ from .finding import Answer, Finding
 MAX_EVIDENCE = 3
 """Sentences of evidence in addition to the reason."""
 
-MAX_OTHERS = 2
-"""Other findings that are listed unless the user asks for more."""
+MAX_HARMLESS = 2
+"""Harmless differences that are listed where nothing else is wrong."""
 
 _VERDICTS = {"clean": "ok", "unjudged": "open", "shown": "shown", "failed": "failed", "differs": "error"}
 
@@ -30,22 +30,25 @@ def lines_of(
     title: Words,
     judged: Iterable[Words] = (),
     limits: Iterable[Words] = (),
-    top: int = MAX_OTHERS,
+    top: int | None = None,
 ) -> Iterator[str]:
-    """Return the lines of an answer: at most ten with the default `top`.
+    """Return the lines of an answer: at most ten with the default `top`, so that a screen has room for two more.
 
     title : the verdict where there is no first finding.
     judged : what was judged, and how much of it agrees.
     limits : what the answer cannot show.
-    top : number of other findings, and of harmless ones, that are listed.
+    top : number of other findings, and of harmless ones, that are listed. By default one other finding, or two
+        harmless ones where nothing is wrong.
     """
     first = answer.first
     yield one_line(f"{_VERDICTS[answer.state]}: {title}" if first is None else _headline(first))
     if first is not None:
         yield from _finding(first)
-    yield from _listed("also", answer.next, top)
-    for label, is_open in (("harmless", False), ("open", True)):
-        yield from _listed(label, [one for one in answer.harmless if (one.certainty == "open") == is_open], top)
+    yield from _listed("also", answer.next, 1 if top is None else top)
+    if first is None or top is not None:
+        most = MAX_HARMLESS if top is None else top
+        for label, is_open in (("harmless", False), ("open", True)):
+            yield from _listed(label, [one for one in answer.harmless if (one.certainty == "open") == is_open], most)
     for label, sentences in (("judged", judged), ("limits", limits)):
         if text := "; ".join(filter(None, map(str, sentences))):
             yield one_line(f"  {label}: {text}")
