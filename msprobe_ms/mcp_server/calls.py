@@ -226,11 +226,13 @@ def _origin(dump: Dump, graph: Graph, at: int, row: int, record: Record) -> tupl
     """Where an input came from, and the names of the records or of the parameter."""
     if record.part != "input" or record.kind != "tensor":
         return None, ()
-    if dump.names[at].direction == "backward":
-        gradients, _ = graph.contributions(row)
-        found = tuple(dump.columns.row_name(one, dump.columns.call_of(one)) for one in gradients)
-        return ("call" if found else "unknown"), found
     origin, made = graph.origin(row)
     if origin == "parameter":
         return origin, (graph.source(row).text,)
-    return origin, (dump.columns.row_name(made, dump.columns.call_of(made)),) if made >= 0 else ()
+    rows = [made] if made >= 0 else []
+    if not rows and dump.names[at].direction == "backward":
+        gradients, _ = graph.contributions(row)
+        # Dumps of other tools may have the gradients of a call in another order.
+        rows = [one for one in gradients if dump.columns.shape(one) == record.shape]
+    names = tuple(dump.columns.row_name(one, dump.columns.call_of(one)) for one in rows)
+    return "call" if names else origin, names

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,8 +22,8 @@ _PROGRAM = "import sys; sys.path[:] = filter(None, sys.path); from msprobe.cli i
 _MAX_ERROR = 2000
 """Characters of standard error that are passed on where a command printed no document: the last ones."""
 
-_running: set[int] = set()
-"""Process groups of the commands that are running."""
+_running: "set[subprocess.Popen[bytes]]" = set()
+"""The commands that are running."""
 
 
 async def document_of(command: str, words: Sequence[str]) -> dict[str, Any]:
@@ -32,23 +33,25 @@ async def document_of(command: str, words: Sequence[str]) -> dict[str, Any]:
     carried out.
     """
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _PROGRAM, *command.split(), *words, "--json"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *command.split(), *words, "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONIOENCODING": "utf-8", "MSPROBE_LOG_LEVEL": "3"},
             start_new_session=True,
         )
     except OSError as err:
         raise MsprobeError(f"{command}: cannot be started: {err.strerror or err}") from err
-    _running.add(process.pid)
+    _running.add(process)
     try:
-        printed, logged = await process.communicate()
+        # In a thread, which ends as soon as the process does, also if it is killed.
+        printed, logged = await asyncio.to_thread(process.communicate)
+    except asyncio.CancelledError:
+        _kill(process)
+        raise
     finally:
-        if process.returncode is None:
-            _kill(process.pid)
-        _running.discard(process.pid)
+        _running.discard(process)
     try:
         document = with_whole_characters(json.loads(printed))
     except ValueError:
@@ -63,13 +66,15 @@ async def document_of(command: str, words: Sequence[str]) -> dict[str, Any]:
 
 def stop_all() -> None:
     """Kill all commands that are running, with their worker processes."""
-    for group in tuple(_running):
-        _kill(group)
+    for process in tuple(_running):
+        _kill(process)
 
 
-def _kill(group: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process and those that it started; they are a group."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def path_of(text: str, name: str) -> Path:
