@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
+from msprobe.base.log import logger
 from msprobe.options.declaration import OptionGroup
 
 
@@ -34,13 +35,12 @@ def run(options: Options) -> int:
             )
         ) from err
     if sys.stdin.isatty():
-        print(
+        logger.info(
+            "%s",
             translated(
-                "msprobe mcp: waiting for a coding agent on standard input; agents start this command themselves. "
-                "Press Ctrl-C to end it.",
-                "msprobe mcp：正在标准输入上等待编程智能体；该命令由智能体自行启动。按 Ctrl-C 结束。",
+                "waiting for a coding agent on standard input; agents start this command themselves; Ctrl-C ends it",
+                "正在标准输入上等待编程智能体；该命令由智能体自行启动；按 Ctrl-C 结束",
             ),
-            file=sys.stderr,
         )
     serve()
     return 0
