@@ -22,7 +22,7 @@ def kind_named(text: str) -> Kind:
     """Return the kind with this code or name, in any case; UsageError if there is none."""
     found = BY_CODE.get(text.upper()) or BY_NAME.get(text) or BY_NAME.get(text.lower())
     if found is None:
-        near = nearest(text, (*BY_NAME, *BY_CODE))
+        near = nearest(text, BY_NAME)  # a code of other digits is not similar
         raise UsageError(
             translated(
                 f"there is no kind {text!r}; "

@@ -23,7 +23,7 @@ code.
 """
 
 
-def make_server() -> FastMCP[Any]:
+def make_server() -> "FastMCP[Any]":
     """Return the server with all tools."""
     # A higher level than the SDK's: it logs every request.
     server: FastMCP[Any] = FastMCP("msprobe", cleandoc(INSTRUCTIONS), log_level="WARNING")

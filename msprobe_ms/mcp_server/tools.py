@@ -59,7 +59,7 @@ async def compare(
     if output:
         words += ["--html"] if html else []
         return await document_of("compare", [*words, "-o", str(path_of(output, "output"))])
-    with TemporaryDirectory(prefix="msprobe-mcp-") as temporary:
+    with TemporaryDirectory(prefix="msprobe-mcp-", ignore_cleanup_errors=True) as temporary:
         document = await document_of("compare", [*words, "-o", temporary, "--format", "csv"])
     return {**document, "files": {}}
 

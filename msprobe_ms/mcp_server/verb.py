@@ -30,8 +30,8 @@ def run(options: Options) -> int:
             raise
         raise UsageError(
             translated(
-                "the library mcp (1.9 or later) is not installed; run: pip install 'msprobe-ms[mcp]'",
-                "未安装 mcp 库（1.9 及以上）；请运行：pip install 'msprobe-ms[mcp]'",
+                "the library mcp (1.10 or later) is not installed; run: pip install 'msprobe-ms[mcp]'",
+                "未安装 mcp 库（1.10 及以上）；请运行：pip install 'msprobe-ms[mcp]'",
             )
         ) from err
     if sys.stdin.isatty():

@@ -5,6 +5,7 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp import ClientSession, StdioServerParameters
@@ -39,6 +40,22 @@ class Agent:
         result = self._portal.call(self._session.call_tool, tool, arguments)
         assert result.isError, result.structuredContent
         return result.content[0].text.removeprefix(f"Error executing tool {tool}: ")
+
+    def together(self, *calls):
+        """The names of tools that are called at the same time, in the order of their answers."""
+        done = []
+
+        async def call(tool, arguments):
+            assert not (await self._session.call_tool(tool, arguments)).isError
+            done.append(tool)
+
+        async def all_calls():
+            async with anyio.create_task_group() as group:
+                for tool, arguments in calls:
+                    group.start_soon(call, tool, arguments)
+
+        self._portal.call(all_calls)
+        return done
 
     def tools(self):
         return {tool.name: tool for tool in self._portal.call(self._session.list_tools).tools}

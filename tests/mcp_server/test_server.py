@@ -90,6 +90,13 @@ def test_a_kind_is_explained_by_its_name(agent):
     assert agent("explain", code="computes differently")["code"] == "MSP101"
 
 
+def test_the_server_answers_while_a_command_runs(agent):
+    sides = {"target": str(DUMPS / "msp_mix_stat"), "golden": str(DUMPS / "ms_mix_stat")}
+    done = agent.together(("diagnose", sides), ("explain", {"code": "MSP101"}), ("list_runs", {"folder": str(DUMPS)}))
+    assert done[-1] == "diagnose"
+    assert set(done) == {"diagnose", "explain", "list_runs"}
+
+
 @pytest.mark.usefixtures("unchanged")
 def test_runs_below_a_folder_are_listed_with_what_their_headers_have(agent):
     listed = agent("list_runs", folder=str(DUMPS))
