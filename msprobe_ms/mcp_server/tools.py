@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from msprobe.base.errors import UsageError
 from msprobe.findings.data import as_data
 from msprobe.findings.explain import kind_named, page_of
 from msprobe.store.reader import with_whole_characters
@@ -56,6 +57,8 @@ async def compare(
     if noise not in ("", "auto"):  # not given: a bundle may hold another one
         words.append(f"--noise={noise if noise == 'exact' else path_of(noise, 'noise')}")
     words += ["--fuzzy"] if fuzzy else []
+    if html and not output:
+        raise UsageError("html: the page is written to a folder; give output too")
     if output:
         words += ["--html"] if html else []
         return await document_of("compare", [*words, "-o", str(path_of(output, "output"))])

@@ -51,6 +51,10 @@ def test_a_command_that_cannot_be_carried_out_is_an_error(agent, tool, tmp_path,
     agent.refused(tool, golden=str(run))
 
 
+def test_a_page_needs_a_folder(agent, run):
+    assert "output" in agent.refused("compare", target=str(run), golden=str(run), html=True)
+
+
 def test_reading_tools_refuse_what_cannot_be_read(agent, tmp_path, run):
     broken = tmp_path / "broken"
     broken.mkdir()
