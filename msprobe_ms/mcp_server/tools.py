@@ -38,8 +38,8 @@ async def compare(
     - state: "differs" (something is wrong), "clean", "unjudged" (something could not be judged).
     - answer: one sentence for people.
     - findings: the first one is the cause if first_is_cause is true; the others do not follow from it. Each has `code`
-      (pass it to explain), `message`, `place` (call name, cell, step, rank, and file, line and code of the user's
-      source), `fields` (the evidence as data), `later_calls` and `reaches_loss`.
+      (pass it to explain), `message`, `certainty` ("certain", "likely", "open"), `place` (call name, cell, step, rank,
+      file, line and code of the user's source), `fields` (the evidence as data), `later_calls` and `reaches_loss`.
     - suggestions: what to do next, with a command or a configuration to copy.
     - notes: what limits the answer.
 
