@@ -53,7 +53,7 @@ GROUPS = {
     "monitor": ("monitor", "监控"),
     "rl": ("reinforcement learning", "强化学习"),
     "convert": ("convert and repair", "转换与修复"),
-    "shell": ("shell", "shell"),
+    "shell": ("shells and agents", "shell 与智能体"),
 }
 """The groups of verbs in the order of the help."""
 
@@ -212,6 +212,12 @@ VERBS = {
         "shell",
         "print a script that completes commands and options",
         "打印补全命令和选项的脚本",
+    ),
+    "mcp": Verb(
+        "msprobe.mcp_server.verb",
+        "shell",
+        "offer compare, diagnose, explain and dumps to a coding agent",
+        "供编程智能体调用：比对、诊断、解释问题、查看 dump",
     ),
     "graph": Verb(
         "msprobe.compare.graph_visualize.older_verb",

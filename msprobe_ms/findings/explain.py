@@ -1,8 +1,11 @@
 """What a kind of finding means, as text for a console."""
 
-from msprobe.base.language import ENGLISH, Language
+from msprobe.base.checks import nearest
+from msprobe.base.errors import UsageError
+from msprobe.base.language import ENGLISH, Language, translated
 
 from .kind import Kind, Severity, Text
+from .kinds import BY_CODE, BY_NAME
 
 DECIDED = Text("How it is decided", "判定方法")
 CAUSES = Text("Typical causes", "常见原因")
@@ -13,6 +16,21 @@ SEVERITIES = {
     Severity.WARNING: Text("warning", "警告"),
     Severity.NOTE: Text("note", "提示"),
 }
+
+
+def kind_named(text: str) -> Kind:
+    """Return the kind with this code or name, in any case; UsageError if there is none."""
+    found = BY_CODE.get(text.upper()) or BY_NAME.get(text) or BY_NAME.get(text.lower())
+    if found is None:
+        near = nearest(text, BY_NAME)  # a code of other digits is not similar
+        raise UsageError(
+            translated(
+                f"there is no kind {text!r}; "
+                + (f"did you mean {near!r}?" if near else "msprobe explain lists all kinds"),
+                f"没有种类 {text!r}；" + (f"是否指 {near!r}？" if near else "msprobe explain 可列出所有种类"),
+            )
+        )
+    return found
 
 
 def explanation(kind: Kind, language: Language = "en") -> str:

@@ -10,15 +10,12 @@ where MSPROBE_LANG=zh is set. Exit code: 0 it was explained, 2 there is no such 
 
 from dataclasses import dataclass
 
-from msprobe.base.checks import nearest
-from msprobe.base.errors import UsageError
-from msprobe.base.language import language, translated
+from msprobe.base.language import language
 from msprobe.options.declaration import OptionGroup, positional
 from msprobe.options.kinds import TEXT
 
-from .explain import explanation
-from .kind import Kind
-from .kinds import BY_CODE, BY_NAME, EVERY
+from .explain import explanation, kind_named
+from .kinds import EVERY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +35,9 @@ def run(options: Options) -> int:
     """Print the explanation of a kind, or all kinds; UsageError where there is no such kind."""
     spoken = language()
     if options.kind:
-        print(explanation(_named(options.kind), spoken))
+        print(explanation(kind_named(options.kind), spoken))
         return 0
     width = max(len(kind.name) for kind in EVERY)
     for kind in EVERY:
         print(f"{kind.code}  {kind.name:<{width}}  {kind.title.in_(spoken)}".rstrip())
     return 0
-
-
-def _named(text: str) -> Kind:
-    """The kind with this code or name, in any case."""
-    found = BY_CODE.get(text.upper()) or BY_NAME.get(text) or BY_NAME.get(text.lower())
-    if found is None:
-        near = nearest(text, (*BY_NAME, *BY_CODE))
-        raise UsageError(
-            translated(
-                f"explain: there is no kind {text!r}; "
-                + (f"did you mean {near!r}?" if near else "msprobe explain lists all kinds"),
-                f"explain：没有种类 {text!r}；" + (f"是否指 {near!r}？" if near else "msprobe explain 可列出所有种类"),
-            )
-        )
-    return found

@@ -31,8 +31,7 @@ from msprobe.compare.workers.run import Lost, run
 from msprobe.findings.finding import Answer, Finding
 from msprobe.report.document import Head, TableSet, Unit
 from msprobe.report.file import Report, now
-from msprobe.store.reader import find, read, size_in_json
-from msprobe.store.record import Call, Calls, Dump
+from msprobe.store.reader import find, read, size_in_json, with_structure_calls
 
 from .sides import What
 
@@ -268,7 +267,7 @@ def _named(
 def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary] | str:
     """What a worker does: read one dump, and make its unit; why it cannot be read."""
     try:
-        dump = _with_calls(read(task.path, structure=True))
+        dump = with_structure_calls(read(task.path, structure=True))
     except DumpError as err:
         return str(err)
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
@@ -276,14 +275,6 @@ def _unit(task: _Task) -> tuple[PackedUnit, dict[str, int], RankSummary] | str:
     numbers = {name: dump.place[name] for name in task.named if name in dump.place}
     packed = unit_of_dump(dump, "dump", task.budget, task.named)
     return packed, numbers, RankSummary(exchanges, ("",) * (len(exchanges) + 1))
-
-
-def _with_calls(dump: Dump) -> Dump:
-    """A dump with its calls; one of task `structure` has no records, and they are those that its nesting names."""
-    if dump.task != "structure":
-        return dump
-    calls = (Call(name, (), parent, dump.calls.stack_of(name)) for name, parent in dump.construct.items())
-    return replace(dump, calls=Calls.of(calls))
 
 
 def _placed(one: Finding, position: of_nonfinite.Position) -> Finding:

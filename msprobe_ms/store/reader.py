@@ -27,7 +27,7 @@ from msprobe.base.memory import must_fit, without_collector
 from . import layout
 from .flatten import ColumnsBuilder
 from .folders import NAMED, is_file, numbered
-from .record import Calls, Dump, Record
+from .record import Call, Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
 if TYPE_CHECKING:
@@ -361,6 +361,17 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
     if not dump.calls and not structure and dump.task != "overflow_check":  # which holds those that overflow
         logger.warning("%s: holds no calls; check `scope`, `list` and `step` of the run's configuration", file)
     return dump
+
+
+def with_structure_calls(dump: Dump) -> Dump:
+    """Return a dump of task `structure` with the calls that its construct.json names, without records.
+
+    Any other dump is returned as it is.
+    """
+    if dump.task != "structure":
+        return dump
+    calls = (Call(name, (), parent, dump.calls.stack_of(name)) for name, parent in dump.construct.items())
+    return replace(dump, calls=Calls.of(calls))
 
 
 @without_collector()

@@ -32,6 +32,7 @@ PAGES = {
     "rollout-check": "rollout_check",
     "graph": "graph-visualize",
     "completion": "command-line",
+    "mcp": "automation",
 }
 """A verb that a page of another name explains."""
 

@@ -30,6 +30,7 @@ OPENS = {
     "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
     "msprobe.store.run_folder": {"os.open": 1, "read_text": 2},  # a file that was claimed before; what /proc says
     "msprobe.precheck.tables": {"os.open": 1},  # appended to, what the same check began
+    "msprobe.mcp_server.server": {"open": 1},  # a copy of standard input
     "msprobe.report.file": {"read_bytes": 1},  # the built page, a part of this package
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own
 }

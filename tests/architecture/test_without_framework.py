@@ -14,7 +14,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 loaded = 0
 packages = (
-    *("base", "store", "mapping", "replay", "compare", "checks", "diagnose", "readiness"),
+    *("base", "store", "mapping", "replay", "compare", "checks", "diagnose", "readiness", "mcp_server"),
     *("graph_save.gather", "graph_save.code_mapping"),
 )
 for name in packages:

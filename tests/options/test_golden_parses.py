@@ -26,7 +26,7 @@ def test_every_help_is_its_snapshot(verb, language):
     assert help_of(verb, language) == path.read_text("utf-8")
 
 
-NEW = ("completion", "explain")
+NEW = ("completion", "explain", "mcp")
 """Commands that never had other options."""
 
 
