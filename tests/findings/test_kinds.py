@@ -40,8 +40,7 @@ def test_everything_that_commands_find_is_in_the_catalogue():
         *(row.name for row in ROWS),
         *(f"{checker.value} differs" for checker in Checker),
     }
-    others = {"stage differs", "key differs", "wrong output"}
-    assert BY_NAME.keys() == names | others
+    assert names <= BY_NAME.keys()
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=str)
