@@ -17,6 +17,7 @@ PRINTS = {
     "msprobe.compare.jobs.first": "the failure of a job",
     "msprobe.compare.digest_verb": "the failure of a job",
     "msprobe.compare.jobs.outcome": "the failure of a reader",
+    "msprobe.compare.checkpoint.report": "the message of a finding",
     "msprobe.compare.measure.files": "the failure of a measurement",
     # Handed on as the one field of a reason.
     "msprobe.compare.match.cross_framework": "why the search for counterparts made a pair",
