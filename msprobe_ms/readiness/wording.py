@@ -28,7 +28,9 @@ _TEXTS = {
         "install a wheel for this Python, or install a C compiler and msprobe-ms again"
     ),
     kinds.NOT_A_FOLDER: "{subject} is not a folder, so nothing can be written there; choose another dump_path",
-    kinds.NOT_WRITABLE: "{subject} cannot be written: {reason}; choose another dump_path, or give this user write permission",
+    kinds.NOT_WRITABLE: (
+        "{subject} cannot be written: {reason}; choose another dump_path, or give this user write permission"
+    ),
     kinds.LITTLE_SPACE: (
         "{subject} has {value} free, less than {expected}; free some space, or choose another dump_path"
     ),
@@ -50,7 +52,9 @@ _TEXTS = {
     kinds.TAKEN_AS: "{subject}: {value} is taken as {expected}{because}",
     kinds.PATTERN: "{subject}: {value} matches no call: {reason}",
     kinds.RANKS: "{subject}: there are {expected} ranks, counted from 0, so rank {value} does not exist{because}",
-    kinds.STEPS: "{subject}: the training has {expected} steps, counted from 0, so step {value} does not exist{because}",
+    kinds.STEPS: (
+        "{subject}: the training has {expected} steps, counted from 0, so step {value} does not exist{because}"
+    ),
     kinds.NEEDS_CALL: "{subject}: with {value}, only values that the training passes to {expected} are collected",
 }
 """The sentence of each kind; `because` is the reason behind a colon, empty without one."""
