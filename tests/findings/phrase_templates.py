@@ -66,7 +66,7 @@ TABLES = {
     ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
-    "_SENTENCES[why]": parallel._SENTENCES.values(),
+    "sentence": parallel._SENTENCES.values(),
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
