@@ -18,7 +18,7 @@ from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.options.declaration import positional
-from msprobe.options.groups import Cluster
+from msprobe.options.groups import Cluster, JsonAnswer
 from msprobe.options.kinds import PATH
 from msprobe.store import layout
 from msprobe.store.folders import folders_below, ranks_without_dump
@@ -27,7 +27,7 @@ _DUMPS = (layout.DUMP, layout.DUMP_TABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Cluster):
+class Options(Cluster, JsonAnswer):
     """The options of the command."""
 
     path: Path = positional(
@@ -61,14 +61,13 @@ def run(options: Options) -> int:
 
     done = workers.run(digest_one, files, workers=options.workers or 0, scheduler=options.scheduler, title="digesting")
     results = dict(done)
-    made = kept = failed = 0
+    made = kept = 0
+    failed: dict[str, str] = {}
     empty = [] if root.is_file() else ranks_without_dump(root, {file.parent for file in files})
     for folder in (folder for folder in empty if folder not in unreadable):
-        failed += 1
-        print(visible(f"not digested: {folder}: holds no dump"))
+        failed[str(folder)] = f"{folder}: there is no dump"
     for folder, why in unreadable.items():
-        failed += 1
-        print(visible(f"not digested: {folder}: cannot be read ({why})"))
+        failed[str(folder)] = f"{folder}: cannot be read ({why})"
     for at, file in enumerate(files):
         result = results[at]
         if isinstance(result, workers.Lost):
@@ -76,10 +75,21 @@ def run(options: Options) -> int:
         made += result.is_new
         kept += not (result.is_new or result.failed)
         if result.failed:
-            failed += 1
-            print(visible(f"not digested: {result.failed}"))
-    print(f"{made + kept + failed} dumps: {made} digested, {kept} up to date, {failed} failed")
-    return Verdicts(fine=made + kept, gaps={Gap.UNREADABLE_DUMP: failed}).exit_code
+            failed[str(file)] = result.failed
+    line = f"{made + kept + len(failed)} dumps: {made} digested, {kept} up to date, {len(failed)} failed"
+    verdicts = Verdicts(fine=made + kept, gaps={Gap.UNREADABLE_DUMP: len(failed)})
+    if options.is_json:
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("unjudged" if failed else "shown", line)
+        details = {"digested": made, "up_to_date": kept, "failed": failed}
+        printed(Document("digest", answer, verdicts, verdicts.exit_code, details=details))
+        return verdicts.exit_code
+    for why in failed.values():
+        print(visible(f"not digested: {why}"))
+    print(line)
+    return verdicts.exit_code
 
 
 @dataclass(frozen=True, slots=True)

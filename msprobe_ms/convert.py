@@ -18,8 +18,11 @@ from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Gap, Verdicts
-from msprobe.options.declaration import OptionGroup, option, positional
-from msprobe.options.groups import output_option
+from msprobe.findings.catalogue.dumps import NOT_CARRIED
+from msprobe.findings.document import Document, printed
+from msprobe.findings.finding import Answer, Finding, Place
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, one_of
 from msprobe.store import layout
 from msprobe.store.arrow import need
@@ -33,7 +36,7 @@ _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     dump: Path = positional(
@@ -102,14 +105,21 @@ def run(options: Options) -> int:
             lost.update(links)
             verdicts += Verdicts(wrong=len(links))
         before, after = before + _size(folder), after + _size(into)
-    for name, why in list(lost.items())[:_SHOWN]:
-        print(visible(f"LOST: {why if name in why else f'{name}: {why}'}"))
-    if len(lost) > _SHOWN:
-        print(f"LOST: and {len(lost) - _SHOWN} more")
     count = sum(map(len, found.values()))
     answer = f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"
     if lost:
         answer += f"; {len(lost)} LOST, {dump} still has what there is of them"
+    reasons = {name: why if name in why else f"{name}: {why}" for name, why in lost.items()}
+    if options.is_json:
+        findings = [Finding(NOT_CARRIED, Place(name), reason) for name, reason in reasons.items()]
+        made = Answer("differs" if findings else "shown", answer, next(iter(findings), None), tuple(findings[1:]))
+        details = {"dumps": count, "bytes_before": before, "bytes_after": after}
+        printed(Document("convert", made, verdicts, verdicts.exit_code, files={"dumps": out}, details=details))
+        return verdicts.exit_code
+    for reason in list(reasons.values())[:_SHOWN]:
+        print(visible(f"LOST: {reason}"))
+    if len(lost) > _SHOWN:
+        print(f"LOST: and {len(lost) - _SHOWN} more")
     print(visible(answer))
     return verdicts.exit_code
 

@@ -16,7 +16,7 @@ command was wrong.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,12 +25,18 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.language import translated
 from msprobe.base.log import few, visible
+from msprobe.base.phrase import phrase
 from msprobe.base.verdicts import Gap, Verdicts
+from msprobe.findings.catalogue import dumps as kinds
+from msprobe.findings.catalogue.readiness import NEIGHBOUR
+from msprobe.findings.data import as_data
+from msprobe.findings.document import Document, printed
+from msprobe.findings.finding import Answer, Finding, Place
+from msprobe.findings.kind import Kind
 from msprobe.options.declaration import option, positional
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.readiness import installation, report
-from msprobe.readiness.finding import Kind
-from msprobe.readiness.wording import sentence
+from msprobe.readiness.wording import finding_of, sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
@@ -45,17 +51,34 @@ from msprobe.store.tensor_pack.packed import MISSING_HASHER, find_packed, index_
 
 
 @dataclass(frozen=True)
+class Loss:
+    """Something of a dump that is lost or wrong: a kind of `msprobe.findings.catalogue.dumps`, and the details."""
+
+    kind: Kind
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class FolderState:
-    """The state of one folder: what was done, what it holds, what is lost, and what is no loss but worth a note."""
+    """The state of one folder.
+
+    done : how the examination ended, `whole` or `rebuilt` for a dump that can be read.
+    counts : calls, records and tensors of the dump.
+    lost : losses.
+    notes : facts that are not a loss.
+    """
 
     done: str
     counts: str = ""
-    lost: tuple[str, ...] = ()
+    lost: tuple[Loss, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = ": ".join(part for part in (self.done, self.counts) if part)
-        text += f"; LOST: {'; '.join(self.lost)}" if self.lost else ""
+        text += f"; LOST: {'; '.join(map(str, self.lost))}" if self.lost else ""
         return text + (f"; note: {'; '.join(self.notes)}" if self.notes else "")
 
 
@@ -114,29 +137,55 @@ def run(options: Options) -> int:
                 f"{root}：其中及其子文件夹中没有 dump；请给出一次运行的 dump_path",
             )
         )
-    wrong = [neighbour for neighbour in installation.examine() if neighbour.kind is Kind.NEIGHBOUR]
-    for each in wrong:
-        print(visible(f"installation: WRONG: {sentence(each)}"))
+    wrong = [each for each in installation.examine() if each.kind is NEIGHBOUR]
     verdicts = Verdicts(wrong=len(wrong))
+    states: dict[Path, FolderState] = {}
+    line = ""
+
+    def show(text: str) -> None:
+        nonlocal line
+        line = text
+        if not options.is_json:
+            print(visible(text))
+
+    for each in wrong:
+        show(f"installation: WRONG: {sentence(each)}")
     empty = [folder for folder in ranks_without_dump(root, folders) if folder not in unreadable]
     for folder in sorted({*folders, *empty, *unreadable}):
         if folder in unreadable:
             verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})
-            print(visible(f"{folder}: not examined; LOST: cannot be read ({unreadable[folder]})"))
-            continue
-        if folder in empty:
+            loss = Loss(kinds.UNREADABLE_FOLDER, f"cannot be read ({unreadable[folder]})")
+            state = FolderState("not examined", lost=(loss,))
+        elif folder in empty:
             verdicts += Verdicts(wrong=1)
-            print(visible(f"{folder}: empty; LOST: it holds no dump, other ranks beside it do"))
-            continue
-        finding = examine_folder(folder)
-        if options.split and finding.done in ("whole", "rebuilt"):
-            finding = _split(folder, finding)
-        print(visible(f"{folder}: {finding}"))
-        verdicts += Verdicts(wrong=1) if finding.lost else Verdicts(fine=1)
+            state = FolderState("empty", lost=(Loss(kinds.NO_DUMP, "there is no dump, and other ranks have one"),))
+        else:
+            state = examine_folder(folder)
+            if options.split and state.done in ("whole", "rebuilt"):
+                state = _split(folder, state)
+            verdicts += Verdicts(wrong=1) if state.lost else Verdicts(fine=1)
+        states[folder] = state
+        show(f"{folder}: {state}")
     if verdicts.total > 1 and verdicts.exit_code:
         parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not examined")) if n]
-        print(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
+        show(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
+    if options.is_json:
+        answer = answer_of(states, [finding_of(each, "installation") for each in wrong], line)
+        details = {"folders": [{"folder": str(folder), **as_data(state)} for folder, state in states.items()]}
+        printed(Document("doctor", answer, verdicts, verdicts.exit_code, details=details))
     return verdicts.exit_code
+
+
+def answer_of(states: Mapping[Path, FolderState], installed: Sequence[Finding], line: str) -> Answer:
+    """Return the answer about the folders of a dump, with what is wrong with the installation."""
+    found = [*installed]
+    for folder, one in states.items():
+        place, fields = Place(str(folder)), {"done": one.done}
+        found += [Finding(each.kind, place, phrase("{what}", what=each.text), fields=fields) for each in one.lost]
+    is_wrong = any(each.kind is not kinds.UNREADABLE_FOLDER for each in found)
+    state = "differs" if is_wrong else "unjudged" if found else "clean"
+    notes = tuple(f"{folder}: {note}" for folder, one in states.items() for note in one.notes)
+    return Answer(state, line, found[0] if is_wrong else None, tuple(found[is_wrong:]), notes=notes)
 
 
 def examine_folder(folder: Path) -> FolderState:
@@ -146,9 +195,12 @@ def examine_folder(folder: Path) -> FolderState:
     except FileNotFoundError:
         return _check(folder, "whole")
     except OSError as err:
-        return FolderState("not examined", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
+        return FolderState(
+            "not examined", lost=(Loss(kinds.UNREADABLE_DUMP, f"{layout.JOURNAL} cannot be opened ({err.strerror})"),)
+        )
     if held is None:
-        return FolderState("not examined", lost=("its process still writes; stop it, or run again when it has ended",))
+        text = "its process still writes; stop it, or run again when it has ended"
+        return FolderState("not examined", lost=(Loss(kinds.STILL_WRITING, text),))
     try:
         return _rebuild(folder)
     finally:
@@ -160,7 +212,7 @@ def _split(folder: Path, finding: FolderState) -> FolderState:
     try:
         count = split(folder, read_file(_data_file(folder)))
     except (OSError, DumpError, MemoryError) as err:
-        return replace(finding, lost=(*finding.lost, f"not split: {err}"))
+        return replace(finding, lost=(*finding.lost, Loss(kinds.NOT_SPLIT, f"not split: {err}")))
     return replace(finding, counts=f"{finding.counts}, {count} of them split into npy files") if count else finding
 
 
@@ -181,7 +233,8 @@ def _rebuild(folder: Path) -> FolderState:
             journal_file.unlink()
     # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
-        return FolderState("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
+        text = f"{err}; the journal remains: remove the cause and run again"
+        return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
     return found
 
 
@@ -202,7 +255,8 @@ def _not_whole(folder: Path, file: str) -> str:
 def _without_header(folder: Path, journal: Journal) -> FolderState:
     """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
     if journal.malformed or journal.parents:
-        return FolderState("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
+        text = f"{layout.JOURNAL} does not begin with a header, it is damaged"
+        return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
     (folder / layout.JOURNAL).unlink()
     if any(os.path.lexists(folder / name) for name in layout.DATA_FILES):
         return _check(folder, "whole")
@@ -216,7 +270,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
-        return FolderState("unreadable", lost=(str(err),))
+        return FolderState("unreadable", lost=(Loss(kinds.UNREADABLE_DUMP, str(err)),))
     is_table = file.name in layout.TABLES  # which holds what else lies beside it
     wants_companions = not is_table and extra_info and dump.extra_info
     lost_companions, companion_notes = _companions(folder, dump, wants_companions)
@@ -230,12 +284,12 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
         lost=(
-            *lost_companions,
-            *_several("tensors are lost", {**pack.broken, **bad}.values()),
-            *([f"{pack.damaged_lines} lines of {layout.PACK_INDEX} are damaged"] if pack.damaged_lines else []),
-            *([f"{pack.unchecked} digests cannot be checked: {MISSING_HASHER}"] if pack.unchecked else []),
-            *_several("parts were not collected", dump.missing),
-            *([f"{odd} records have statistics that are not numbers"] if odd else []),
+            *(Loss(kinds.LOST_COMPANION, text) for text in lost_companions),
+            *_losses(kinds.LOST_TENSORS, _several("tensors are lost", {**pack.broken, **bad}.values())),
+            *_losses(kinds.LOST_TENSORS, _number(pack.damaged_lines, f"lines of {layout.PACK_INDEX} are damaged")),
+            *_losses(kinds.UNCHECKED_DIGESTS, _number(pack.unchecked, f"digests cannot be checked: {MISSING_HASHER}")),
+            *_losses(kinds.NOT_COLLECTED, _several("parts were not collected", dump.missing)),
+            *_losses(kinds.ODD_STATISTICS, _number(odd, "records have statistics that are not numbers")),
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
@@ -330,6 +384,15 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
         except DumpError:
             unfinished.append(name)
     return whole, unfinished
+
+
+def _losses(kind: Kind, texts: Iterable[str]) -> list[Loss]:
+    return [Loss(kind, text) for text in texts]
+
+
+def _number(number: int, what: str) -> list[str]:
+    """One phrase with a number; nothing for 0."""
+    return [f"{number} {what}"] if number else []
 
 
 def _several(what: str, items: Collection[str]) -> list[str]:

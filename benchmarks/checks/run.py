@@ -98,7 +98,7 @@ def checked(folder, net, fault, ranks, task):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2:
         raise SystemExit(done.stderr)
-    return [row["name"] for row in json.loads(done.stdout)["invariants"] if row["violations"]]
+    return list(dict.fromkeys(found["kind"] for found in json.loads(done.stdout)["findings"]))
 
 
 def framework(net):

@@ -135,9 +135,23 @@ class CheckpointResult:
         """Whether every parameter is on both sides and passes."""
         return all(one.verdict for one in self.judged.values())
 
-    def lines(self, top: int) -> list[str]:
-        """Counts first, then the worst parameters, at most `top`."""
-        both = {name: one for name, one in self.judged.items() if one.verdict.cause is not Cause.UNMATCHED}
+    @property
+    def worst(self) -> list[tuple[str, JudgedParameter]]:
+        """The parameters of both sides that do not pass, the worst first."""
+        return sorted(
+            ((name, one) for name, one in self._of_both.items() if not one.verdict),
+            key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
+            reverse=True,
+        )
+
+    @property
+    def _of_both(self) -> dict[str, JudgedParameter]:
+        return {name: one for name, one in self.judged.items() if one.verdict.cause is not Cause.UNMATCHED}
+
+    @property
+    def summary(self) -> str:
+        """The numbers of parameters by grade, and those that one side alone has."""
+        both = self._of_both
         grades = Counter(one.verdict.grade for one in both.values())
         text = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
         if known := sum(bool(one.pair.found_by) for one in both.values()):
@@ -150,14 +164,14 @@ class CheckpointResult:
         ):
             if names or is_recorded:
                 text += f"; {what} {len(names)}{_named(names)}"
-        worst = sorted(
-            (item for item in both.items() if not item[1].verdict),
-            key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
-            reverse=True,
-        )
         if self.standard != DTYPE:
             text += f"; judged by the limits of {self.standard}, {ACCEPTANCES[self.standard]}"
-        lines = [text, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
+        return text
+
+    def lines(self, top: int) -> list[str]:
+        """The summary first, then the worst parameters, at most `top`."""
+        worst = self.worst
+        lines = [self.summary, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
             lines.append(f"and {len(worst) - top} more that do not pass")
         return lines
@@ -165,15 +179,15 @@ class CheckpointResult:
 
 def write(result: CheckpointResult, path: Path) -> None:
     """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
-    entries = {name: _entry(one) for name, one in result.judged.items()}
+    entries = {name: entry_of(one) for name, one in result.judged.items()}
     with writing(path, ANOTHER, is_new=True):
         make_folder(path.parent)
         with creating(path) as file:
             file.write(json.dumps(entries, indent=4, allow_nan=False).encode())
 
 
-def _entry(one: JudgedParameter) -> dict[str, object]:
-    """The reference's four keys, then ours."""
+def entry_of(one: JudgedParameter) -> dict[str, object]:
+    """Return the four keys of mindstudio-probe, then those of this tool."""
     pair, (shape, golden_shape) = one.pair, one.shapes
     is_same, is_unread = shape == golden_shape, one.verdict.cause is Cause.UNREADABLE
     sizes = [None if each is None else math.prod(each) for each in one.shapes]

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.phrase import phrase
+from msprobe.base.verdicts import last_line as completed
 from msprobe.base.version import tool
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
@@ -17,7 +18,7 @@ from msprobe.report.document import Head, Side, Table, TableSet
 from msprobe.report.file import Chunks, Report, against, now
 
 from .compare import Compared, compare_packs
-from .findings import Checker, Level, OneSided, Outcome, Row
+from .findings import Checker, Level, OneSided, Outcome, RandomRow, Row, TensorRow
 from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, summary_rows
 from .wording import answer, by_importance, checkers, what
 
@@ -39,9 +40,6 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
     compared = compare_packs(bench, cmp, output, watch)
     chunks = Chunks()
-    named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
-    is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
-    state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
     head = Head(
         "config_check",
         against(cmp, bench),
@@ -50,19 +48,26 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
         tool(),
         Side(str(cmp)),
         Side(str(bench)),
-        Answer(
-            state,
-            answer(compared),
-            named[0] if named else None,
-            tuple(named[1:]),
-            (),
-            _advice(named),
-            tuple(checkers(compared)),
-        ),
-        {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level},
+        answer_of(compared),
+        counts_of(compared),
         tables=tuple(_tables(compared, kept, chunks)),
     )
     return Report(head, chunks), compared
+
+
+def answer_of(compared: Compared) -> Answer:
+    """Return the answer about two packs."""
+    named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
+    is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
+    state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
+    line = answer(compared) if compared.outcomes else completed(answer(compared), compared.verdicts)
+    notes = tuple(checkers(compared))
+    return Answer(state, line, named[0] if named else None, tuple(named[1:]), (), _advice(named), notes)
+
+
+def counts_of(compared: Compared) -> dict[str, int]:
+    """Return the number of rows of each level."""
+    return {level.value: sum(outcome.counts[level] for outcome in compared.outcomes) for level in Level}
 
 
 def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
@@ -73,7 +78,11 @@ def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
 def _beginning(row: Row) -> Finding:
     sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
     kind = BY_NAME[f"{row.checker.value} differs"]
-    return Finding(kind, Place(row.name), what(row), row.level.value, evidence=(sides,), fields=as_data(row))
+    step = row.place.step if isinstance(row, TensorRow) else None
+    rank = row.place.rank if isinstance(row, TensorRow) else row.rank if isinstance(row, RandomRow) else None
+    return Finding(
+        kind, Place(row.name, step=step, rank=rank), what(row), row.level.value, evidence=(sides,), fields=as_data(row)
+    )
 
 
 def _tables(

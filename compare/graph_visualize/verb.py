@@ -22,7 +22,7 @@ from msprobe.base.verdicts import Gap, Verdicts, last_line
 from msprobe.compare.core.layouts import LayoutOptions, Layouts, layouts_of
 from msprobe.mapping.user_files import user_mapping
 from msprobe.options.declaration import OptionGroup, option
-from msprobe.options.groups import Fuzzy, LayerMapping, output_option
+from msprobe.options.groups import Fuzzy, JsonAnswer, LayerMapping, output_option
 from msprobe.options.kinds import FLAG, PATH, one_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class DrawingOptions(LayerMapping):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(DrawingOptions, Fuzzy, LayoutOptions):
+class Options(DrawingOptions, Fuzzy, LayoutOptions, JsonAnswer):
     """The options of the command."""
 
     target_path: Path = option(
@@ -107,21 +107,32 @@ def run(options: Options) -> int:
         fuzzy=options.fuzzy,
         overflow=options.overflow_check,
     )
-    return conclude(draw_request(request) if layouts is None else _draw_merged(request, layouts))
+    drawn = draw_request(request) if layouts is None else _draw_merged(request, layouts)
+    return conclude(drawn, is_json=options.is_json)
 
 
-def conclude(drawn: "Drawings") -> int:
+def conclude(drawn: "Drawings", *, is_json: bool = False) -> int:
     """Print the files and what was not drawn; returns the exit code."""
-    for path in drawn.paths:
-        print(visible(str(path)))
     gaps = {
         Gap.UNREADABLE_DUMP: len(drawn.unreadable),
         Gap.NO_DUMP: len(drawn.absent),
         Gap.NO_RECORDS: drawn.empty,
     }
     verdicts = Verdicts(drawn.dumps - drawn.empty, gaps=gaps)
+    line = last_line("drawn", verdicts)
+    if is_json:
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("unjudged" if verdicts.exit_code else "shown", line)
+        details = {"dumps": drawn.dumps, "empty": drawn.empty, "absent": drawn.absent, "unreadable": drawn.unreadable}
+        files = {"graphs": drawn.paths}
+        printed(Document("graph-visualize", answer, verdicts, verdicts.exit_code, files=files, details=details))
+        return verdicts.exit_code
+    for path in drawn.paths:
+        print(visible(str(path)))
     if verdicts.exit_code:
-        print(visible(last_line("drawn", verdicts)))
+        print(visible(line))
     return verdicts.exit_code
 
 
@@ -159,5 +170,12 @@ def _write_merged(options: Options, layouts: Layouts | None) -> int:
     output = options.output
     for sentence in merge_sides(options.target_path, None, layouts, output).notes:
         logger.warning("%s", sentence)
+    if options.is_json:
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("shown", f"merged: {output}")
+        printed(Document("graph-visualize", answer, Verdicts(), 0, files={"dumps": output}))
+        return 0
     print(visible(str(output)))
     return 0

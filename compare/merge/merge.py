@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]  # ships without types
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input, replacing, writing
 from msprobe.base.log import few, logger, visible
+from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts, last_line
 from msprobe.compare.tables.cells import Cell, guard, share
 from msprobe.compare.tables.columns import Column
@@ -140,14 +141,19 @@ class Merged:
         gaps = {Absent.ENTRY: len(self.absent), Absent.MEASURE: sum(map(len, self.without.values()))}
         return Verdicts(len(self.keys), gaps=gaps)
 
-    def lines(self) -> Iterator[str]:
-        """Say which ranks lack which records, and last how much that was asked for is not there."""
+    @property
+    def answer(self) -> Words:
+        """The last line: the number of records, and how much that was asked for is not there."""
+        number = f"{len(self.keys)} record{'s' * (len(self.keys) != 1)}"
+        ranks = f"{len(self.cells)} rank{'s' * (len(self.cells) != 1)}"
+        return last_line(f"merged: {number} of {ranks}", self.verdicts)
+
+    def notes(self) -> Iterator[str]:
+        """Say which ranks lack which records."""
         for names, ranks in self.lacking.items():
             which = f"rank {ranks[0]} lacks" if len(ranks) == 1 else f"ranks {few(ranks, _NAMED)} lack"
             number = f"{len(names)} of {len(self.keys)} records"
             yield f"{which} {number}, as a stage of a pipeline does: {few(names, _NAMED)}"
-        if self.verdicts.exit_code:
-            yield str(last_line("merged", self.verdicts))
 
     @property
     def titles(self) -> tuple[str, ...]:

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import visible
-from msprobe.options.declaration import OptionGroup, option
-from msprobe.options.groups import output_option
+from msprobe.options.declaration import option
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, one_of
 
 FORMATS = ("xlsx", "csv")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     input_dir: Path = option(
@@ -62,8 +62,24 @@ def run(options: Options) -> int:
     from .merge import merge_tables  # here: the help of the command is there before openpyxl is
 
     paths, merged = merge_tables(options.input_dir, options.output, options.config_path, form=options.format)
-    for path in paths:
-        print(visible(str(path)))
-    for line in merged.lines():
-        print(visible(line))
-    return merged.verdicts.exit_code
+    verdicts = merged.verdicts
+    *notes, line = (*merged.notes(), merged.answer)
+    if options.is_json:
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("unjudged" if verdicts.exit_code else "shown", line, notes=tuple(notes))
+        details = {
+            "records": len(merged.keys),
+            "ranks": list(merged.cells),
+            "measures": list(merged.measures),
+            "absent": list(merged.absent),
+            "ranks_without_measure": {name: list(ranks) for name, ranks in merged.without.items()},
+        }
+        printed(
+            Document("merge-result", answer, verdicts, verdicts.exit_code, files={"tables": paths}, details=details)
+        )
+        return verdicts.exit_code
+    for text in (*paths, *notes, line):
+        print(visible(str(text)))
+    return verdicts.exit_code

@@ -29,8 +29,6 @@ TARGETS = 60
 def report_of(result: Result, command: str) -> Report:
     """The report of a result."""
     chunks = Chunks()
-    finding = result.finding
-    state = "differs" if finding is not None else "clean" if result.is_clean else "unjudged"
     head = Head(
         "monitor",
         against(Path(result.target), Path(result.golden)),
@@ -39,18 +37,24 @@ def report_of(result: Result, command: str) -> Report:
         tool(),
         Side(result.target),
         Side(result.golden),
-        Answer(
-            state,
-            answer(result),
-            None if finding is None else _beginning(finding, result),
-            advice=tuple(_advice(finding, result)),
-            notes=(*about(result), *(stages(result) if finding is not None else ())),
-        ),
+        answer_of(result),
         {"numbers": result.compared},
         curves=tuple(_curve_sets(result, chunks)),
         tables=(_stages(result, chunks),),
     )
     return Report(head, chunks)
+
+
+def answer_of(result: Result) -> Answer:
+    """Return the answer about two monitors."""
+    finding = result.finding
+    return Answer(
+        "differs" if finding is not None else "clean" if result.is_clean else "unjudged",
+        answer(result),
+        None if finding is None else _beginning(finding, result),
+        advice=tuple(_advice(finding, result)),
+        notes=(*about(result), *(stages(result) if finding is not None else ())),
+    )
 
 
 def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
@@ -67,7 +71,8 @@ def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
         )
     place = Place(finding.target, step=finding.step, rank=finding.ranks[0], micro_step=finding.micro_step)
     kind = BY_NAME[finding.stage.value]
-    return Finding(kind, place, meaning(finding), evidence=(how_far(finding), *evidence), fields=as_data(finding))
+    fields = {**as_data(finding), "cause": finding.cause.name.lower(), "basis": finding.basis.name.lower()}
+    return Finding(kind, place, meaning(finding), evidence=(how_far(finding), *evidence), fields=fields)
 
 
 def _advice(finding: MonitorDivergence | None, result: Result) -> Iterator[Suggestion]:

@@ -9,7 +9,6 @@ learned from the previous steps, or from C, another correct run of B's training.
 judged.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +51,11 @@ class Options(AnswerFormat, ExitZero):
 
 def run(options: Options) -> int:
     """Read, compare, write, print the answer."""
+    from msprobe.findings.document import printed
     from msprobe.store.monitor.reader import read_output  # here: the help of the command is there before numpy is
 
     from .compare import compare_outputs
-    from .output import as_object, write, write_report
+    from .output import document_of, write, write_report
     from .report import TARGETS, command_of
     from .wording import lines
 
@@ -71,17 +71,18 @@ def run(options: Options) -> int:
     a, b = read_output(options.target), read_output(options.golden)
     clean = read_output(options.calibrate) if options.calibrate else None
     result = compare_outputs(a, b, clean, targets=TARGETS if options.html else 0)
-    written = write(result, options.output) if options.output else []
+    written = write(result, options.output) if options.output else {}
     if options.html and options.output:
         command = command_of(str(options.target), str(options.golden), str(options.calibrate or ""))
-        written.append(write_report(result, options.output, command))
+        written["report"] = write_report(result, options.output, command)
+    exit_code = result.verdicts.exit_code_of(options.exit_zero)
     if options.is_json:
-        print(json.dumps(as_object(result), ensure_ascii=False, indent=1, allow_nan=False))
+        printed(document_of(result, exit_code, written))
     else:
         answer = list(lines(result))
         for line in answer[:-1]:
             print(visible(line))
         if written:
-            print(visible(f"written: {', '.join(map(str, written))}"))
+            print(visible(f"written: {', '.join(map(str, written.values()))}"))
         print(visible(answer[-1]))
-    return 0 if options.exit_zero and result.exit_code == 1 else result.exit_code
+    return exit_code

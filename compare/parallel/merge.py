@@ -18,13 +18,15 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layout, Layouts
+from msprobe.findings.catalogue import parallel as kinds
+from msprobe.findings.kind import Kind
 from msprobe.store import layout as files
 from msprobe.store.stacks_and_construct import without_secrets
 
 from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
-from .records import EntryMerger, MergeNote, Tally, Why
+from .records import EntryMerger, MergeNote, Tally
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
 from .wording import summary
 
@@ -156,7 +158,7 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                 golden = merging.write(folder)
                 where = phrase("{side}{place}", side=each.which, place=_place(of_sides[at], copy, each.layout))
                 said = list(summary(merging.tally, where))
-                is_clean = is_clean and not any(f.why is Why.REPLICAS_DIFFER for f in merging.tally.findings)
+                is_clean = is_clean and not any(f.kind is kinds.REPLICAS_DIFFER for f in merging.tally.findings)
                 notes += said
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
     return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
@@ -213,7 +215,7 @@ class _Merging:
             else:
                 left_out.add(call.name)
                 found.append(MergeNote(why, call.name))
-        found += [MergeNote(Why.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
+        found += [MergeNote(kinds.ON_SEVERAL_STAGES, name) for name in model.chain.repeated]
         make_folder(folder)
         parents = ((name, parent) for name, parent in model.chain.parents.items() if name not in left_out)
         _write_json(folder / files.STACK, _stacks(model, left_out).items())
@@ -223,11 +225,11 @@ class _Merging:
         _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
         return data
 
-    def _why_left_out(self, call: Placed, entries: Sequence[Any]) -> Why | None:
+    def _why_left_out(self, call: Placed, entries: Sequence[Any]) -> Kind | None:
         if None in entries:
-            return Why.NOT_ON_ALL_RANKS
+            return kinds.NOT_ON_ALL_RANKS
         is_of_layout = self._others is not None and call.key not in self._others and self._model.is_of_layout(call)
-        return Why.OF_THE_LAYOUT if is_of_layout else None
+        return kinds.OF_THE_LAYOUT if is_of_layout else None
 
 
 def _in_dump_order(model: _Model) -> list[Placed]:
@@ -242,7 +244,13 @@ def _in_dump_order(model: _Model) -> list[Placed]:
     return sorted(written, key=completed)
 
 
-_NOT_MERGED = (Why.PART_OF_A_SUM, Why.NOT_KNOWN, Why.INPUTS_NOT_MERGED, Why.VALUES_DIFFER, Why.STRUCTURES_DIFFER)
+_NOT_MERGED = (
+    kinds.PART_OF_A_SUM,
+    kinds.NOT_KNOWN,
+    kinds.INPUTS_NOT_MERGED,
+    kinds.VALUES_DIFFER,
+    kinds.STRUCTURES_DIFFER,
+)
 
 
 def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
@@ -256,9 +264,9 @@ def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, A
         head["run"] = {key: value for key, value in run.items() if key != "frozen"}
         head["run"] |= {"rank": copy, "layout": layout.words()}
     missing = [
-        {"name": each.call, "part": each.place, "cause": each.why.value}
+        {"name": each.call, "part": each.place, "cause": each.kind.title.english}
         for each in tally.findings
-        if each.why in _NOT_MERGED
+        if each.kind in _NOT_MERGED
     ]
     return head | ({"missing": missing} if missing else {})
 
@@ -274,9 +282,9 @@ def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
 
 
 def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
-    def found(why: Why) -> list[dict[str, Any]]:
-        each = [finding for finding in tally.findings if finding.why is why]
-        is_apart = why is Why.REPLICAS_DIFFER
+    def found(kind: Kind) -> list[dict[str, Any]]:
+        each = [finding for finding in tally.findings if finding.kind is kind]
+        is_apart = kind is kinds.REPLICAS_DIFFER
         return [
             {
                 "call": f.call,
@@ -286,8 +294,12 @@ def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
             for f in each
         ]
 
-    kinds = {why.name.lower(): {"reason": why.value, "found": places} for why in Why if (places := found(why))}
-    return {"layout": layout.words(), "copy": copy, "values": tally.counts, **kinds}
+    by_kind = {
+        kind.name.replace(" ", "_"): {"reason": kind.means.english, "found": places}
+        for kind in kinds.KINDS
+        if (places := found(kind))
+    }
+    return {"layout": layout.words(), "copy": copy, "values": tally.counts, **by_kind}
 
 
 def _write_json(path: Path, members: Iterable[tuple[str, Any]]) -> None:

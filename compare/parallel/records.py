@@ -11,11 +11,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from msprobe.base import names
 from msprobe.compare.core.tensor import source_of
+from msprobe.findings.catalogue import parallel as kinds
+from msprobe.findings.kind import Kind
 
 from .cuts import UNKNOWN, Cut, TakenAs, by_class, by_shapes, stacked
 from .exchanges import Exchanges
@@ -34,37 +35,14 @@ from .values import (
 )
 
 
-class Why(Enum):
-    """What was found of one value, or one call, while the ranks were merged."""
-
-    REPLICAS_DIFFER = "ranks that should hold the same differ"
-    PART_OF_A_SUM = (
-        "differs among the tensor parallel ranks in a place that is not split: a part of a sum, whose statistics do "
-        "not follow from those of the parts, or a copy that went astray; the exchange that adds it up was not recorded"
-    )
-    NOT_KNOWN = (
-        "differs among the tensor parallel ranks, and neither the other side nor the class of the layer tells whether "
-        "these are parts of a tensor or of a sum"
-    )
-    INPUTS_NOT_MERGED = "the result of a function some of whose arguments could not be merged"
-    SIDE_BY_SIDE = (
-        "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: "
-        "the values of all ranks are shown side by side, along a new first axis"
-    )
-    VALUES_DIFFER = "the tensor parallel ranks have different values"
-    STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
-    OF_THE_LAYOUT = (
-        "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
-    )
-    NOT_ON_ALL_RANKS = "not every tensor parallel rank made this call"
-    ON_SEVERAL_STAGES = "several pipeline stages made this call; that of the first is kept"
-
-
 @dataclass(frozen=True, slots=True)
 class MergeNote:
-    """What was found, by call and place; `distance` is by how much copies differ, as a share of the larger norm."""
+    """One finding while ranks are merged, of a kind of `msprobe.findings.catalogue.parallel`.
 
-    why: Why
+    distance : by how much copies differ, as a share of the larger norm.
+    """
+
+    kind: Kind
     call: str
     place: str = ""
     distance: float = 0.0
@@ -185,8 +163,8 @@ class _Call:
         """A value that is no tensor. A size that the other side has as the sum of the parts is cut as its tensor is."""
         first = trees[0]
         if any(tree != first for tree in trees):
-            kinds = {tree.get("type") if isinstance(tree, dict) else type(tree) for tree in trees}
-            self._found(Why.VALUES_DIFFER if len(kinds) == 1 else Why.STRUCTURES_DIFFER, at)
+            types = {tree.get("type") if isinstance(tree, dict) else type(tree) for tree in trees}
+            self._found(kinds.VALUES_DIFFER if len(types) == 1 else kinds.STRUCTURES_DIFFER, at)
             self._tally.count("not merged")
             return None
         other = others[0] if others else None
@@ -201,7 +179,7 @@ class _Call:
         cut = self._cut(shapes, others, at, are_equal)
         if at.part == "output" and self._has_lost_inputs:
             # Each rank computes something else than the whole model does.
-            return self._unmerged(Why.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
+            return self._unmerged(kinds.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
         if cut.taken_as in (TakenAs.PARTS, TakenAs.STACK):
             self._tally.count("concatenated")
             return self._described({**concatenated(records, cut.shape), "from": records[0].get("from")}, cut.shape)
@@ -214,14 +192,14 @@ class _Call:
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])
         if cut.taken_as is TakenAs.UNKNOWN and self._is_alone:
-            self._found(Why.SIDE_BY_SIDE, at)
+            self._found(kinds.SIDE_BY_SIDE, at)
             self._tally.count("side by side")
             whole = stacked(shapes).shape
             return self._described(concatenated(records, whole), whole)
         if cut.taken_as is TakenAs.UNKNOWN:
-            return self._unmerged(Why.NOT_KNOWN, records[0], at, shapes[0])
+            return self._unmerged(kinds.NOT_KNOWN, records[0], at, shapes[0])
         if not self._is_copy(at):
-            return self._unmerged(Why.PART_OF_A_SUM, records[0], at, shapes[0])
+            return self._unmerged(kinds.PART_OF_A_SUM, records[0], at, shapes[0])
         return self._astray(records, others, at)
 
     def _cut(self, shapes: Sequence[Shape], others: Sequence[Record], at: _At, are_equal: bool) -> Cut:
@@ -255,12 +233,12 @@ class _Call:
         trusted = others[0] if others and not self._merger.is_golden else records[0]
         worst = max(records, key=lambda record: distance(record, trusted))
         apart = max(distance(record, records[0]) for record in records)
-        self._tally.findings.append(MergeNote(Why.REPLICAS_DIFFER, self._call.name, at.text, apart))
+        self._tally.findings.append(MergeNote(kinds.REPLICAS_DIFFER, self._call.name, at.text, apart))
         self._tally.count("copies that differ")
         return self._described(worst, shape_of(worst))
 
-    def _unmerged(self, why: Why, record: Record, at: _At, shape: Shape) -> Record:
-        self._found(why, at)
+    def _unmerged(self, kind: Kind, record: Record, at: _At, shape: Shape) -> Record:
+        self._found(kind, at)
         self._tally.count("not merged")
         self._has_lost_inputs |= not self._is_cell and at.part in ("input_args", "input_kwargs", "input")
         return without_statistics(record, shape)
@@ -271,8 +249,8 @@ class _Call:
             made["from"] = source
         return made
 
-    def _found(self, why: Why, at: _At) -> None:
-        self._tally.findings.append(MergeNote(why, self._call.name, at.text))
+    def _found(self, kind: Kind, at: _At) -> None:
+        self._tally.findings.append(MergeNote(kind, self._call.name, at.text))
 
 
 def _keys(tree: Any) -> list[str]:

@@ -3,40 +3,42 @@
 from collections.abc import Iterator
 
 from msprobe.base.phrase import Words, phrase
+from msprobe.findings.catalogue import parallel as kinds
+from msprobe.findings.kind import Kind
 
-from .records import MergeNote, Tally, Why
+from .records import MergeNote, Tally
 
 _SENTENCES = {
-    Why.REPLICAS_DIFFER: "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}",
-    Why.PART_OF_A_SUM: (
+    kinds.REPLICAS_DIFFER: "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}",
+    kinds.PART_OF_A_SUM: (
         "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum that no recorded "
         "exchange adds up"
     ),
-    Why.NOT_KNOWN: (
+    kinds.NOT_KNOWN: (
         "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks "
         "have parts of a tensor or of a sum"
     ),
-    Why.SIDE_BY_SIDE: (
+    kinds.SIDE_BY_SIDE: (
         "{n} of the ranks are shown side by side, first {first}: without a golden nothing tells whether they are parts "
         "of a tensor or of a sum"
     ),
-    Why.VALUES_DIFFER: "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}",
-    Why.STRUCTURES_DIFFER: "{n} have another form on each tensor parallel rank and were left out, first {first}",
-    Why.NOT_ON_ALL_RANKS: "{n} are not on every tensor parallel rank and were left out, first {first}",
-    Why.ON_SEVERAL_STAGES: "{n} are on several pipeline stages, and those of the first are kept, first {first}",
+    kinds.VALUES_DIFFER: "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}",
+    kinds.STRUCTURES_DIFFER: "{n} have another form on each tensor parallel rank and were left out, first {first}",
+    kinds.NOT_ON_ALL_RANKS: "{n} are not on every tensor parallel rank and were left out, first {first}",
+    kinds.ON_SEVERAL_STAGES: "{n} are on several pipeline stages, and those of the first are kept, first {first}",
 }
 
 
 def summary(tally: Tally, where: Words) -> Iterator[Words]:
     """One sentence for each kind of finding that a reader should know of."""
-    found: dict[Why, list[MergeNote]] = {}
+    found: dict[Kind, list[MergeNote]] = {}
     for finding in tally.findings:
-        found.setdefault(finding.why, []).append(finding)
-    for why in _SENTENCES:
-        if each := found.get(why):
+        found.setdefault(finding.kind, []).append(finding)
+    for kind, sentence in _SENTENCES.items():
+        if each := found.get(kind):
             first = " ".join(filter(None, (each[0].call, each[0].place)))
-            is_call = why in (Why.NOT_ON_ALL_RANKS, Why.ON_SEVERAL_STAGES)
+            is_call = kind in (kinds.NOT_ON_ALL_RANKS, kinds.ON_SEVERAL_STAGES)
             one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
             n = phrase(one if len(each) == 1 else several, number=len(each))
-            said = phrase(_SENTENCES[why], n=n, first=first, apart=f"{each[0].distance:.3g}")
+            said = phrase(sentence, n=n, first=first, apart=f"{each[0].distance:.3g}")
             yield phrase("merged {where}: {said}", where=where, said=said)

@@ -154,6 +154,12 @@ def _first(first: First, others: list[Finding]) -> Finding:
         if at is not None:
             found = at.placed(step=item.step, rank=item.rank)
             return replace(found, evidence=(wording.why(first), *at.evidence))
+    return finding_of(first)
+
+
+def finding_of(first: First) -> Finding:
+    """Return the first difference of a flow as a finding about its stage or key."""
+    item = first.item
     place = Place(item.name, step=item.step, rank=item.rank)
     return Finding(
         BY_NAME[f"{item.kind} differs"],

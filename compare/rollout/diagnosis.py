@@ -11,6 +11,8 @@ from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.verdict import PASS, Grade, Verdict, unjudged
 from msprobe.compare.judge.verdict import Cause as WhyUnjudged
+from msprobe.findings.catalogue import rollout as catalogue
+from msprobe.findings.kind import Kind
 
 from .alignment import Aligned
 from .case import (
@@ -56,16 +58,17 @@ FEWEST = 8
 _SURE, _CERTAIN = 0.5, 0.97
 """A cause is named from this strength on; where there are too few tokens for any statistics, from the second on."""
 
-_WORDS: dict[Cause, str] = {
-    "numerics": "Rounding: another dtype, another eps or another kernel",
-    "weights": "The two sides do not have the same weights",
-    "sampling settings": "One side's log-probs are behind temperature, top-k, top-p or a penalty",
-    "shift": "The log-probs are a place off",
-    "mask": "Padding is attended to, counted, or moves the positions",
-    "tokens": "The two sides do not have the same token ids",
-    "truncation": "One side has less of the sequence",
-    "unclear": "The gaps fit no single cause",
+KINDS: dict[Cause, Kind] = {
+    "numerics": catalogue.NUMERICS,
+    "weights": catalogue.WEIGHTS,
+    "sampling settings": catalogue.SAMPLING,
+    "shift": catalogue.SHIFT,
+    "mask": catalogue.MASK,
+    "tokens": catalogue.TOKENS,
+    "truncation": catalogue.TRUNCATION,
+    "unclear": catalogue.UNCLEAR,
 }
+"""The kind of finding of each cause."""
 
 
 class Gap(Enum):
@@ -107,12 +110,16 @@ class RolloutResult:
         """Whether both sides are the same to float32."""
         return bool(self.verdict)
 
+    @property
+    def headline(self) -> str:
+        """Verdict and cause."""
+        reason = f": {self.verdict.reason}" if self.verdict.reason else ""
+        return f"{self.verdict.grade}: cause: {self.cause}{reason}"
+
     def lines(self, top: int = 5) -> list[str]:
         """The answer for a console: verdict and cause, evidence, numbers, the `top` worst samples."""
         o = self.overall
-        lines = [
-            f"{self.verdict.grade}: cause: {self.cause}" + (f": {self.verdict.reason}" if self.verdict.reason else "")
-        ]
+        lines = [self.headline]
         lines += [f"  {parts}" for parts in self.evidence]
         if len(self.candidates) > 1:
             lines.append("  candidates: " + ", ".join(f"{c.cause} {c.strength:.2f}" for c in self.candidates))
@@ -175,7 +182,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
         cause = candidates[0].cause if is_sure else "unclear"
         grade: Grade = "warning" if cause == "numerics" and case.is_within(case.rounding) else "error"
-        verdict = Verdict(grade, (Reason(Why.TEXT, name=f"{_WORDS[cause]}; {message}"),))
+        verdict = Verdict(grade, (Reason(Why.TEXT, name=f"{KINDS[cause].title.english}; {message}"),))
         told_of = [f for f in sorted(findings, key=lambda f: -f.strength) if cause in (f.cause, "unclear")]
         evidence = list(dict.fromkeys(f"{f.text[0].upper()}{f.text[1:]}." for f in told_of))
     evidence += [*_remarks(aligned), *lost]

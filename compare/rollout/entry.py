@@ -1,19 +1,18 @@
 """`compare_rollout`, the comparison from Python, and the files that are written of its answer."""
 
-import json
-import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 from msprobe.base.files import refuse_existing, replacing, writing
 from msprobe.compare.tables.cells import Cell, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.table_file import objects, write_table
+from msprobe.findings.document import as_object, text_of
 from msprobe.store.lock import exclusive
 
 from .alignment import align
 from .diagnosis import RolloutResult, diagnose
+from .report import document_of
 from .side import read_numbers, read_side
 
 SUMMARY = "rollout_check.json"
@@ -38,13 +37,13 @@ POSITIONS = (
 )
 
 
-def write(result: RolloutResult, folder: Path, form: str) -> list[Path]:
+def write(result: RolloutResult, folder: Path, form: str) -> dict[str, Path]:
     """Write `rollout_check.json` and, as xlsx or csv, the two tables; with json they are in that one file.
 
-    UsageError where that cannot be done, or where an answer is there already.
+    Return the paths. UsageError where that fails, or where an answer exists already.
     """
-    summary = folder / SUMMARY
-    recorded, written = as_object(result), [summary]
+    summary, tables = folder / SUMMARY, {}
+    written = {"document": summary}
     with exclusive(folder):
         refuse_existing(summary, "give another folder with -o")
         with writing(folder):
@@ -53,30 +52,14 @@ def write(result: RolloutResult, folder: Path, form: str) -> list[Path]:
                 ("positions", POSITIONS, positions(result)),
             ):
                 if form == "json":
-                    recorded[name] = objects(columns, rows)
+                    tables[name] = objects(columns, rows)
                     continue
-                path = folder / f"rollout_{name}.{form}"
-                write_table(path, columns, rows, form, title=name)
-                written.append(path)
+                written[name] = folder / f"rollout_{name}.{form}"
+                write_table(written[name], columns, rows, form, title=name)
             with replacing(summary) as file:
-                file.write(
-                    json.dumps(recorded, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
-                )
+                text = text_of(as_object(document_of(result, written, tables)))
+                file.write(text.encode("utf-8", "replace"))
     return written
-
-
-def as_object(result: RolloutResult) -> dict[str, object]:
-    """The answer without its tables, as JSON has it: no NaN, which is null."""
-    overall = asdict(result.overall).items()
-    return {
-        "verdict": result.verdict.grade,
-        "reason": result.verdict.reason,
-        "cause": result.cause,
-        "candidates": {one.cause: round(one.strength, 3) for one in result.candidates},
-        "evidence": list(result.evidence),
-        "overall": {key: value if math.isfinite(value) else None for key, value in overall},
-        "unjudged": list(result.unjudged),
-    }
 
 
 def samples(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:

@@ -6,7 +6,7 @@
 
 RUN is a folder that holds `data`, as MsProbe, SingleSave and save write it; steps, ranks and micro steps are joined.
 What is not named is looked for under its usual names; an empty name ('') leaves it out.
-The answer is on standard output; tables by sample and by position go to the folder of -o.
+The answer is on standard output, also in its last line; tables by sample and by position go to the folder of -o.
 
 Exit code 0: both sides are the same to float32. 1: they differ, rounding to 16 bits included, or something could not be
 judged. 2: the command was wrong, or what it names cannot be read or is no log-prob.
@@ -19,8 +19,8 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import visible
-from msprobe.base.verdicts import last_line
-from msprobe.options.declaration import OUTPUT, OptionGroup, option, positional
+from msprobe.options.declaration import OUTPUT, option, positional
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import PATH, TEXT, one_of, whole
 
 
@@ -30,7 +30,7 @@ def _array(flag: str, help: str, zh: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     source: Path | None = positional(
@@ -116,6 +116,7 @@ def run(options: Options) -> int:
     from .diagnosis import diagnose
     from .entry import write
     from .read import USUAL, read
+    from .report import answer_of, document_of
 
     names = {name: getattr(options, name) for name in USUAL}
     for both in ("tokens", "mask"):
@@ -124,10 +125,13 @@ def run(options: Options) -> int:
     sides = read(options.source, names)
     result = diagnose(align(sides.generated, sides.recomputed, sides.prompts, sides.steps), sides.lost)
     written = write(result, options.output, options.format)
+    if options.is_json:
+        from msprobe.findings.document import printed
+
+        printed(document_of(result, written))
+        return result.verdicts.exit_code
     for line in result.lines(options.top):
         print(visible(line))
-    print(visible(f"written: {', '.join(map(str, written))}"))
-    verdicts = result.verdicts
-    if verdicts.unjudged:
-        print(visible(last_line(f"{verdicts.judged} samples judged", verdicts)))
-    return verdicts.exit_code
+    print(visible(f"written: {', '.join(map(str, written.values()))}"))
+    print(visible(answer_of(result).line))
+    return result.verdicts.exit_code

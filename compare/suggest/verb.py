@@ -14,7 +14,8 @@ from pathlib import Path
 from msprobe.base.files import creating, make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 from msprobe.base.verdicts import Verdicts
-from msprobe.options.declaration import OUTPUT, OptionGroup, option, positional
+from msprobe.options.declaration import OUTPUT, option, positional
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import PATH, one_of
 
 _SHOWN = 10
@@ -23,7 +24,7 @@ _ANOTHER = "choose another place with -o"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     action: str = positional(one_of("suggest"), "suggest", help="the only action", zh="唯一的操作")
@@ -47,6 +48,8 @@ def run(options: Options) -> int:
     for path in (_neighbour(output, kind) for kind in ("api", "cell", "layer", "data")):
         refuse_existing(path, _ANOTHER)  # somebody may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
+    from msprobe.findings.document import Document, printed
+    from msprobe.findings.finding import Answer, Suggestion
     from msprobe.store.reader import read  # here: the help of the command is there before numpy is
 
     from .mapping_files import KINDS, OPTIONS, suggest
@@ -55,15 +58,33 @@ def run(options: Options) -> int:
     found = find_counterparts(target, golden)
     mine, theirs = target.columns.names, golden.columns.names
     unsure, goldens = sum(pair.confidence < _SURE for pair in found.calls), {pair.golden for pair in found.calls}
-    print(
+    counts = (
         f"{len(found.calls)} of {len(mine)} calls are paired, with {len(goldens)} of {len(theirs)}; {unsure} of the "
         f"pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
     )
+    details = {
+        "pairs": len(found.calls),
+        "target_calls": len(mine),
+        "golden_calls": len(theirs),
+        "unsure": unsure,
+        "open": {mine[at]: [theirs[c] for c in candidates] for at, candidates in found.ambiguous.items()},
+    }
+
+    def document(state: str, line: str, exit_code: int, suggestions: tuple[Suggestion, ...] = ()) -> Document:
+        answer = Answer(state, line, advice=suggestions, notes=(counts,))
+        return Document("mapping", answer, Verdicts(len(found.calls)), exit_code, files=files, details=details)
+
+    files: dict[str, Path] = {}
     if not found.calls:
-        print("No pair was found: check that both dumps are of one network, one step and one level.")
+        line = "No pair was found: check that both dumps are of one network, one step and one level."
+        if options.is_json:
+            printed(document("unjudged", line, Verdicts().exit_code))
+        else:
+            print(f"{counts}\n{line}")
         return Verdicts().exit_code
     suggestion = suggest(target, golden, found)
     flags = []
+    lines = [counts]
     for kind in KINDS:
         if suggestion.texts[kind]:
             path = _neighbour(output, kind)
@@ -71,14 +92,21 @@ def run(options: Options) -> int:
                 make_folder(path.parent)
                 with creating(path) as file:
                     file.write(suggestion.texts[kind].encode("utf-8", errors="backslashreplace"))
-            print(visible(f"{path}: {suggestion.rules[kind]} rules"))
+            lines.append(f"{path}: {suggestion.rules[kind]} rules")
+            files[kind] = path
             flags.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
-        print(visible(f"open: {mine[at]} could be {' or '.join(theirs[c] for c in candidates)}"))
+        lines.append(f"open: {mine[at]} could be {' or '.join(theirs[c] for c in candidates)}")
     if len(found.ambiguous) > _SHOWN:
-        print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
+        lines.append(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {options.target} -gp {options.golden} {flags[-1]}"
-    print(visible(f"Look the files over, edit them, and compare: {command}"))
+    lines.append(f"Review the files, edit them, and compare: {command}")
+    if options.is_json:
+        review = Suggestion("review the files, edit them, and compare", command)
+        printed(document("shown", lines[-1], 0, (review,)))
+        return 0
+    for line in lines:
+        print(visible(line))
     return 0
 
 

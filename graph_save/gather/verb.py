@@ -15,12 +15,12 @@ from pathlib import Path
 
 from msprobe.base.log import visible
 from msprobe.options.declaration import option, positional
-from msprobe.options.groups import Selection, Workers, output_option
+from msprobe.options.groups import JsonAnswer, Selection, Workers, output_option
 from msprobe.options.kinds import PATH, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Selection, Workers):
+class Options(Selection, Workers, JsonAnswer):
     """The options of the command."""
 
     raw: Path = positional(
@@ -56,6 +56,15 @@ def run(options: Options) -> int:
         with_tensors=None if options.task is None else options.task == "tensor",
         workers=options.workers,
     )
+    exit_code = 1 if report.is_lacking else 0
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("unjudged" if report.is_lacking else "shown", report.lines[-1], notes=tuple(report.lines[:-1]))
+        printed(Document("gather", answer, Verdicts(), exit_code, files={"dumps": options.output}))
+        return exit_code
     for line in report.lines:
         print(visible(line))
-    return 1 if report.is_lacking else 0
+    return exit_code

@@ -19,12 +19,16 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import refuse_existing
 from msprobe.base.language import translated
 from msprobe.base.log import few, visible
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare import verb as compare
 from msprobe.compare.core.layouts import LayoutOptions
 from msprobe.compare.core.user_limits import UserLimitOptions
 from msprobe.compare.request import CompareOptions, NoiseThreshold
+from msprobe.findings.catalogue.bundles import OTHER_VERDICTS
+from msprobe.findings.document import Document, printed
+from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.options.declaration import OUTPUT, option, positional
-from msprobe.options.groups import Fuzzy, Mappings, Selection, Workers, output_option
+from msprobe.options.groups import Fuzzy, JsonAnswer, Mappings, Selection, Workers, output_option
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.store.bundle import SUFFIX, stored_of, with_stored
 
@@ -40,7 +44,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, LayoutOptions, Workers):
+class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, LayoutOptions, Workers, JsonAnswer):
     """The options of the command; those of the comparison are options of `msprobe compare`."""
 
     target: Path = positional(PATH, "A", help="the dump under suspicion", zh="待定位的 dump")
@@ -111,9 +115,36 @@ def run(options: Options) -> int:
     tensors = "scrambled" if options.scramble else "original" if options.tensors else "none"
     wanted = Wanted(options.target, options.golden, stored_of(options), request_of, tensors, options.anonymous)
     made = make_bundle(wanted, None if options.dry_run else output)
-    for line in _lines(made, output, options.dry_run):
-        print(visible(line))
-    return 0 if made.is_faithful else 1
+    exit_code = 0 if made.is_faithful else 1
+    *before, line = _lines(made, output, options.dry_run)
+    if options.is_json:
+        printed(_document(made, line, exit_code, {} if options.dry_run else {"bundle": output}))
+        return exit_code
+    for text in (*before, line):
+        print(visible(text))
+    return exit_code
+
+
+def _document(made: "Made", line: str, exit_code: int, files: Mapping[str, Path]) -> Document:
+    finding = None
+    if made.differ:
+        fields = {"differ": made.differ, "pairs": made.pairs, "tensors_left_out": made.skipped}
+        finding = Finding(OTHER_VERDICTS, Place("the bundle"), line, fields=fields)
+    state = "differs" if finding is not None else "unjudged" if exit_code else "clean"
+    notes = tuple(f"left out: {name}: {why}" for name, why in made.left_out.items())
+    details = {
+        "compare": {
+            "exit_code": made.answer.exit_code,
+            "lines": list(made.answer.lines),
+            "failure": made.answer.failure or None,
+        },
+        "entries": made.entries,
+        "replaced": made.replaced,
+        "tensors": made.tensors,
+        "tensors_left_out": made.skipped,
+    }
+    verdicts = Verdicts(max(made.pairs - made.differ, 0), made.differ)
+    return Document("bundle", Answer(state, line, finding, notes=notes), verdicts, exit_code, {}, files, details)
 
 
 def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:

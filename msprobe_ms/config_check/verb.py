@@ -26,7 +26,8 @@ from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.language import translated
 from msprobe.base.log import visible
 from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
-from msprobe.options.declaration import OUTPUT, OptionGroup, option
+from msprobe.options.declaration import OUTPUT, option
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import FLAG, TEXT, one_of, several, whole
 from msprobe.store import config_pack
 
@@ -45,7 +46,7 @@ REFUSED = dict.fromkeys(("-vc", "--verl-compare", "-vv", "--verl-verify", "-sc",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     REFUSED: ClassVar[dict[str, tuple[str, str]]] = REFUSED
@@ -113,7 +114,7 @@ def run(options: Options) -> int:
     """Pack, or compare; print the answer."""
     if options.dump is not None:
         _refuse_mapping(options, "-d")
-        return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options.dry_run)
+        return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options)
     if options.dry_run:
         raise UsageError(
             translated("--dry-run is for packing; give it with -d", "--dry-run 用于打包；请与 -d 一起使用")
@@ -136,7 +137,7 @@ def run(options: Options) -> int:
             )
         _refuse_mapping(options, "of two packs")
         bench, cmp = map(Path, options.compare)
-        return _compare_packs(bench, cmp, Path(options.output or RESULT), options.top)
+        return _compare_packs(bench, cmp, Path(options.output or RESULT), options)
     from msprobe.compare.checkpoint import verb  # here: the help of the command is there before numpy is
 
     return verb.run(
@@ -145,6 +146,7 @@ def run(options: Options) -> int:
         data_mapping=options.data_mapping,
         standard=options.standard,
         top=options.top,
+        is_json=options.is_json,
     )
 
 
@@ -159,10 +161,10 @@ def _refuse_mapping(options: Options, where: str) -> None:
             )
 
 
-def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:
+def _pack(scripts: list[Path], output: Path, options: Options) -> int:
     if output.suffix != ".zip":
         raise UsageError(translated(f"{output}: a pack must end in .zip", f"{output}：包的文件名必须以 .zip 结尾"))
-    if not dry_run:
+    if not options.dry_run:
         refuse_existing(output, ANOTHER)
     from msprobe.base.redaction import Redactor
 
@@ -171,30 +173,50 @@ def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:
 
     redactor = Redactor()
     found = entries(of_scripts(scripts, redactor), redactor)
-    if dry_run:
-        for name, content in found.items():
-            print(f"{name}:")
-            for line in content.decode("utf-8", "replace").splitlines():
-                print(visible(f"  {line}"))
-    else:
+    if not options.dry_run:
         with writing(output, ANOTHER):
             make_folder(output.parent)
             write_zip(output, found)
     redacted = json.loads(found[config_pack.ABOUT])[config_pack.REDACTED]
+    last = "nothing was written (--dry-run)" if options.dry_run else f"packed {', '.join(found)}: {output}"
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        files: dict[str, Path] = {} if options.dry_run else {"pack": output}
+        contents = {name: content.decode("utf-8", "replace") for name, content in found.items()}
+        details = {"entries": contents if options.dry_run else list(found), "redacted": redacted}
+        printed(Document("config-check", Answer("shown", last), Verdicts(), 0, files=files, details=details))
+        return 0
+    for name, content in found.items() if options.dry_run else ():
+        print(f"{name}:")
+        for line in content.decode("utf-8", "replace").splitlines():
+            print(visible(f"  {line}"))
     for entry, places in redacted.items():
         more = f" and {len(places) - _LISTED} more, which pack.json lists" if len(places) > _LISTED else ""
         print(visible(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
-    written = f"packed {', '.join(found)}: {output}"
-    print(visible("nothing was written (--dry-run)" if dry_run else written))
+    print(visible(last))
     return 0
 
 
-def _compare_packs(bench: Path, cmp: Path, output: Path, top: int) -> int:
+def _compare_packs(bench: Path, cmp: Path, output: Path, options: Options) -> int:
     from msprobe.compare.config_check.compare import compare_packs
-    from msprobe.compare.config_check.wording import lines
 
     compared = compare_packs(bench, cmp, output)
+    verdicts = compared.verdicts
+    if options.is_json:
+        from msprobe.compare.config_check.report import answer_of, counts_of
+        from msprobe.findings.document import Document, printed
+
+        details = {"bench": str(bench), "cmp": str(cmp)}
+        files = {"table": compared.result}
+        answer = answer_of(compared)
+        printed(Document("config-check", answer, verdicts, verdicts.exit_code, counts_of(compared), files, details))
+        return verdicts.exit_code
+    from msprobe.compare.config_check.wording import lines
+
     print(visible(f"every row: {compared.result}"))
-    for line in lines(compared, top):
+    for line in lines(compared, options.top):
         print(visible(line))
-    return compared.verdicts.exit_code
+    return verdicts.exit_code

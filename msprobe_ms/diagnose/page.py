@@ -1,4 +1,4 @@
-"""A diagnosis as one page of text, and as one JSON object."""
+"""A diagnosis as one page of text, and as one JSON document."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,19 +7,25 @@ from itertools import islice
 
 from msprobe.base.digest import KINDS
 from msprobe.base.log import LONGEST_LINE, few, visible
+from msprobe.compare.checkpoint.report import answer_of as answer_about_checkpoints
+from msprobe.compare.config_check.report import answer_of as answer_about_packs
 from msprobe.compare.config_check.wording import answer as answer_of_packs
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
-from msprobe.compare.locate.wording import full, short, where_to_look
-from msprobe.compare.monitor.output import as_object as monitor_as_object
+from msprobe.compare.locate.wording import finding_of, full, short, where_to_look
+from msprobe.compare.monitor.finding import Result as MonitorResult
+from msprobe.compare.monitor.output import details as details_of_monitors
+from msprobe.compare.monitor.report import answer_of as answer_about_monitors
 from msprobe.compare.monitor.wording import about, meaning, stages
 from msprobe.compare.monitor.wording import answer as answer_of_monitors
+from msprobe.compare.rl.report import finding_of as finding_of_flow
 from msprobe.compare.rl.wording import setting
 from msprobe.compare.tables.console import BLIND, excused_said
-from msprobe.compare.tables.json_file import as_object as finding_as_object
 from msprobe.compare.tables.json_file import causes, counts_of_excused
+from msprobe.findings.document import Document, finding_as_object
+from msprobe.findings.finding import Answer, Finding, Suggestion
 from msprobe.findings.text import one_line
 
 from .collected import Collection
@@ -409,24 +415,84 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def as_object(diagnosis: Diagnosis) -> dict[str, object]:
-    """Everything that was found, for programs."""
+def answer_of(diagnosis: Diagnosis) -> Answer:
+    """Return the answer of a diagnosis; its line is the first of the page."""
+    first, others = _findings(diagnosis)
+    states = {Verdict.DIFFERS: "differs", Verdict.AGREES: "clean", Verdict.OPEN: "unjudged"}
+    return Answer(
+        states[diagnosis.verdict],
+        next(_summary(diagnosis), ""),
+        first,
+        tuple(others),
+        advice=tuple(_advice(diagnosis)),
+        notes=tuple(_not_recorded(diagnosis)),
+    )
+
+
+def _findings(diagnosis: Diagnosis) -> tuple[Finding | None, list[Finding]]:
+    """The finding that is the answer, and others that do not follow from it."""
+    located, diverged = diagnosis.located, diagnosis.diverged
+    first: Finding | None = None
+    others: list[Finding] = []
+    if located is not None:
+        result = located.compared.result
+        flow = None if result is None else flow_of(result)
+        if located.finding is not None:
+            first = finding_of(located.finding, located.step, located.rank)
+        elif flow is not None and flow.first is not None:
+            first = finding_of_flow(flow.first)
+        for outcome in located.compared.outcomes:
+            if located.finding in outcome.findings:
+                further = (each for each in outcome.findings if each not in (located.finding, located.border))
+                others += [finding_of(each, outcome.step, outcome.rank) for each in further]
+    elif diverged is not None and diverged.result is not None:
+        first = answer_about_monitors(diverged.result).first
+    for monitors in diagnosis.monitors:
+        if monitors is not diverged and monitors.result is not None:
+            others += answer_about_monitors(monitors.result).findings
+    for _, checkpoints in diagnosis.checkpoints:
+        others += answer_about_checkpoints(checkpoints).findings
+    for packs in diagnosis.packs:
+        if packs.result is not None:
+            others += answer_about_packs(packs.result).findings
+    if first is None and diagnosis.verdict is Verdict.DIFFERS and others:
+        return others[0], others[1:]
+    return first, others
+
+
+def _advice(diagnosis: Diagnosis) -> Iterator[Suggestion]:
+    if diagnosis.located is not None and diagnosis.located.hint is not None:
+        yield Suggestion(diagnosis.located.hint.line)
+    found = diagnosis.next
+    if found is None:
+        yield from map(Suggestion, _no_next(diagnosis))
+        return
+    for side in found.sides[:1] if found.is_one else found.sides:
+        text = _purpose(found) if found.is_one else f"{side}: {_purpose(found)}"
+        yield Suggestion(text, config="\n".join(shown(found.of(side))))
+
+
+def document_of(diagnosis: Diagnosis, exit_code: int, files: Sequence[str] = ()) -> Document:
+    """Return the document of a diagnosis."""
+    answer, written = answer_of(diagnosis), {"configuration": files} if files else {}
+    return Document("diagnose", answer, diagnosis.verdicts, exit_code, files=written, details=details(diagnosis))
+
+
+def details(diagnosis: Diagnosis) -> dict[str, object]:
+    """Return everything that was found, for programs."""
     located, following = diagnosis.located, diagnosis.next
     result = located.compared.result if located is not None else None
     flow = flow_of(result) if result is not None else None
     return {
         "target": diagnosis.target,
         "golden": diagnosis.golden,
-        "verdict": diagnosis.verdict.value,
-        "is_clean": diagnosis.is_clean,
-        "answer": next(_summary(diagnosis), None),
         **_place_as_object(diagnosis),
         "monitors": [
             {
                 "name": each.name,
                 "failed": each.failed or None,
                 "is_answer": each is diagnosis.diverged,
-                **({} if each.result is None else _without(monitor_as_object(each.result), "next_dump")),
+                **({} if each.result is None else _monitor(each.result)),
             }
             for each in diagnosis.monitors
         ],
@@ -481,8 +547,12 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _without(held: Mapping[str, object], name: str) -> dict[str, object]:
-    return {key: value for key, value in held.items() if key != name}
+def _monitor(result: MonitorResult) -> dict[str, object]:
+    """The answer about two monitors and its details, without a configuration, which the diagnosis has."""
+    answer = answer_about_monitors(result)
+    held = {key: value for key, value in details_of_monitors(result).items() if key != "next_dump"}
+    first = None if answer.first is None else finding_as_object(answer.first)
+    return {"state": answer.state, "answer": str(answer.line), "finding": first, **held}
 
 
 def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
@@ -500,14 +570,12 @@ def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
     if located is None:
         if diverged is not None and diverged.result is not None and (found := diverged.result.finding) is not None:
             place |= {"step": found.step, "rank": found.ranks[0], "monitor": diverged.name}
-        return {"first_wrong": [], **place}
-    finding, step, rank = located.finding, located.step, located.rank
+        return place
     return {
-        "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
         **place,
         "try": located.hint and located.hint.as_object(),
-        "step": step,
-        "rank": rank,
+        "step": located.step,
+        "rank": located.rank,
         "is_unconfirmed": located.is_unconfirmed,
         "stage": located.stage or None,
         "collection": located.compared.pair.target.name,

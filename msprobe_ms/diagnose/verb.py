@@ -12,7 +12,6 @@ is that of `msprobe compare`. Exit code: 0 nothing differs, 1 something differs 
 was wrong or nothing could be read.
 """
 
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,17 +91,20 @@ def _diagnose(options: Options, golden: Path) -> int:
                     f"--write-config {path}：文件已存在；请换一个文件，或删除它",
                 )
             )
-    from .page import as_object, page  # here: the help of the command is there before numpy is
+    from .page import document_of, page  # here: the help of the command is there before numpy is
     from .walk import diagnose
 
     with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:
         found = diagnose(_request(options, golden, options.output or Path(temporary)))
     files = _write(found.next, config) if config is not None else []
+    exit_code = found.verdicts.exit_code_of(options.exit_zero)
     if options.is_json:
-        print(json.dumps(as_object(found), ensure_ascii=False, indent=1))
+        from msprobe.findings.document import printed  # here, as above
+
+        printed(document_of(found, exit_code, files))
     else:
         print("\n".join(page(found, files)))
-    return found.verdicts.exit_code_of(options.exit_zero)
+    return exit_code
 
 
 def _request(options: Options, golden: Path, output: Path) -> Request:

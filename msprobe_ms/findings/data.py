@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from numbers import Integral, Real
 from typing import Any
 
 from msprobe.base.phrase import Phrase
@@ -18,14 +19,17 @@ def as_data(value: object) -> Any:
     none; an enum is its value, a kind its name, a phrase its English text. NaN and infinities are the texts "nan",
     "inf" and "-inf". Any other object is its text.
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Integral):
+        return int(value)
     if isinstance(value, str):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
     if isinstance(value, Kind):
         return value.name
     if isinstance(value, Phrase):

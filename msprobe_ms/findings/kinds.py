@@ -1,16 +1,36 @@
 """Every kind of finding, by code and by name."""
 
-from .catalogue import comparison, configuration, flows, invariants, monitor, nonfinite, single_calls
+from .catalogue import (
+    bundles,
+    checkpoints,
+    comparison,
+    configuration,
+    dumps,
+    flows,
+    invariants,
+    monitor,
+    nonfinite,
+    parallel,
+    readiness,
+    rollout,
+    single_calls,
+)
 from .kind import Kind
 
 EVERY: tuple[Kind, ...] = (
     *comparison.KINDS,
+    *parallel.KINDS,
     *nonfinite.KINDS,
     *invariants.KINDS,
     *monitor.KINDS,
     *flows.KINDS,
+    *rollout.KINDS,
     *configuration.KINDS,
+    *checkpoints.KINDS,
+    *bundles.KINDS,
     *single_calls.KINDS,
+    *readiness.KINDS,
+    *dumps.KINDS,
 )
 
 BY_CODE = {kind.code: kind for kind in EVERY}

@@ -4,6 +4,11 @@ A template has the same placeholders in each language. Code that makes a message
 is looked up when the message is shown.
 """
 
-from .chinese import checks, comparisons, flows
+from .chinese import checks, comparisons, flows, readiness
 
-CHINESE: dict[str, str] = {**comparisons.MESSAGES, **checks.MESSAGES, **flows.MESSAGES}
+CHINESE: dict[str, str] = {
+    **comparisons.MESSAGES,
+    **checks.MESSAGES,
+    **flows.MESSAGES,
+    **readiness.MESSAGES,
+}

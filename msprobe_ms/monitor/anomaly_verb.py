@@ -10,18 +10,25 @@ command was wrong or nothing could be read.
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
 from msprobe.base.scope import numbers_of_text
-from msprobe.options.declaration import OptionGroup, option
-from msprobe.options.groups import output_option
+from msprobe.options.declaration import option
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import NUMBERS, PATH, whole
 from msprobe.options.parser import parsed
+
+if TYPE_CHECKING:
+    from msprobe.findings.finding import Answer
+
+    from .anomalies import Entry
 
 
 def _checked(value: object) -> frozenset[int]:
@@ -44,7 +51,7 @@ _STEPS = NUMBERS._replace(check=_checked, read=_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     data_path: Path = option(
@@ -85,10 +92,40 @@ def run(options: Options) -> int:
     make_root(out, "-o")
     with writing(out / ANALYSIS):
         write_analysis(out / ANALYSIS, found)
+    line = f"{len(found)} of {len(every)} anomalies; {out / ANALYSIS}"
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+
+        document = Document(
+            "monitor anomalies",
+            answer_of(found, line),
+            Verdicts(wrong=len(found)),
+            int(bool(found)),
+            files={"anomalies": out / ANALYSIS},
+            details={"anomalies": len(every), "listed": len(found)},
+        )
+        printed(document)
+        return int(bool(found))
     for each in found:
         print(visible(each.message or each.key))
-    print(f"{len(found)} of {len(every)} anomalies; {visible(str(out / ANALYSIS))}")
-    return 1 if found else 0
+    print(visible(line))
+    return int(bool(found))
+
+
+def answer_of(found: "Sequence[Entry]", line: str) -> "Answer":
+    """Return the answer: the earliest anomalies, the first of them as the cause."""
+    from msprobe.findings.catalogue.monitor import ANOMALY
+    from msprobe.findings.finding import Answer, Finding, Place
+
+    findings = []
+    for each in found:
+        rank = each.fields.get("rank")
+        name = str(each.fields.get("tag_name"))
+        place = Place(name, step=each.step, rank=rank if isinstance(rank, int) else None, micro_step=each.micro_step)
+        findings.append(Finding(ANOMALY, place, each.message or each.key, fields=each.fields))
+    state = "differs" if findings else "clean"
+    return Answer(state, line, findings[0] if findings else None, tuple(findings[1:]))
 
 
 def main(prog: str) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msprobe.base.errors import reason
+from msprobe.findings.catalogue.single_calls import ILL_CONDITIONED, INCONSISTENT
 from msprobe.store.free_benchmark import TABLE, Row
 
 from .finding import Cause, Place, Sensitivity
@@ -54,8 +55,8 @@ def inconsistent(row: Row, place: Place) -> str:
     """An output changed too much; once per API and line."""
     where = f" at {located(place)}" if place.file else ""
     return (
-        f"{row.api} is not consistent: max_rel {row.max_rel:.4g} by {row.mode}, {row.stage}, step {row.step}{where}; "
-        f"further ones of this line are in {TABLE} only"
+        f"{row.api} is not consistent [{INCONSISTENT.code}]: max_rel {row.max_rel:.4g} by {row.mode}, {row.stage}, "
+        f"step {row.step}{where}; further ones of this line are in {TABLE} only"
     )
 
 
@@ -76,7 +77,8 @@ def leaders(found: Sequence[Sensitivity]) -> list[str]:
     if not named:
         top = max((each.condition for each in found), default=0.0)
         return [f"free_benchmark: no call stands out; a relative change of an input grows {_times(top)} at most"]
-    return [f"free_benchmark: {number}. {sensitive(each)}" for number, each in enumerate(named, 1)]
+    code = ILL_CONDITIONED.code
+    return [f"free_benchmark: {number}. {sensitive(each)} [{code}]" for number, each in enumerate(named, 1)]
 
 
 def sensitive(each: Sensitivity) -> str:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import visible
-from msprobe.options.declaration import OptionGroup, option
-from msprobe.options.groups import output_option
+from msprobe.options.declaration import option
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     npu_csv_path: Path = option(
@@ -58,12 +58,30 @@ def run(options: Options) -> int:
     result = write_compared(options.output, time.strftime("%Y%m%d%H%M%S"), found)
     wrong = [each for each in found if each.status is Status.ERROR]
     skipped = sum(each.status is Status.SKIP for each in found)
-    print(f"{len(found)} outputs: {len(found) - len(wrong) - skipped} pass, {len(wrong)} error, {skipped} skipped")
-    print(visible(f"results: {result}"))
+    passed = len(found) - len(wrong) - skipped
     first = next((f"{each.name} ({each.exceeded or each.criterion.value})" for each in wrong), "none")
     gaps = Counter(each.cause for each in found if each.status is Status.SKIP)
     gaps[Cause.ONLY_GOLDEN] = len({row["API Name"] for row in golden} - {row["API Name"] for row in target})
     gaps[Cause.TORN] = len(torn)
-    verdicts = Verdicts(len(found) - len(wrong) - skipped, len(wrong), gaps)
-    print(visible(last_line(f"first wrong output: {first}", verdicts)))
+    verdicts = Verdicts(passed, len(wrong), gaps)
+    line = last_line(f"first wrong output: {first}", verdicts)
+    if options.is_json:
+        from msprobe.findings.catalogue.single_calls import OTHER_DEVICE
+        from msprobe.findings.data import as_data
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer, Finding, Place
+
+        findings = []
+        for one in wrong:
+            reason = f"{one.cause.value}: {one.exceeded}" if one.exceeded else one.cause.value
+            findings.append(Finding(OTHER_DEVICE, Place(one.name), reason, "error", fields=as_data(one)))
+        state = "differs" if wrong else "clean" if verdicts.exit_code == 0 else "unjudged"
+        answer = Answer(state, line, findings[0] if findings else None, tuple(findings[1:]))
+        counts = {"pass": passed, "error": len(wrong), "unjudged": skipped}
+        files = {"results": result}
+        printed(Document("api-precision-compare", answer, verdicts, verdicts.exit_code, counts, files))
+        return verdicts.exit_code
+    print(f"{len(found)} outputs: {passed} pass, {len(wrong)} error, {skipped} skipped")
+    print(visible(f"results: {result}"))
+    print(visible(line))
     return verdicts.exit_code

@@ -7,7 +7,7 @@ from shlex import quote
 
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
-from msprobe.base.verdicts import last_line
+from msprobe.base.verdicts import Verdicts, last_line
 from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
@@ -33,10 +33,6 @@ _MOST = 200
 def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
     """The report of what was checked of a dump, which was given by a path."""
     chunks = Chunks()
-    wrong = wrong_outputs(found)
-    directions = [direction for checked in found for direction in checked.directions]
-    counts = Counter(direction.status for direction in directions)
-    verdicts = verdicts_of(found)
     head = Head(
         "acc_check",
         phrase("kernels of {name}", name=Path(path).absolute().name),
@@ -45,20 +41,32 @@ def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
         tool(),
         side_of(dump),
         None,
-        Answer(
-            "differs" if wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
-            last_line(answer(wrong), verdicts),
-            _beginning(wrong[0], dump) if wrong else None,
-            tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
-            advice=tuple(_advice(wrong, dump, path)),
-            notes=tuple(_notes(found, counts, len(directions))),
-        ),
-        {_WORDS[status]: counts[status] for status in Status},
+        answer_of(found, dump, path, verdicts_of(found)),
+        counts_of(found),
         tuple((number, phrase(why.value)) for why, number in _skipped(found).most_common()),
         tables=tuple(_tables(found, chunks)),
-        calls=len(directions),
+        calls=sum(len(checked.directions) for checked in found),
     )
     return Report(head, chunks)
+
+
+def answer_of(found: Sequence[Checked], dump: Dump, path: str, verdicts: Verdicts) -> Answer:
+    """Return the answer of a check; `verdicts` may include those of an earlier check that this one continues."""
+    wrong = wrong_outputs(found)
+    return Answer(
+        "differs" if verdicts.wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
+        last_line(answer(wrong), verdicts),
+        _beginning(wrong[0], dump) if wrong else None,
+        tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
+        advice=tuple(_advice(wrong, dump, path)),
+        notes=(summary(found),),
+    )
+
+
+def counts_of(found: Sequence[Checked]) -> dict[str, int]:
+    """Return the number of calls by grade."""
+    counts = Counter(direction.status for checked in found for direction in checked.directions)
+    return {_WORDS[status]: counts[status] for status in Status}
 
 
 _WORDS = {Status.PASS: "pass", Status.WARNING: "warning", Status.ERROR: "error", Status.SKIP: "unjudged"}
@@ -100,16 +108,35 @@ def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Suggesti
         yield Suggestion(text, f"msprobe repro {quote(name)} --dump {quote(path)}")
 
 
-def _notes(found: Sequence[Checked], counts: "Counter[Status]", calls: int) -> Iterator[Words]:
-    yield phrase(
+def summary(found: Sequence[Checked]) -> Words:
+    """Return the numbers of calls by grade, in a sentence."""
+    counts = Counter(direction.status for checked in found for direction in checked.directions)
+    return phrase(
         "{apis} APIs, {calls} calls: {passed} pass, {warned} warning, {wrong} error, {skipped} skipped",
         apis=len(found),
-        calls=calls,
+        calls=counts.total(),
         passed=counts[Status.PASS],
         warned=counts[Status.WARNING],
         wrong=counts[Status.ERROR],
         skipped=counts[Status.SKIP],
     )
+
+
+def skipped_calls(found: Sequence[Checked]) -> list[tuple[str, int]]:
+    """Return why calls were skipped, with the number of calls, the most frequent reason first."""
+    return [(why.value, number) for why, number in _skipped(found).most_common()]
+
+
+def criteria(found: Sequence[Checked]) -> list[tuple[str, str, int]]:
+    """Return criterion and grade of outputs with their number, the most frequent first."""
+    counts = Counter(
+        (output.judgement.criterion.value, output.judgement.status)
+        for checked in found
+        for direction in checked.directions
+        for output in direction.outputs
+    )
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return [(criterion, status.value, number) for (criterion, status), number in ordered]
 
 
 def _skipped(found: Sequence[Checked]) -> "Counter[Why | Cause]":

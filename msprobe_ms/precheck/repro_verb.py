@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import visible
-from msprobe.options.declaration import OptionGroup, option, positional
-from msprobe.options.groups import output_option
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import FLAG, PATH, TEXT, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     call: str = positional(
@@ -73,7 +73,17 @@ def run(options: Options) -> int:
         executor=executor_of(dump.framework) if is_run else None,
         is_reduced=options.reduce,
     )
+    line = finding or "no output was found wrong"
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        details = {"call": dump.columns.names[at], "bytes": data.stat().st_size, "is_wrong": bool(finding)}
+        answer, files = Answer("shown", line), {"script": script, "data": data}
+        printed(Document("repro", answer, Verdicts(), 0, files=files, details=details))
+        return 0
     print(visible(f"script: {script}"))
     print(visible(f"data: {data} ({data.stat().st_size} bytes)"))
-    print(visible(finding or "no output was found wrong"))
+    print(visible(line))
     return 0

@@ -9,7 +9,7 @@ nothing is wrong, 1 something is wrong or could not be judged, 2 the command was
 """
 
 import time
-from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import numbers
-from msprobe.base.verdicts import NONE, Verdicts, last_line
+from msprobe.base.verdicts import NONE, Verdicts
 from msprobe.options.declaration import OUTPUT, option
-from msprobe.options.groups import WorkersOrZero, output_option
+from msprobe.options.groups import JsonAnswer, WorkersOrZero, output_option
 from msprobe.options.kinds import FLAG, PATH, SWITCH, TEXT, Kind, whole
 from msprobe.report.file import check_page
 
@@ -54,7 +54,7 @@ _DEVICES = Kind("N", numbers, _device_numbers, "several", lambda flag, value: [f
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(WorkersOrZero):
+class Options(WorkersOrZero, JsonAnswer):
     """The options of the command."""
 
     dump: Path = option(
@@ -160,13 +160,14 @@ def run(options: Options) -> int:
             found.append(checked)
     place = {api.name: at for at, api in enumerate(apis)}
     found.sort(key=lambda each: place[each.name])
+    written = {"results": files.result, "details": files.details}
     if options.html:
         from .report import report_of  # here, as above
 
-        path = files.beside_result("report", ".html")
+        written["page"] = path = files.beside_result("report", ".html")
         report_of(found, dump, str(options.dump)).write(path)
         logger.info("the report is in %s", path)
-    return report(found, str(files.result), str(files.details), earlier)
+    return _conclude(found, dump, options, written, earlier)
 
 
 def _devices(given: tuple[int, ...]) -> tuple[int, ...]:
@@ -220,33 +221,38 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
     )
 
 
-def report(found: "list[Checked]", result: str, details: str, earlier: Verdicts = NONE) -> int:
-    """Print how it went; gives the exit code, with the verdicts of an `earlier` check that this one went on with."""
+def _conclude(
+    found: "list[Checked]", dump: "Dump", options: Options, files: Mapping[str, Path], earlier: Verdicts
+) -> int:
+    """Print the answer; returns the exit code, which includes the verdicts of an `earlier` check that was resumed."""
     from .check import verdicts_of
-    from .judge import Status
-    from .wording import answer, sentence, wrong_outputs
+    from .report import answer_of, counts_of, criteria, skipped_calls, summary
+    from .wording import sentence, wrong_outputs
 
-    every = [(checked, direction) for checked in found for direction in checked.directions]
-    counts = Counter(direction.status for _, direction in every)
-    criteria = Counter(
-        (output.judgement.criterion.value, output.judgement.status) for _, d in every for output in d.outputs
-    )
-    print(
-        f"{len(found)} APIs, {len(every)} calls: {counts[Status.PASS]} pass, {counts[Status.WARNING]} warning, "
-        f"{counts[Status.ERROR]} error, {counts[Status.SKIP]} skipped"
-    )
-    for (criterion, status), count in sorted(criteria.items(), key=lambda item: -item[1]):
-        print(f"  {count:6d}  {status.value:<7}  by {criterion}")
-    skipped = Counter(d.skipped.why.value for _, d in every if d.skipped is not None)
-    for why, count in skipped.most_common(_SHOWN):
+    verdicts = earlier + verdicts_of(found)
+    answer = answer_of(found, dump, str(options.dump), verdicts)
+    if options.is_json:
+        from msprobe.findings.document import Document, printed
+
+        details = {
+            "apis": len(found),
+            "calls": sum(len(checked.directions) for checked in found),
+            "criteria": [{"criterion": name, "grade": grade, "number": n} for name, grade, n in criteria(found)],
+            "skipped": [{"why": why, "number": number} for why, number in skipped_calls(found)],
+        }
+        printed(Document("acc-check", answer, verdicts, verdicts.exit_code, counts_of(found), files, details))
+        return verdicts.exit_code
+    print(summary(found))
+    for criterion, grade, count in criteria(found):
+        print(f"  {count:6d}  {grade:<7}  by {criterion}")
+    for why, count in skipped_calls(found)[:_SHOWN]:
         print(f"  {count:6d}  skipped  {why}")
     wrong = wrong_outputs(found)
     for output in wrong[:_SHOWN]:
         print(visible(f"error: {sentence(output)}"))
     if len(wrong) > _SHOWN:
         print(f"and {len(wrong) - _SHOWN} more")
-    print(visible(f"results: {result}"))
-    print(visible(f"details: {details}"))
-    verdicts = earlier + verdicts_of(found)
-    print(visible(last_line(answer(wrong), verdicts)))
+    print(visible(f"results: {files['results']}"))
+    print(visible(f"details: {files['details']}"))
+    print(visible(answer.line))
     return verdicts.exit_code

@@ -15,10 +15,11 @@ from msprobe.base.scope import compact
 from msprobe.base.sections import inert
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
+from msprobe.findings.catalogue import readiness as kinds
 from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
 from msprobe.graph_save.limits import wrong_in_graphs
 
-from .finding import Kind, Obstacle
+from .finding import Obstacle
 from .patterns import unmatched_patterns
 from .target import Target
 from .versions import compared, installed, release
@@ -65,7 +66,7 @@ def _read(contents: Mapping[str, object], origin: Origin) -> tuple[Settings | No
         if not wrong:
             with _silence():
                 return (parse_settings(left, origin) if is_known else None), found
-        found.append(Obstacle(Kind.REFUSED, origin.file, reason=wrong))
+        found.append(Obstacle(kinds.REFUSED, origin.file, reason=wrong))
         if _is_of_another_tool(left):
             return None, found
         key, mended = next(
@@ -105,31 +106,31 @@ def _reduced(contents: dict[str, object]) -> Iterator[tuple[str, dict[str, objec
 def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     level = contents.get("level")
     if level is not None and level != settings.level and settings.task == "structure":
-        yield Obstacle(Kind.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
+        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
 
 
 def _without_effect(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
         for key, reason in inert(owner, settings.level):
-            yield Obstacle(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+            yield Obstacle(kinds.WITHOUT_EFFECT, where(key), reason=reason)
 
 
 def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Obstacle]:
     for section, key, why in ignored_settings(contents):
-        yield Obstacle(Kind.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
+        yield Obstacle(kinds.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
 
 
 def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     if wrong := wrong_with_pytorch(settings):
-        yield Obstacle(Kind.REFUSED, origin.file, reason=wrong)
+        yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
 
 
 def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     if wrong := wrong_with_mindspore(settings):
-        yield Obstacle(Kind.REFUSED, origin.file, reason=wrong)
+        yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
-        yield Obstacle(Kind.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
+        yield Obstacle(kinds.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
     if settings.level == "L2":
         yield from _kernels(settings, origin, target)
     elif settings.level != "debug" and settings.task != "grad_probe":
@@ -139,7 +140,7 @@ def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> 
 def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     """What the framework's kernel dump refuses on all machines that the target may be, or on some."""
     if wrong := wrong_path(settings.dump_path):
-        yield Obstacle(Kind.REFUSED, origin.common("dump_path"), reason=wrong)
+        yield Obstacle(kinds.REFUSED, origin.common("dump_path"), reason=wrong)
     refused: dict[Machine, str] = {}
     notes: list[set[str]] = []
     for machine in target.machines:
@@ -152,9 +153,9 @@ def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Obs
             refused[machine] = str(err)
     for reason in dict.fromkeys(refused.values()):
         modes = ", ".join(sorted({_mode(machine) for machine, text in refused.items() if text == reason}))
-        yield Obstacle(Kind.DEPENDS if notes else Kind.REFUSED, origin.file, modes, reason=reason)
+        yield Obstacle(kinds.DEPENDS if notes else kinds.REFUSED, origin.file, modes, reason=reason)
     for reason in sorted(set.intersection(*notes)) if notes else ():
-        yield Obstacle(Kind.WITHOUT_EFFECT, origin.file, reason=reason)
+        yield Obstacle(kinds.WITHOUT_EFFECT, origin.file, reason=reason)
 
 
 def _mode(machine: Machine) -> str:
@@ -164,10 +165,10 @@ def _mode(machine: Machine) -> str:
 def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     wrong = wrong_in_graphs(settings.level, settings.task, target.device)
     if target.mode != "pynative" and wrong:
-        kind = Kind.REFUSED if target.mode == "graph" else Kind.DEPENDS
+        kind = kinds.REFUSED if target.mode == "graph" else kinds.DEPENDS
         yield Obstacle(kind, origin.common("level"), "graph mode", reason=wrong)
     elif target.mode == "graph" and settings.level == "mix":
-        yield Obstacle(Kind.TAKEN_AS, origin.common("level"), '"mix"', '"L0"', "no API is called from Python there")
+        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), '"mix"', '"L0"', "no API is called from Python there")
 
 
 def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obstacle]:
@@ -175,20 +176,20 @@ def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obst
     if target.ranks and (absent := tuple(rank for rank in settings.rank if rank >= target.ranks)):
         is_all = len(absent) == len(settings.rank)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(Kind.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
+        yield Obstacle(kinds.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
     if target.steps and (absent := tuple(step for step in settings.step if step >= target.steps)):
         is_all = len(absent) == len(settings.step)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(Kind.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
+        yield Obstacle(kinds.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
     if settings.names_from:
         try:
             stems_of(settings.names_from)
         except SettingsError as err:
-            yield Obstacle(Kind.REFUSED, origin.common("names_from"), reason=str(err))
+            yield Obstacle(kinds.REFUSED, origin.common("names_from"), reason=str(err))
 
 
 def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     if settings.task == "grad_probe":
-        yield Obstacle(Kind.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
     elif settings.level == "debug":
-        yield Obstacle(Kind.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")

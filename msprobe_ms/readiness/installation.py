@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from msprobe.base import neighbour
+from msprobe.findings.catalogue import readiness as kinds
 
-from .finding import Kind, Obstacle
+from .finding import Obstacle
 from .versions import Requirement, compared, fits, folder_of, installed, python_of, release, requirements
 
 SELF = "msprobe-ms"
@@ -48,14 +49,14 @@ def described() -> dict[str, str]:
 def examine() -> Iterator[Obstacle]:
     """What is wrong with the installation."""
     if found := neighbour.found():
-        yield Obstacle(Kind.NEIGHBOUR, neighbour.NAME, found)
+        yield Obstacle(kinds.NEIGHBOUR, neighbour.NAME, found)
     yield from _python()
     yield from _packages()
     if "msadapter" in described() and "torch" in described() and folder_of("torch") == folder_of("msadapter"):
-        yield Obstacle(Kind.TWO_TORCHES, "torch", installed("torch"), installed("msadapter"))
+        yield Obstacle(kinds.TWO_TORCHES, "torch", installed("torch"), installed("msadapter"))
     yield from _untested()
     if not any(map(installed, FRAMEWORKS.values())):
-        yield Obstacle(Kind.NO_FRAMEWORK, "")
+        yield Obstacle(kinds.NO_FRAMEWORK, "")
     yield from _extensions()
 
 
@@ -63,7 +64,7 @@ def _python() -> Iterator[Obstacle]:
     has = platform.python_version()
     for name in (SELF, *FRAMEWORKS.values()):
         if not fits(has, wanted := python_of(name)):
-            yield Obstacle(Kind.VERSION, "Python", has, wanted, name)
+            yield Obstacle(kinds.VERSION, "Python", has, wanted, name)
 
 
 def _packages() -> Iterator[Obstacle]:
@@ -78,7 +79,7 @@ def _packages() -> Iterator[Obstacle]:
             continue
         seen.add((each.name, each.bounds))
         by = f"{owner}[{each.extra}]" if each.extra else owner
-        yield Obstacle(Kind.VERSION if has else Kind.MISSING, each.name, has, each.bounds, by)
+        yield Obstacle(kinds.VERSION if has else kinds.MISSING, each.name, has, each.bounds, by)
 
 
 def _applies(each: Requirement) -> bool:
@@ -92,7 +93,7 @@ def _untested() -> Iterator[Obstacle]:
         number = release(has)[: len(release(newest))]
         if number and (compared(number, release(newest)) > 0 or compared(number, release(oldest)) < 0):
             span = oldest if oldest == newest else f"{oldest} to {newest}"
-            yield Obstacle(Kind.UNTESTED, "Python" if name == "python" else name, has, span)
+            yield Obstacle(kinds.UNTESTED, "Python" if name == "python" else name, has, span)
 
 
 def _extensions() -> Iterator[Obstacle]:
@@ -100,4 +101,4 @@ def _extensions() -> Iterator[Obstacle]:
         try:
             import_module(name)
         except ImportError as err:
-            yield Obstacle(Kind.NO_EXTENSION, name, reason=str(err))
+            yield Obstacle(kinds.NO_EXTENSION, name, reason=str(err))

@@ -10,8 +10,9 @@ from msprobe.base.checks import shown
 from msprobe.base.names import API_PREFIXES, parse
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Origin, Settings
+from msprobe.findings.catalogue import readiness as kinds
 
-from .finding import Kind, Obstacle
+from .finding import Obstacle
 from .target import Target
 
 _WILD = re.compile(r"\.\*|[*?^$\\|()\[\]{}]")
@@ -30,13 +31,13 @@ def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> It
     for key, names in named.items():
         if settings.level == "debug" and names:
             reason = 'level "debug" saves what save() is given'
-            yield Obstacle(Kind.WITHOUT_EFFECT, where(key), reason=reason)
+            yield Obstacle(kinds.WITHOUT_EFFECT, where(key), reason=reason)
             continue
         for name in names:
             if reason := _why_unmatched(name, settings, section, target):
-                yield Obstacle(Kind.PATTERN, where(key), shown(name), reason=reason)
+                yield Obstacle(kinds.PATTERN, where(key), shown(name), reason=reason)
     if section.scope and (reason := _never_ends(*section.scope)):
-        yield Obstacle(Kind.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
+        yield Obstacle(kinds.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
 
 
 def _why_unmatched(name: str, settings: Settings, section: CollectSettings, target: Target) -> str:

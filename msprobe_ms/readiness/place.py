@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.findings.catalogue import readiness as kinds
 from msprobe.store.lock import locks
 from msprobe.store.run_folder import holds_dumps, register_of
 
-from .finding import Kind, Obstacle
+from .finding import Obstacle
 
 LEAST_SPACE = 2**30
 """Bytes: a step of a small network with tensors takes more, and a full disk ends a dump early."""
@@ -42,17 +43,17 @@ def place_of(path: Path) -> Place:
 def examine(place: Place, budget: int = 0) -> Iterator[Obstacle]:
     """What is wrong with a place; a file is written there and removed. `budget`: bytes, 0 for none."""
     if not place.there.is_dir():
-        yield Obstacle(Kind.NOT_A_FOLDER, str(place.there))
+        yield Obstacle(kinds.NOT_A_FOLDER, str(place.there))
         return
     yield from _trial(place)
     if place.free < LEAST_SPACE:
-        yield Obstacle(Kind.LITTLE_SPACE, str(place.there), str(place.free), str(LEAST_SPACE))
+        yield Obstacle(kinds.LITTLE_SPACE, str(place.there), str(place.free), str(LEAST_SPACE))
     if 0 <= place.files < LEAST_FILES:
-        yield Obstacle(Kind.FEW_FILES, str(place.there), str(place.files), str(LEAST_FILES))
+        yield Obstacle(kinds.FEW_FILES, str(place.there), str(place.files), str(LEAST_FILES))
     if budget > place.free:
-        yield Obstacle(Kind.BUDGET, str(place.there), str(place.free), str(budget))
+        yield Obstacle(kinds.BUDGET, str(place.there), str(place.free), str(budget))
     if register_of(place.path).exists() or holds_dumps(place.path):
-        yield Obstacle(Kind.OTHER_RUN, str(place.path))
+        yield Obstacle(kinds.OTHER_RUN, str(place.path))
 
 
 def _trial(place: Place) -> Iterator[Obstacle]:
@@ -63,6 +64,6 @@ def _trial(place: Place) -> Iterator[Obstacle]:
             file.write_bytes(b"msprobe")
             file.replace(renamed := file.with_name("renamed"))
             if not locks(renamed):
-                yield Obstacle(Kind.NO_LOCKS, str(place.there))
+                yield Obstacle(kinds.NO_LOCKS, str(place.there))
     except OSError as err:
-        yield Obstacle(Kind.NOT_WRITABLE, str(place.there), reason=err.strerror or str(err))
+        yield Obstacle(kinds.NOT_WRITABLE, str(place.there), reason=err.strerror or str(err))

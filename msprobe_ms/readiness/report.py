@@ -1,22 +1,27 @@
 """What `msprobe doctor` says of a training that has not begun: the installation, the place, the configuration."""
 
-import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.log import visible
+from msprobe.base.phrase import phrase
 from msprobe.base.settings import Origin, Settings, read
+from msprobe.base.verdicts import Verdicts
+from msprobe.findings.catalogue import readiness as kinds
+from msprobe.findings.document import Document, printed
+from msprobe.findings.finding import Answer
 from msprobe.options.declaration import declared, option
 from msprobe.options.groups import AnswerFormat
 from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
-from .finding import Kind, Obstacle
+from .finding import Obstacle
 from .target import DEVICES, JIT_LEVELS, MODES, Target, device_here, framework_here, is_layer_installed, ranks_here
 from .versions import requirements
-from .wording import sentence, size
+from .wording import finding_of, sentence, size
 
 _NAMES = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
 
@@ -96,11 +101,33 @@ def run(options: TrainingOptions) -> int:
     where = None
     if path:
         where, found["dump_path"] = _place(path, settings)
+    answer = answer_of(found)
+    exit_code = int(answer.state == "differs")
     if options.is_json:
-        print(json.dumps(_as_object(target, settings, where, found), ensure_ascii=False, indent=1))
+        wrong = [sum(each.is_wrong for each in group) for group in found.values()]
+        verdicts = Verdicts(sum(not number for number in wrong), sum(wrong))
+        details = {
+            "versions": installation.described(),
+            "framework": target.framework,
+            "device": target.device,
+            "settings": None if settings is None else settings.described(),
+            "dump_path": None if where is None else {"path": str(where.path), "free_bytes": where.free},
+        }
+        printed(Document("doctor", answer, verdicts, exit_code, details=details))
     else:
-        _print(target, settings, where, found)
-    return int(any(each.is_wrong for group in found.values() for each in group))
+        _print(target, settings, where, found, answer)
+    return exit_code
+
+
+def answer_of(found: Mapping[str, Sequence[Obstacle]]) -> Answer:
+    """Return the answer about what was found, by part; what only is worth knowing is harmless."""
+    every = [(finding_of(each, part), each.is_wrong) for part, group in found.items() for each in group]
+    wrong = [finding for finding, is_wrong in every if is_wrong]
+    notes = tuple(finding for finding, is_wrong in every if not is_wrong)
+    if not wrong:
+        return Answer("clean", phrase("nothing is wrong"), harmless=notes)
+    line = phrase("{number} found; the first: {what}", number=len(wrong), what=wrong[0].reason)
+    return Answer("differs", line, wrong[0], tuple(wrong[1:]), notes)
 
 
 def _absent(target: Target) -> list[Obstacle]:
@@ -109,7 +136,7 @@ def _absent(target: Target) -> list[Obstacle]:
     if package in installation.described():
         return []
     bounds = next((each.bounds for each in requirements(installation.SELF) if each.name == package), "")
-    return [Obstacle(Kind.MISSING, package, expected=bounds, reason=f"collecting {_NAMES[target.framework]}")]
+    return [Obstacle(kinds.MISSING, package, expected=bounds, reason=f"collecting {_NAMES[target.framework]}")]
 
 
 def _configuration(file: str, dump_path: str | None, target: Target) -> tuple[Settings | None, list[Obstacle]]:
@@ -122,18 +149,22 @@ def _place(path: Path, settings: Settings | None) -> tuple[place.Place | None, l
     try:
         found = place.place_of(path)
     except OSError as err:
-        return None, [Obstacle(Kind.NOT_WRITABLE, str(path), reason=err.strerror or str(err))]
+        return None, [Obstacle(kinds.NOT_WRITABLE, str(path), reason=err.strerror or str(err))]
     return found, list(place.examine(found, settings.disk_budget if settings else 0))
 
 
 def _print(
-    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Obstacle]]
+    target: Target,
+    settings: Settings | None,
+    where: place.Place | None,
+    found: dict[str, list[Obstacle]],
+    answer: Answer,
 ) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in installation.described().items())
     print(visible(f"installation: {versions}; device {target.device}"))
     _print_findings(found["installation"])
     if "configuration" in found:
-        what = "cannot be meant"
+        what = "invalid"
         if settings is not None:
             level = "" if settings.task == "grad_probe" else f" at level {shown(settings.level)}"
             what = f"task {shown(settings.task)}{level}, {_NAMES[target.framework]} on {target.device}"
@@ -142,38 +173,9 @@ def _print(
     if where is not None:
         print(visible(f"dump_path: {where.path}, {size(where.free)} free"))
     _print_findings(found.get("dump_path", []))
-    every = [each for group in found.values() for each in group if each.is_wrong]
-    print(visible(f"{len(every)} found; the first: {sentence(every[0])}" if every else "nothing is wrong"))
+    print(visible(str(answer.line)))
 
 
 def _print_findings(found: list[Obstacle]) -> None:
     for each in sorted(found, key=lambda one: not one.is_wrong):
         print(visible(f"  {'WRONG' if each.is_wrong else 'note'}: {sentence(each)}"))
-
-
-def _as_object(
-    target: Target, settings: Settings | None, where: place.Place | None, found: dict[str, list[Obstacle]]
-) -> dict[str, object]:
-    findings = [
-        {
-            "part": part,
-            "kind": each.kind.value,
-            "is_wrong": each.is_wrong,
-            "subject": each.subject,
-            "value": each.value,
-            "expected": each.expected,
-            "reason": each.reason,
-            "sentence": sentence(each),
-        }
-        for part, group in found.items()
-        for each in group
-    ]
-    return {
-        "is_fine": not any(each["is_wrong"] for each in findings),
-        "versions": installation.described(),
-        "framework": target.framework,
-        "device": target.device,
-        "settings": None if settings is None else settings.described(),
-        "dump_path": None if where is None else {"path": str(where.path), "free_bytes": where.free},
-        "findings": findings,
-    }

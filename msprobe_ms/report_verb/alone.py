@@ -15,8 +15,9 @@ from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants import report as of_invariants
 from msprobe.checks.invariants.judgement import Judgement
+from msprobe.checks.invariants.report import violations
 from msprobe.checks.invariants.table import ROWS, Invariant
-from msprobe.checks.invariants.verb import read_run, verdicts_of, violations
+from msprobe.checks.invariants.verb import read_run, verdicts_of
 from msprobe.checks.invariants.wording import last_line as line_of_check
 from msprobe.checks.nonfinite import report as of_nonfinite
 from msprobe.checks.nonfinite.finding import Answer as NonFinite

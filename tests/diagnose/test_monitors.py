@@ -337,11 +337,13 @@ def test_the_json_has_the_monitors_as_fields(sides, put, capsys):
     target, golden = sides(lambda run, is_target: put(run.path / "mon", is_target, dtype="Float32"))
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert (report["verdict"], report["step"], report["rank"], report["monitor"]) == ("differs", STEP, 0, "mon")
-    (monitor,) = report["monitors"]
-    assert (monitor["is_answer"], monitor["finding"]["step"], monitor["failed"]) == (True, STEP, None)
+    details = report["details"]
+    assert (report["state"], details["step"], details["rank"], details["monitor"]) == ("differs", STEP, 0, "mon")
+    (monitor,) = details["monitors"]
+    assert (monitor["is_answer"], monitor["finding"]["place"]["step"], monitor["failed"]) == (True, STEP, None)
+    assert report["findings"] == [monitor["finding"]]
     assert report["answer"] == monitor["answer"]
-    assert report["next_collection"]["purpose"] == "monitored"
+    assert details["next_collection"]["purpose"] == "monitored"
     assert "next_dump" not in monitor
 
 
@@ -349,8 +351,8 @@ def test_the_folder_of_one_process_of_a_monitor_is_a_monitor(sides, put, capsys)
     target, golden = sides(lambda run, is_target: put(run.path, is_target))
     (ours,), (theirs,) = (sorted(path.glob("*rank0*")) for path in (target, golden))
     assert main(["diagnose", str(ours), str(theirs), "--format", "json"]) == 1
-    report = json.loads(capsys.readouterr().out)
-    assert (report["step"], report["unused"]) == (STEP, [])
+    details = json.loads(capsys.readouterr().out)["details"]
+    assert (details["step"], details["unused"]) == (STEP, [])
 
 
 def test_what_was_collected_next_may_be_in_the_folder_of_the_monitor(found, put):

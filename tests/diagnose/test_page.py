@@ -41,18 +41,20 @@ def test_the_json_has_what_the_page_says_as_fields(sides, capsys):
     target, golden = sides(lambda run, is_target: run.step(2, 1, wrong={NORM: 0.5} if is_target else None))
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert (report["verdict"], report["step"], report["rank"], report["is_clean"]) == ("differs", 2, 1, False)
-    (first,) = report["first_wrong"]
-    assert (first["name"], first["kind"], first["evidence"]["type"]) == (
+    (first,) = report["findings"]
+    place, details = first["place"], report["details"]
+    assert (report["state"], place["step"], place["rank"], first["code"]) == ("differs", 2, 1, "MSP101")
+    assert (place["name"], first["kind"], first["fields"]["type"]) == (
         f"Cell.{NORM}.forward.0",
         "computes differently",
         "Computed",
     )
-    assert report["next_collection"]["purpose"] == "inside_cell"
-    assert report["next_collection"]["target"]["step"] == [2]
-    parameters = next(each for each in report["ruled_out"] if each["what"] == "parameters")
+    assert details["next_collection"]["purpose"] == "inside_cell"
+    assert details["next_collection"]["target"]["step"] == [2]
+    assert json.loads(report["suggestions"][0]["configuration"]) == details["next_collection"]["target"]
+    parameters = next(each for each in details["ruled_out"] if each["what"] == "parameters")
     assert (parameters["sureness"], parameters["equal"], parameters["differing"]) == ("statistics", 1, 0)
-    assert report["looked"][0]["jobs"][0]["first_wrong"] == f"Cell.{NORM}.forward.0"
+    assert details["looked"][0]["jobs"][0]["first_wrong"] == f"Cell.{NORM}.forward.0"
 
 
 def test_exit_zero_and_tables_are_as_of_compare(sides, tmp_path, capsys):
@@ -117,6 +119,7 @@ def test_the_source_line_is_never_cut(scope, file, sides, tmp_path, capsys):
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["answer"].endswith(f" ({file}:7)")
-    assert (report["first_wrong"][0]["file"], report["first_wrong"][0]["line"]) == (file, 7)
+    place = report["findings"][0]["place"]
+    assert (place["file"], place["line"]) == (file, 7)
     assert main(["compare", str(target), str(golden), "-o", str(tmp_path / "tables")]) == 1
     assert capsys.readouterr().out.splitlines()[-1].endswith(f" ({file}:7)")

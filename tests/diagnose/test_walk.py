@@ -420,8 +420,9 @@ def test_a_flow_of_stages_has_the_headline_of_compare(sides, tmp_path, capsys):
     assert f"  {call}" in page
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert (report["stage"], report["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
-    assert report["next_collection"] is None
+    place, details = report["findings"][0]["place"], report["details"]
+    assert (details["stage"], place["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
+    assert details["next_collection"] is None
 
 
 def test_two_checkpoints_alone_are_compared(tmp_path, capsys):
@@ -443,4 +444,4 @@ def test_a_diagnosis_says_what_to_try_as_compare_does(sides, tmp_path, capsys):
         known,
     ]
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)["try"]["cause"] == "more_data"
+    assert json.loads(capsys.readouterr().out)["details"]["try"]["cause"] == "more_data"

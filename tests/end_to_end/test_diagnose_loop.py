@@ -68,15 +68,16 @@ def test_the_proposed_collection_names_the_call_that_the_first_one_could_not(fau
     for side, planted in (("target", fault), ("golden", "")):
         collect(first, tmp_path / side / "first", planted)
     code, printed = diagnosed(tmp_path, capsys, "--write-config", str(following))
-    assert (code, printed["first_wrong"][0]["name"], printed["step"]) == (1, cell, 0)
-    assert printed["next_collection"]["purpose"] == "inside_cell"
+    place = printed["findings"][0]["place"]
+    assert (code, place["name"], place["step"]) == (1, cell, 0)
+    assert printed["details"]["next_collection"]["purpose"] == "inside_cell"
     for side, planted in (("target", fault), ("golden", "")):
         collect(following, tmp_path / side / "next", planted)
     code, printed = diagnosed(tmp_path, capsys)
-    (wrong,) = printed["first_wrong"]
-    assert (code, printed["collection"], wrong["cell"], wrong["kind"]) == (1, "next", inside, kind)
-    assert wrong["file"].endswith("network.py")
-    assert printed["next_collection"] is None
+    wrong, place = printed["findings"][0], printed["findings"][0]["place"]
+    assert (code, printed["details"]["collection"], place["cell"], wrong["kind"]) == (1, "next", inside, kind)
+    assert place["file"].endswith("network.py")
+    assert printed["details"]["next_collection"] is None
     # Narrower than the first: one step, and of that what is inside the cell.
     held = json.loads((tmp_path / "target/next/step0/rank/dump.json").read_text())["data"]
     assert all(name.startswith(("Functional.", "Tensor.")) or inside in name for name in held)

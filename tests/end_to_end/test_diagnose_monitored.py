@@ -195,9 +195,10 @@ def test_what_a_diagnosis_of_monitors_proposes_collects_the_wrong_call(framework
         assert proposed["tensor"]["list"] == [".blocks.1.out.", ".blocks.1."]
     run(framework, "dump", following, "next", tmp_path)
     report = json.loads(diagnosed(tmp_path, capsys, "--format", "json"))
-    assert (report["collection"], report["step"], report["monitor"]) == ("next", STEP, None)
-    (wrong,) = report["first_wrong"]
+    details = report["details"]
+    assert (details["collection"], details["step"], details["monitor"]) == ("next", STEP, None)
+    wrong, place = report["findings"][0], report["findings"][0]["place"]
     assert wrong["kind"] == "argument differs"
-    assert (Path(wrong["file"]).name, wrong["cell"]) == (f"{framework}.py", "blocks.1")
-    source = TRAININGS[framework].splitlines()[wrong["line"] - 1]
+    assert (Path(place["file"]).name, place["cell"]) == (f"{framework}.py", "blocks.1")
+    source = TRAININGS[framework].splitlines()[place["line"] - 1]
     assert source.endswith("(x) * self.scale))")

@@ -31,6 +31,7 @@ from msprobe.precheck import wording as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
 from msprobe.precheck.standards import Criterion
+from msprobe.readiness import wording as readiness
 from msprobe.replay.recorded import Cause as NotReplayed
 from msprobe.store.monitor.layout import Stage
 from msprobe.store.monitor.lines import Cause as LeftOut
@@ -65,7 +66,7 @@ TABLES = {
     ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
-    "_SENTENCES[why]": parallel._SENTENCES.values(),
+    "sentence": parallel._SENTENCES.values(),
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
@@ -102,6 +103,8 @@ TABLES = {
     "row.source": [row.source for row in ROWS],
     "held": ["inputs: {values}", "outputs: {values}"],
     "none": ["inputs: finite, or not recorded", "outputs: finite, or not recorded"],
+    "_TEXTS[finding.kind]": readiness._TEXTS.values(),
+    "_PYTHON": [readiness._PYTHON],
     "finding.cause.value": [cause.value for cause in Cause],
     "judgement.reason.value": [reason.value for reason in Reason],
     "judgement.criterion.value": [criterion.value for criterion in Criterion],

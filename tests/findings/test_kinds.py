@@ -1,5 +1,6 @@
 """The catalogue of kinds: codes, names, both languages, and the pages of the documentation that it names."""
 
+import ast
 import copy
 import importlib.util
 import pickle
@@ -8,13 +9,30 @@ from pathlib import Path
 
 import pytest
 
+import msprobe
+from msprobe.base.verdicts import Verdicts
 from msprobe.checks.invariants.table import ROWS
 from msprobe.checks.nonfinite.finding import Kind as NonFinite
+from msprobe.cli import main
 from msprobe.compare.config_check.findings import Checker
+from msprobe.findings import kinds as catalogue
+from msprobe.findings.catalogue import (
+    bundles,
+    checkpoints,
+    comparison,
+    dumps,
+    parallel,
+    readiness,
+    rollout,
+    single_calls,
+)
 from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.document import Document, as_object
 from msprobe.findings.explain import explanation
-from msprobe.findings.kind import Text
+from msprobe.findings.finding import Answer, Finding, Place
+from msprobe.findings.kind import Kind, Severity, Text
 from msprobe.findings.kinds import BY_CODE, BY_NAME, EVERY
+from msprobe.findings.text import lines_of
 from msprobe.store.monitor.layout import Stage
 from msprobe.store.watching.findings import Kind as Watched
 
@@ -40,8 +58,59 @@ def test_everything_that_commands_find_is_in_the_catalogue():
         *(row.name for row in ROWS),
         *(f"{checker.value} differs" for checker in Checker),
     }
-    others = {"stage differs", "key differs", "wrong output"}
-    assert BY_NAME.keys() == names | others
+    assert names <= BY_NAME.keys()
+
+
+def test_every_kind_of_the_newer_commands_is_made_somewhere():
+    """A kind that no code refers to by its name could not be found."""
+    package = Path(msprobe.__file__).parent
+    paths = [path for path in package.rglob("*.py") if path.parent.name != "catalogue"]
+    referred = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+    for module in (bundles, checkpoints, comparison, dumps, parallel, readiness, rollout, single_calls):
+        names = {name for name, value in vars(module).items() if isinstance(value, Kind)}
+        assert len(names) == len(module.KINDS)
+        assert names <= referred, module.__name__
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A kind that is declared here, and nowhere else."""
+    text = Text("A value is odd.", "某个值异常。")
+    kind = Kind(
+        code="MSP999",
+        name="made up",
+        severity=Severity.WARNING,
+        title=Text("a made-up finding", "虚构的问题"),
+        means=text,
+        decided=text,
+        causes=(Text("this test", "本测试"),),
+        look=Text("at this test", "本测试"),
+        confirm=text,
+        docs="how-to/checking/check.md",
+    )
+    monkeypatch.setattr(catalogue, "EVERY", (*EVERY, kind))
+    monkeypatch.setitem(BY_CODE, kind.code, kind)
+    monkeypatch.setitem(BY_NAME, kind.name, kind)
+    return kind
+
+
+def test_a_kind_takes_one_declaration(made, capsys):
+    finding = Finding(made, Place("Mint.add.0.forward", "net", step=3), "the value is 13")
+    answer = Answer("differs", "the last line", finding)
+    lines = list(lines_of(answer, ""))
+    assert lines[:2] == ["warning: Mint.add.0.forward in net: made up", "  because: the value is 13"]
+    (shown,) = as_object(Document("check", answer, Verdicts(wrong=1), 1))["findings"]
+    assert (shown["code"], shown["kind"], shown["severity"]) == ("MSP999", "made up", "warning")
+    assert (shown["message"], shown["place"]["step"]) == ("the value is 13", 3)
+    for word in ("MSP999", "made up"):
+        assert main(["explain", word]) == 0
+        assert capsys.readouterr().out.startswith("MSP999: a made-up finding (warning)\n")
+    assert pickle.loads(pickle.dumps(made)) is made
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=str)

@@ -215,11 +215,11 @@ def test_the_number_of_what_was_not_judged_is_in_the_answer(tmp_path, capsys):
     SPOILED["statistics null"](run / "step0" / "rank1")
     assert main(["overflow_check", str(run), "-o", str(tmp_path / "out"), "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["is_clean"] is False
-    assert found["not_judged"] == {"records without statistics": 12}
+    reasons = [{"reason": "no_statistics", "means": "records without statistics", "number": 12}]
+    assert (found["state"], found["not_judged"]) == ("unjudged", reasons)
     assert main(["check", str(run), "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["is_clean"], found["not_judged"]) == (False, {"records without statistics": 12})
+    assert (found["state"], found["not_judged"]) == ("unjudged", reasons)
 
 
 # Verbs that take something else than a dump.

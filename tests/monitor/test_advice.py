@@ -232,9 +232,10 @@ def test_the_advice_collects_records_of_the_module_and_their_comparison_names_th
         settings = ACTIVATIONS
     train = TRAIN[framework]
     found = advised(train, tmp_path, monkeypatch, settings, form=form)
-    assert found["finding"]["step"] == FAULTY
-    assert found["finding"]["modules"][0].startswith("layers.1.o")
-    (pattern, *_) = found["next_dump"]["tensor"]["list"]
+    first = found["findings"][0]
+    assert first["place"]["step"] == FAULTY
+    assert first["fields"]["modules"][0].startswith("layers.1.o")
+    (pattern, *_) = found["details"]["next_dump"]["tensor"]["list"]
     for names in collected(train, tmp_path):
         assert any("layers.1.o" in name and name.startswith(("Cell.", "Module.")) for name in names)
         assert not any("layers.0." in name or ".i." in name for name in names), pattern
@@ -250,7 +251,7 @@ def test_the_advice_fits_a_training_that_is_wrapped_otherwise(wrapped, settings,
     """The monitor was given the wrapped model, the debugger is given it too, or the model itself."""
     with one_rank(tmp_path):
         found = advised(train_torch, tmp_path, monkeypatch, settings, wrapped)
-        assert "layers.1.o" in found["finding"]["modules"][0]
+        assert "layers.1.o" in found["findings"][0]["fields"]["modules"][0]
         for given in (wrapped, "plain"):
             (tmp_path / given).mkdir()
             (tmp_path / given / "found").symlink_to(tmp_path / "found")

@@ -9,8 +9,8 @@ import torch
 
 from msprobe.base.errors import MsprobeError
 from msprobe.base.settings import Origin
+from msprobe.findings.catalogue import readiness as kind
 from msprobe.readiness.configuration import examine
-from msprobe.readiness.finding import Kind
 from msprobe.readiness.target import Target
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
@@ -36,7 +36,7 @@ GRID = [
 
 def refused(contents, framework, mode):
     _, found = examine(contents, Origin("c.json"), Target(framework, mode=mode))
-    return any(each.kind is Kind.REFUSED for each in found)
+    return any(each.kind is kind.REFUSED for each in found)
 
 
 @pytest.mark.parametrize("mode", ["pynative", "graph"])

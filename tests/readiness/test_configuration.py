@@ -2,10 +2,10 @@
 
 import pytest
 
-from msprobe.readiness.finding import Kind
+from msprobe.findings.catalogue import readiness as kind
 from msprobe.readiness.target import Target
 
-WRONG = Kind.REFUSED, "", ""
+WRONG = kind.REFUSED, "", ""
 
 
 def test_a_plain_configuration_is_fine(found):
@@ -19,7 +19,7 @@ def test_every_mistake_is_named_at_once(found):
 
 def test_a_missing_dump_path_hides_no_other_mistake(found):
     kinds = [kind for kind, *_ in found({"dump_path": None, "stepp": []})]
-    assert kinds == [Kind.REFUSED] * 2
+    assert kinds == [kind.REFUSED] * 2
 
 
 def test_the_file_of_another_tool_is_one_finding(found):
@@ -29,8 +29,8 @@ def test_the_file_of_another_tool_is_one_finding(found):
 def test_settings_without_effect(found):
     given = {"risk_level": "ALL", "level": "L0", "task": "tensor", "tensor": {"file_format": "bin"}}
     assert found(given) == [
-        (Kind.WITHOUT_EFFECT, "risk_level", ""),
-        (Kind.WITHOUT_EFFECT, "tensor.file_format", ""),
+        (kind.WITHOUT_EFFECT, "risk_level", ""),
+        (kind.WITHOUT_EFFECT, "tensor.file_format", ""),
     ]
 
 
@@ -39,13 +39,18 @@ def test_settings_without_effect(found):
     [
         ({"level": "L2"}, "pytorch", {}, [WRONG]),
         ({"level": "mix", "jit_cells": "split"}, "pytorch", {}, [WRONG]),
-        ({"level": "L1"}, "mindspore", {"mode": "graph"}, [(Kind.REFUSED, "level", "graph mode")]),
-        ({"level": "L1"}, "mindspore", {}, [(Kind.DEPENDS, "level", "graph mode")]),
+        ({"level": "L1"}, "mindspore", {"mode": "graph"}, [(kind.REFUSED, "level", "graph mode")]),
+        ({"level": "L1"}, "mindspore", {}, [(kind.DEPENDS, "level", "graph mode")]),
         ({"level": "L1"}, "mindspore", {"mode": "pynative"}, []),
-        ({"level": "mix"}, "mindspore", {"mode": "graph"}, [(Kind.TAKEN_AS, "level", '"mix"')]),
+        ({"level": "mix"}, "mindspore", {"mode": "graph"}, [(kind.TAKEN_AS, "level", '"mix"')]),
         ({"level": "L0"}, "mindspore", {"mode": "graph"}, []),
-        ({"level": "L0"}, "mindspore", {"mode": "graph", "device": "GPU"}, [(Kind.REFUSED, "level", "graph mode")]),
-        ({"task": "structure", "level": "L1"}, "pytorch", {}, [(Kind.TAKEN_AS, "level", '"L1"')]),
+        (
+            {"level": "L0"},
+            "mindspore",
+            {"mode": "graph", "device": "GPU"},
+            [(kind.REFUSED, "level", "graph mode")],
+        ),
+        ({"task": "structure", "level": "L1"}, "pytorch", {}, [(kind.TAKEN_AS, "level", '"L1"')]),
     ],
 )
 def test_levels_that_a_framework_or_mode_does_not_have(found, given, framework, target, expected):
@@ -59,15 +64,19 @@ BUT_O2 = "PyNative mode, graph mode at jit_level O0, graph mode at jit_level O1"
 @pytest.mark.parametrize(
     ("given", "target", "kinds"),
     [
-        ({"task": "exception_dump"}, {}, {(Kind.REFUSED, EVERY)}),
-        ({"task": "exception_dump"}, {"device": "Ascend"}, {(Kind.DEPENDS, "graph mode at jit_level O2")}),
+        ({"task": "exception_dump"}, {}, {(kind.REFUSED, EVERY)}),
+        ({"task": "exception_dump"}, {"device": "Ascend"}, {(kind.DEPENDS, "graph mode at jit_level O2")}),
         ({"task": "exception_dump"}, {"device": "Ascend", "mode": "pynative"}, set()),
         # at O2, where it is accepted, MindSpore may not read its settings
-        ({"task": "overflow_check"}, {"device": "Ascend"}, {(Kind.DEPENDS, BUT_O2), (Kind.WITHOUT_EFFECT, "")}),
-        ({"task": "overflow_check"}, {}, {(Kind.REFUSED, EVERY)}),
-        ({"dump_path": "/tmp/a b"}, {"device": "Ascend", "mode": "pynative"}, {(Kind.REFUSED, "")}),
+        (
+            {"task": "overflow_check"},
+            {"device": "Ascend"},
+            {(kind.DEPENDS, BUT_O2), (kind.WITHOUT_EFFECT, "")},
+        ),
+        ({"task": "overflow_check"}, {}, {(kind.REFUSED, EVERY)}),
+        ({"dump_path": "/tmp/a b"}, {"device": "Ascend", "mode": "pynative"}, {(kind.REFUSED, "")}),
         ({"task": "tensor"}, {}, set()),
-        ({}, {}, {(Kind.WITHOUT_EFFECT, "")}),  # a CPU saves tensors, whatever was asked for
+        ({}, {}, {(kind.WITHOUT_EFFECT, "")}),  # a CPU saves tensors, whatever was asked for
     ],
 )
 def test_kernels_are_refused_on_the_machines_where_the_dump_refuses_them(found, given, target, kinds):
@@ -91,7 +100,7 @@ def test_kernels_are_refused_on_the_machines_where_the_dump_refuses_them(found, 
 def test_patterns_that_no_name_can_contain(found, level, name, framework):
     given = {"level": level, "task": "tensor", "dump_path": "/tmp/kernels", "tensor": {"list": [name]}}
     kinds = [kind for kind, *_ in found(given, framework, mode="pynative")]
-    assert kinds == [Kind.PATTERN]
+    assert kinds == [kind.PATTERN]
 
 
 @pytest.mark.parametrize(
@@ -118,28 +127,28 @@ def test_names_of_both_apis_may_be_there_where_the_layer_is_installed(found):
 
 def test_a_backward_call_where_only_forward_is_collected(found):
     given = {"statistics": {"list": ["Functional.relu.0.backward"], "data_mode": ["forward"]}}
-    assert [kind for kind, *_ in found(given, mode="pynative")] == [Kind.PATTERN]
+    assert [kind for kind, *_ in found(given, mode="pynative")] == [kind.PATTERN]
 
 
 def test_a_scope_that_runs_backwards(found):
     scope = ["Functional.relu.5.forward", "Functional.relu.2.forward"]
-    assert [kind for kind, *_ in found({"statistics": {"scope": scope}}, mode="pynative")] == [Kind.PATTERN]
+    assert [kind for kind, *_ in found({"statistics": {"scope": scope}}, mode="pynative")] == [kind.PATTERN]
     assert found({"statistics": {"scope": scope[::-1]}}, mode="pynative") == []
 
 
 def test_ranks_and_steps_that_do_not_exist(found):
     given = {"level": "mix", "rank": [0, "6-9"], "step": [5]}
-    assert found(given, ranks=8, steps=5) == [(Kind.RANKS, "rank", "[8, 9]"), (Kind.STEPS, "step", "[5]")]
+    assert found(given, ranks=8, steps=5) == [(kind.RANKS, "rank", "[8, 9]"), (kind.STEPS, "step", "[5]")]
     assert found(given) == []
 
 
 def test_names_from_a_folder_without_a_dump(found, tmp_path):
-    assert found({"level": "mix", "names_from": str(tmp_path)}) == [(Kind.REFUSED, "names_from", "")]
+    assert found({"level": "mix", "names_from": str(tmp_path)}) == [(kind.REFUSED, "names_from", "")]
 
 
 def test_what_needs_a_call_of_its_own_is_noted(found):
-    assert [kind for kind, *_ in found({"level": "debug"})] == [Kind.NEEDS_CALL]
-    assert [kind for kind, *_ in found({"task": "grad_probe"})] == [Kind.NEEDS_CALL]
+    assert [kind for kind, *_ in found({"level": "debug"})] == [kind.NEEDS_CALL]
+    assert [kind for kind, *_ in found({"task": "grad_probe"})] == [kind.NEEDS_CALL]
 
 
 def test_what_the_mode_and_level_may_be():

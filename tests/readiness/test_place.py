@@ -6,8 +6,8 @@ import os
 import pytest
 
 from msprobe.cli import main
+from msprobe.findings.catalogue import readiness as kind
 from msprobe.readiness import place
-from msprobe.readiness.finding import Kind
 
 
 def kinds(path, **options):
@@ -30,27 +30,27 @@ def test_the_trial_leaves_nothing(tmp_path):
 
 def test_a_file_on_the_way(tmp_path):
     (tmp_path / "file").write_text("")
-    assert kinds(tmp_path / "file" / "dump") == [Kind.NOT_A_FOLDER]
+    assert kinds(tmp_path / "file" / "dump") == [kind.NOT_A_FOLDER]
 
 
 def test_a_place_that_takes_no_files():
-    assert kinds(place.Path("/proc/1/dump"))[0] is Kind.NOT_WRITABLE
+    assert kinds(place.Path("/proc/1/dump"))[0] is kind.NOT_WRITABLE
 
 
 def test_a_budget_above_what_is_free(tmp_path):
-    assert kinds(tmp_path, budget=place.place_of(tmp_path).free * 2) == [Kind.BUDGET]
+    assert kinds(tmp_path, budget=place.place_of(tmp_path).free * 2) == [kind.BUDGET]
 
 
 def test_little_space_and_few_files(tmp_path):
     full = place.Place(tmp_path, tmp_path, 5, 3)
-    assert [each.kind for each in place.examine(full)] == [Kind.LITTLE_SPACE, Kind.FEW_FILES]
+    assert [each.kind for each in place.examine(full)] == [kind.LITTLE_SPACE, kind.FEW_FILES]
     uncounted = place.Place(tmp_path, tmp_path, 2**40, -1)
     assert list(place.examine(uncounted)) == []
 
 
 def test_a_folder_of_another_run_is_noted(tmp_path):
     (tmp_path / "step0" / "rank0").mkdir(parents=True)
-    assert kinds(tmp_path) == [Kind.OTHER_RUN]
+    assert kinds(tmp_path) == [kind.OTHER_RUN]
 
 
 @pytest.mark.parametrize("words", ["doctor . --config c.json", "doctor --config nowhere.json", "doctor --ranks 0"])

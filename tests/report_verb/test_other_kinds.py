@@ -72,7 +72,7 @@ def test_the_band_lies_around_the_golden(monitors, tmp_path):
     sides = [str(monitors / name) for name in ("clipped", "golden")]
     words = ["--calibrate", str(monitors / "clean"), "-o", str(tmp_path / "out"), "--html"]
     assert main(["monitor", "compare", *sides, *words]) == 1
-    finding = json.loads((tmp_path / "out" / "monitor_compare.json").read_text())["finding"]
+    finding = json.loads((tmp_path / "out" / "monitor_compare.json").read_text())["findings"][0]["fields"]
     page = Page(tmp_path / "out" / "monitor_report.html")
     curve = page.chunk(page.head["curves"][0]["chunk"])[0]
     at = curve["steps"].index(finding["step"])

@@ -238,7 +238,7 @@ def test_the_other_tool_beside_us_is_an_error(folder, ask, monkeypatch, tmp_path
     start(folder).close()
     code, out, _ = ask(folder)
     assert code == 1
-    assert "mindstudio-probe 26.2.0 is installed beside msprobe-ms" in out
+    assert "mindstudio-probe 26.2.0 is installed next to msprobe-ms" in out
     assert "pip uninstall mindstudio-probe msprobe-ms" in out
 
 

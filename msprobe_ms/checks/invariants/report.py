@@ -4,17 +4,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msprobe.base.phrase import Words, phrase, some
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.findings.data import as_data
-from msprobe.findings.finding import Finding, Place, Suggestion, source_of
+from msprobe.findings.finding import Answer, Finding, Place, Suggestion, source_of
 from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import TableSet
 from msprobe.report.file import Chunks
 
 from .judgement import Judgement, Status
 from .table import Invariant
-from .wording import sentence, what
+from .wording import last_line, sentence, what
 
 Judged = Sequence[tuple[Invariant, list[Judgement]]]
 
@@ -50,6 +51,37 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Find
         place = Place(one.subject or "the run", one.cell, one.place, one.step, rank, source=source)
         evidence = tuple(_evidence(row, one))
         yield Finding(BY_NAME[row.name], place, what(one), evidence=evidence, fields=as_data(one))
+
+
+def answer_of(judged: Judged, verdicts: Verdicts) -> Answer:
+    """Return the answer of a check."""
+    violated = violations(judged)
+    found = list(beginnings(violated))
+    state = "differs" if found else "clean" if verdicts.exit_code == 0 else "unjudged"
+    first = found[0] if found else None
+    return Answer(state, last_line(violated, verdicts), first, tuple(found[1:]), advice=advice(violated))
+
+
+def violations(judged: Judged) -> list[tuple[Invariant, Judgement]]:
+    """Return what is violated, in the order of the invariants."""
+    return [(row, one) for row, found in judged for one in found if one.status is Status.VIOLATED]
+
+
+def details(judged: Judged) -> dict[str, object]:
+    """Return the invariants with the numbers of their judgements."""
+    rows = []
+    for row, found in judged:
+        counts = Counter(one.status for one in found)
+        rows.append(
+            {
+                "name": row.name,
+                "says": row.says,
+                "needs": row.needs,
+                **{status.value: counts[status] for status in Status},
+                "why_unjudged": dict(Counter(one.why.value for one in found if one.why)),
+            }
+        )
+    return {"invariants": rows}
 
 
 def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:

@@ -10,7 +10,6 @@ violated, 1 something is violated or could not be judged (values that are missin
 executed again, an invariant of --only), 2 the command was wrong or nothing could be judged.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -67,11 +66,17 @@ def run(options: Options) -> int:
     other = read_run(options.continued, options.steps, options.ranks) if options.continued else None
     judged = [(row, list(row.predicate(this, other))) for row in rows]
     verdicts = total(Verdicts(gaps=run.gaps) for run in (this, other) if run) + verdicts_of(judged, only)
+    from .report import answer_of, details
+
+    answer, exit_code = answer_of(judged, verdicts), verdicts.exit_code_of(options.exit_zero)
     if options.is_json:
-        print(json.dumps(as_object(judged, verdicts), ensure_ascii=False, indent=1))
+        from msprobe.findings.document import Document, printed
+
+        printed(Document("check", answer, verdicts, exit_code, details=details(judged)))
     else:
-        _print(judged, verdicts)
-    return verdicts.exit_code_of(options.exit_zero)
+        _print(judged)
+        print(visible(answer.line))
+    return exit_code
 
 
 def verdicts_of(judged: "list[tuple[Invariant, list[Judgement]]]", only: Collection[str] = ()) -> Verdicts:
@@ -90,13 +95,6 @@ def verdicts_of(judged: "list[tuple[Invariant, list[Judgement]]]", only: Collect
         if is_named and not any(one.status is not Status.UNJUDGED or one.why in reasons for one in found):
             gaps[Gap.NO_VERDICT] += 1
     return Verdicts(counts[Status.HOLDS], counts[Status.VIOLATED], gaps)
-
-
-def violations(judged: "list[tuple[Invariant, list[Judgement]]]") -> "list[tuple[Invariant, Judgement]]":
-    """What is violated, in the order of the invariants."""
-    from .judgement import Status
-
-    return [(row, one) for row, found in judged for one in found if one.status is Status.VIOLATED]
 
 
 def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
@@ -142,11 +140,10 @@ def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
     return Run(steps_read, gaps)
 
 
-def _print(judged: "list[tuple[Invariant, list[Judgement]]]", verdicts: Verdicts) -> None:
+def _print(judged: "list[tuple[Invariant, list[Judgement]]]") -> None:
     from .judgement import Status, Why
-    from .wording import last_line, sentence
+    from .wording import sentence
 
-    violated = violations(judged)
     width = max((len(row.name) for row, _ in judged), default=0)
     for row, found in judged:
         counts = Counter(one.status for one in found)
@@ -166,31 +163,3 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]", verdicts: Verdicts
             print(f"{'':<{width}}    {visible(sentence(one))}")
         if len(wrong) > _SHOWN:
             print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")
-    print(visible(last_line(violated, verdicts)))
-
-
-def as_object(judged: "list[tuple[Invariant, list[Judgement]]]", verdicts: Verdicts) -> dict[str, object]:
-    """All judgements as JSON has them."""
-    from .judgement import Status
-    from .wording import sentence
-
-    def entry(one: "Judgement") -> dict[str, object]:
-        names = ("subject", "cell", "place", "step", "what", "value", "limit", "file", "line")
-        made: dict[str, object] = {name: getattr(one, name) for name in names}
-        return {"sentence": sentence(one), **made, "ranks": list(one.ranks)}
-
-    rows = []
-    for row, found in judged:
-        counts = Counter(one.status for one in found)
-        rows.append(
-            {
-                "name": row.name,
-                "says": row.says,
-                "needs": row.needs,
-                **{status.value: counts[status] for status in Status},
-                "violations": [entry(one) for one in found if one.status is Status.VIOLATED],
-                "why_unjudged": dict(Counter(one.why.value for one in found if one.why)),
-            }
-        )
-    not_judged = {gap.value: number for gap, number in verdicts.gaps.items() if number}
-    return {"is_clean": verdicts.exit_code == 0, "not_judged": not_judged, "invariants": rows}

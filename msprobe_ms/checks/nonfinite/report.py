@@ -3,15 +3,48 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msprobe.base.phrase import Words, phrase
+from msprobe.base.verdicts import total
+from msprobe.findings import finding as findings
 from msprobe.findings.finding import Finding, Place, Suggestion, source_of
 from msprobe.findings.kinds import BY_NAME
 
 from .finding import Answer, Origin
 from .values import Amount
-from .wording import amounts, reason
+from .wording import amounts, last_line, notes, reason
 
 Position = Callable[[int | None, int, str], tuple[int | None, int | None]]
 """Unit and call of a step, a rank and a call's name; None where they are not shown."""
+
+
+def _nowhere(step: int | None, rank: int, name: str) -> tuple[int | None, int | None]:
+    return None, None
+
+
+def answer_of(answers: Sequence[Answer]) -> findings.Answer:
+    """Return the answer of a search, from that of each step up to the first with a finding."""
+    found = list(beginnings(answers, _nowhere))
+    is_clean = total(answer.verdicts for answer in answers).exit_code == 0
+    state = "differs" if found else "clean" if is_clean else "unjudged"
+    first = found[0] if found else None
+    return findings.Answer(
+        state, last_line(answers), first, tuple(found[1:]), advice=advice(answers), notes=tuple(notes(answers))
+    )
+
+
+def details(answers: Sequence[Answer]) -> dict[str, object]:
+    """Return the facts of a search that its findings do not have.
+
+    `independent` is the number of findings at the place of the first; those after them are later.
+    """
+    *before, last = answers
+    return {
+        "step": last.step,
+        "clean_steps": [answer.step for answer in before],
+        "ranks": list(last.ranks),
+        "independent": len(last.first),
+        "masks": last.masks,
+        "unjudged": [{"rank": rank, "why": why} for rank, why in last.unjudged],
+    }
 
 
 def beginnings(answers: Sequence[Answer], position: Position) -> Iterator[Finding]:

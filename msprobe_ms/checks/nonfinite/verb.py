@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from msprobe.base.phrase import Words
     from msprobe.checks.dumps import DumpFile
 
-    from .finding import Answer, Origin
+    from .finding import Answer
 
 _OTHERS = 5
 """Further calls that are shown on standard output."""
@@ -65,8 +65,8 @@ def run(options: Options) -> int:
         )
     from msprobe.checks.dumps import dumps_of  # here: the help of the command is there before numpy is
 
+    from .report import answer_of, details
     from .search import search
-    from .wording import last_line
 
     files = dumps_of(root, steps=options.steps, ranks=options.ranks, with_empty=True)
     answers = list(search(files, options.workers or 0, reads_tensors=not options.statistics_only))
@@ -75,13 +75,16 @@ def run(options: Options) -> int:
         raise DumpError(nothing_judged(files, answers))
     last = answers[-1]
     path = _write(last, options.output) if last.first else None
+    answer, exit_code = answer_of(answers), verdicts.exit_code_of(options.exit_zero)
     if options.is_json:
-        print(json.dumps(as_object(answers, path), ensure_ascii=False, indent=1))
+        from msprobe.findings.document import Document, printed  # here, as above
+
+        written: dict[str, Path] = {} if path is None else {"calls": path}
+        printed(Document("overflow-check", answer, verdicts, exit_code, files=written, details=details(answers)))
     else:
-        for line in _page(answers, path):
+        for line in (*_page(answers, path), answer.line):
             print(visible(line))
-        print(visible(last_line(answers)))
-    return verdicts.exit_code_of(options.exit_zero)
+    return exit_code
 
 
 def nothing_judged(files: "Sequence[DumpFile]", answers: "Sequence[Answer]") -> str:
@@ -114,31 +117,6 @@ def _write(answer: "Answer", folder: Path) -> Path:
     except OSError as err:
         raise UsageError(f"{folder}: cannot be written to ({err.strerror}); give another folder with -o") from err
     return path
-
-
-def as_object(answers: Sequence["Answer"], path: Path | None) -> dict[str, object]:
-    """The answer as JSON has it."""
-    from .report import facts
-    from .wording import full
-
-    *before, last = answers
-    verdicts = total(answer.verdicts for answer in answers)
-
-    def found(origin: "Origin") -> dict[str, object]:
-        return {"rank": origin.rank, "name": origin.name, "sentence": full(origin), **facts(origin)}
-
-    return {
-        "is_clean": verdicts.exit_code == 0,
-        "step": last.step,
-        "clean_steps": [answer.step for answer in before],
-        "ranks": list(last.ranks),
-        "first": [found(origin) for origin in last.first],
-        "others": [found(origin) for origin in last.others],
-        "masks": last.masks,
-        "unjudged": [{"rank": rank, "why": why} for rank, why in last.unjudged],
-        "not_judged": {gap.value: number for gap, number in verdicts.gaps.items()},
-        "file": None if path is None else str(path),
-    }
 
 
 def _page(answers: Sequence["Answer"], path: Path | None) -> Iterable["Words"]:

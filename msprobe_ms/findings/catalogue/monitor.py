@@ -1,4 +1,4 @@
-"""Kinds of findings of `msprobe monitor compare`, by what of a step leaves its band first: MSP401 to MSP409."""
+"""Kinds of findings of `msprobe monitor compare`, by what of a step leaves its band first: MSP401 to MSP409; and of its alerts: MSP410."""
 
 from msprobe.findings.kind import Kind, Severity, Text
 
@@ -118,7 +118,32 @@ AFTER_UPDATE = _stage(
     Text("some parameters: weight decay, or a parameter group", "部分权重：权重衰减或参数组"),
 )
 
+ANOMALY = Kind(
+    code="MSP410",
+    name="anomaly",
+    severity=Severity.WARNING,
+    title=Text("a monitored value is abnormal", "监控值异常"),
+    means=Text(
+        "A statistic of a monitored tensor jumps, exceeds a threshold, or is not finite.",
+        "某个被监控张量的统计量发生突变、超过阈值，或不是有限值。",
+    ),
+    decided=Text(
+        "By the rules of the setting `alert`, against earlier values of the same series.",
+        "按 alert 设置中的规则，与同一序列之前的值比较。",
+    ),
+    causes=(
+        Text("a batch that is an outlier", "异常的 batch"),
+        Text("an overflow, or a step of the training that is unstable", "溢出，或训练不稳定"),
+    ),
+    look=Text("at the earliest anomaly, and at the batch of its step", "最早的异常及其 step 的 batch"),
+    confirm=Text(
+        "Collect the step with PrecisionDebugger, and run `msprobe overflow-check` and `msprobe check`.",
+        "用 PrecisionDebugger 采集该 step，再运行 msprobe overflow-check 和 msprobe check。",
+    ),
+    docs="how-to/collecting/monitor-alerts.md#the-rules",
+)
+
 KINDS = (
     *(ACTIVATION, LOSS, ACTIVATION_GRADIENT, UNREDUCED, COLLECTIVE),
-    *(REDUCED, MOMENT, BEFORE_UPDATE, AFTER_UPDATE),
+    *(REDUCED, MOMENT, BEFORE_UPDATE, AFTER_UPDATE, ANOMALY),
 )

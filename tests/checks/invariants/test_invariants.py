@@ -390,8 +390,8 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "nothing could be judged: there is nothing of the kind"
     assert main(["check", str(tmp_path / "run"), "--only", "gradients", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in found["invariants"]] == ["gradients"]
-    assert found["invariants"][0]["violations"][0]["subject"] == PARAMETER
+    assert [row["name"] for row in found["details"]["invariants"]] == ["gradients"]
+    assert (found["findings"][0]["place"]["name"], found["findings"][0]["kind"]) == (PARAMETER, "gradients")
     assert main(["check", str(tmp_path / "run"), "--exit-zero"]) == 0
     assert main(["check", str(tmp_path / "none")]) == 2
     assert main(["check", str(tmp_path / "run"), "--only", "gradient"]) == 2

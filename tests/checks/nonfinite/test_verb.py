@@ -42,8 +42,12 @@ def test_the_last_line_and_the_file(verb, bad, tmp_path, capsys):
 def test_json_holds_the_evidence_as_fields(bad, tmp_path, capsys):
     assert main(["overflow_check", str(bad), "-o", str(tmp_path / "out"), "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["is_clean"], found["step"], found["ranks"]) == (False, 0, [0, 1])
-    assert [(one["rank"], one["name"], one["kind"], one["line"]) for one in found["first"]] == [(1, EXP, "made", 4)]
+    details = found["details"]
+    assert (found["state"], details["step"], details["ranks"], details["independent"]) == ("differs", 0, [0, 1], 1)
+    places = [
+        (one["place"]["rank"], one["place"]["name"], one["kind"], one["place"]["line"]) for one in found["findings"]
+    ]
+    assert places[0] == (1, EXP, "made", 4)
 
 
 def test_a_clean_dump_writes_nothing_and_ends_with_0(tmp_path, capsys):

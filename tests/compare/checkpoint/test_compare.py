@@ -244,7 +244,7 @@ def test_the_limits_of_msprobe_can_be_chosen_beside_those_of_the_dtype(name, com
     code, entries, text = compare(*sides, "--standard", "msprobe")
     assert (entries["w"]["verdict"], code) == (by_msprobe, int(by_msprobe != "pass"))
     assert entries["w"].get("dtype_verdict", by_dtype) == by_dtype
-    assert "judged by the limits of msprobe, a cosine of at least 0.99 and an l2 below 1" in text.splitlines()[0]
+    assert "judged by the limits of msprobe, a cosine of at least 0.99 and an l2 below 1" in text.splitlines()[-1]
     for options in ((), ("--standard", "dtype")):
         code, entries, text = compare(*sides, *options)
         assert (entries["w"]["verdict"], code) == (by_dtype, int(by_dtype != "pass"))
@@ -295,7 +295,7 @@ def test_the_worst_come_first_and_no_more_than_asked_for(compare):
     code, _, message = compare(target, dict.fromkeys(names, np.float32([1])), "--top", 2)
     lines = message.splitlines()
     assert code == 1
-    assert "6 parameters on both sides: 1 pass, 0 warning, 5 error, 0 unjudged" in lines[0]
+    assert "6 parameters on both sides: 1 pass, 0 warning, 5 error, 0 unjudged" in lines[-1]
     assert [line.split(":")[1].strip() for line in lines[1:3]] == ["w5", "w4"]
     assert lines[3] == "and 3 more that do not pass"
 

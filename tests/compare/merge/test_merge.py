@@ -381,7 +381,8 @@ def test_the_command_prints_the_file_and_ends_with_0(tables, theirs, config, tmp
     words = ["-i", folder, "-o", tmp_path / "out", "-config", config("api: [Mint.mean]")]
     assert main(["-f", "mindspore", "merge_result", *map(str, words)]) == 0
     (path,) = (tmp_path / "out").iterdir()
-    assert capsys.readouterr().out == f"{path}\n"
+    records = load_workbook(path).worksheets[0].max_row - 1
+    assert capsys.readouterr().out == f"{path}\nmerged: {records} records of 2 ranks\n"
     assert main(["merge_result", "-i", str(tmp_path / "absent"), *map(str, words[2:])]) == 2
 
 
@@ -402,6 +403,7 @@ def test_the_output_says_which_ranks_lack_which_records(config, tmp_path, capsys
     assert lines == [
         "ranks 0, 1 lack 1 of 2 records, as a stage of a pipeline does: Mint.add.1.forward.output.0",
         "rank 2 lacks 1 of 2 records, as a stage of a pipeline does: Mint.add.0.forward.output.0",
+        "merged: 2 records of 3 ranks",
     ]
 
 
@@ -411,4 +413,4 @@ def test_an_entry_that_no_rank_has_is_counted(tables, theirs, config, tmp_path, 
     words = ["merge_result", "-i", str(folder), "-o", str(tmp_path / "out"), "-config", str(config(text))]
     assert main(words) == 1
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "merged; 1 could not be judged: entries of api that no table has (1)"
+    assert last == "merged: 4 records of 2 ranks; 1 could not be judged: entries of api that no table has (1)"

@@ -40,18 +40,19 @@ def test_a_clean_pair_can_be_named(folders, capsys):
     words = [str(folders / "clipped"), str(folders / "golden"), "--calibrate", str(folders / "clean")]
     assert main(["monitor", "compare", *words, "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["basis"] == "calibrated"
-    assert (found["finding"]["step"], found["finding"]["ranks"]) == (41, [1])
+    assert found["details"]["basis"] == "calibrated"
+    first = found["findings"][0]
+    assert (first["place"]["step"], first["fields"]["ranks"]) == (41, [1])
 
 
 def test_files_are_written_and_never_replaced(folders, tmp_path, capsys):
     words = ["monitor", "compare", str(folders / "clipped"), str(folders / "golden"), "-o", str(tmp_path / "out")]
     assert main(words) == 1
     found = json.loads((tmp_path / "out" / "monitor_compare.json").read_text())
-    assert found["finding"]["cause"] == "local_reduction"
+    assert found["findings"][0]["fields"]["cause"] == "local_reduction"
     assert found["answer"] == capsys.readouterr().out.splitlines()[-1]
     configuration = json.loads((tmp_path / "out" / "next_dump.json").read_text())
-    assert configuration == found["next_dump"]
+    assert configuration == found["details"]["next_dump"]
     assert configuration["step"] == [41]
     page = (tmp_path / "out" / "monitor_compare.html").read_text()
     assert page.count("<svg") >= 2

@@ -167,7 +167,7 @@ def test_without_a_golden_an_unknown_axis_is_a_new_one(tmp_path):
     name = "Functional.relu.0.forward"
     file, _, report = merged(tmp_path, Layout(2, 2), {name: call([A], [A])}, {name: call([A], [B])})
     assert file["data"][name]["output"][0] == {**described(np.array([[1.0, 2.0], [3.0, 5.0]]))}
-    assert [f["place"] for f in report["side_by_side"]["found"]] == ["output.0"]
+    assert [f["place"] for f in report["ranks_side_by_side"]["found"]] == ["output.0"]
 
 
 def test_what_an_exchange_adds_up_is_the_sum(tmp_path):

@@ -98,7 +98,8 @@ def test_a_run_with_a_fault_ends_with_1_and_leaves_tables(tmp_path, rollout, cap
     assert main(["rollout_check", str(run), *NAMES, "--prompt_lengths", "prompt_lengths", "-o", str(out)]) == 1
     assert capsys.readouterr().out.startswith("error: cause: mask")
     report = json.loads((out / "rollout_check.json").read_text())
-    assert (report["verdict"], report["cause"]) == ("error", "mask")
+    assert (report["state"], report["details"]["cause"]) == ("differs", "mask")
+    assert (report["findings"][0]["code"], report["findings"][0]["grade"]) == ("MSP515", "error")
     gaps = [np.float32(g) - np.float32(r).astype(float) for g, r in zip(rollout.log_probs, recomputed, strict=True)]
     rows = list(load_workbook(out / "rollout_samples.xlsx").active.values)
     assert rows[0][:6] == ("sample", "recomputed_sample", "step", "prompt", "tokens", "mean")
@@ -124,7 +125,7 @@ def test_an_npz_is_read_by_the_names_of_the_arguments(tmp_path, rollout, capsys)
     report = json.loads((tmp_path / "json" / "rollout_check.json").read_text())
     with open(tmp_path / "csv" / "rollout_samples.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["tokens"]) for row in rows] == lengths == [row["tokens"] for row in report["samples"]]
+    assert [int(row["tokens"]) for row in rows] == lengths == [row["tokens"] for row in report["details"]["samples"]]
 
 
 def test_npy_files_need_no_npz(tmp_path, rollout, capsys):
@@ -231,4 +232,4 @@ def test_samples_that_could_not_be_judged_are_counted_in_the_last_line(tmp_path,
     words = [f"--{key}={tmp_path / name}.npy" for key, name in (("generated", "a"), ("recomputed", "b"), ("mask", "m"))]
     assert main(["rollout_check", *words, "-o", str(tmp_path / "out")]) == 1
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "5 samples judged; 1 could not be judged: samples with NaN or infinities (1)"
+    assert last.endswith("; 1 could not be judged: samples with NaN or infinities (1)")

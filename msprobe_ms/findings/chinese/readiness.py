@@ -1,0 +1,28 @@
+"""Messages of `msprobe doctor` in Chinese, by their English templates."""
+
+MESSAGES = {
+    "nothing is wrong": "没有问题",
+    "{number} found; the first: {what}": "发现 {number} 个问题；第一个：{what}",
+    "{subject} {value} is installed next to msprobe-ms, both as `msprobe`; run `pip uninstall {subject} msprobe-ms`, then install the one that you want": "{subject} {value} 与 msprobe-ms 同时安装，且都提供 msprobe；请执行 pip uninstall {subject} msprobe-ms，再安装所需的一个",
+    "{reason} needs {subject}{expected}, which is not installed; run `pip install '{subject}{expected}'`": "{reason} 需要 {subject}{expected}，尚未安装；请执行 pip install '{subject}{expected}'",
+    "{subject} {value} is installed, and {reason} needs {subject}{expected}; install such a version": "已安装 {subject} {value}，而 {reason} 需要 {subject}{expected}；请安装相应版本",
+    "{subject} {value} runs here, and {reason} needs {subject} {expected}; install such a version": "当前为 {subject} {value}，而 {reason} 需要 {subject} {expected}；请安装相应版本",
+    "{subject} {value} was not tested; tested is {expected}": "{subject} {value} 未经测试；测试过的版本为 {expected}",
+    "torch {value} and msadapter {expected} are installed in one folder, and both bring a module `torch`; uninstall both, then install the one that you want": "torch {value} 与 msadapter {expected} 装在同一文件夹，且都提供模块 torch；请全部卸载，再安装所需的一个",
+    "neither MindSpore nor PyTorch is installed: dumps can be compared here, trainings cannot be collected": "未安装 MindSpore 或 PyTorch：可以比对 dump，但无法采集训练",
+    "{subject} cannot be loaded ({reason}): numpy replaces it, with the same results and several times as slow; install a wheel for this Python, or install a C compiler and msprobe-ms again": "{subject} 无法加载（{reason}）：由 numpy 代替，结果相同但速度慢数倍；请安装适用于此 Python 的 wheel，或安装 C 编译器后重新安装 msprobe-ms",
+    "{subject} is not a folder, so nothing can be written there; choose another dump_path": "{subject} 不是文件夹，无法写入；请另选 dump_path",
+    "{subject} cannot be written: {reason}; choose another dump_path, or give this user write permission": "无法写入 {subject}：{reason}；请另选 dump_path，或授予写权限",
+    "{subject} has {value} free, less than {expected}; free some space, or choose another dump_path": "{subject} 可用空间为 {value}，不足 {expected}；请腾出空间，或另选 dump_path",
+    "{subject} has room for {value} more files (inodes), and each tensor is a file; remove some, or choose another dump_path": "{subject} 还可容纳 {value} 个文件（inode），而每个张量是一个文件；请删除一些，或另选 dump_path",
+    "{subject} has {value} free, less than the disk_budget of {expected}; lower it, or free some space": "{subject} 可用空间为 {value}，小于 disk_budget {expected}；请调低，或腾出空间",
+    "the file system of {subject} has no file locks: a dump is written, and two runs that write to one dump_path are not kept separate; give each run its own": "{subject} 所在文件系统不支持文件锁：可以写入 dump，但无法防止两次运行写入同一 dump_path；请为每次运行使用单独的 dump_path",
+    "{subject} has files of another run, which remain; this run writes to a folder inside: run2, run3...": "{subject} 中有其他运行的文件，会保留；本次运行写入其中的文件夹：run2、run3……",
+    "if the training runs in {value}: {reason}": "若训练以 {value} 运行：{reason}",
+    "{subject}: the setting has no effect here: {reason}": "{subject}：该设置在此不起作用：{reason}",
+    "{subject}: {value} is taken as {expected}{because}": "{subject}：{value} 按 {expected} 处理{because}",
+    "{subject}: {value} matches no call: {reason}": "{subject}：{value} 匹配不到任何调用：{reason}",
+    "{subject}: there are {expected} ranks, counted from 0, so rank {value} does not exist{because}": "{subject}：共有 {expected} 个 rank，从 0 计数，没有 rank {value}{because}",
+    "{subject}: the training has {expected} steps, counted from 0, so step {value} does not exist{because}": "{subject}：训练有 {expected} 个 step，从 0 计数，没有 step {value}{because}",
+    "{subject}: with {value}, only values that the training passes to {expected} are collected": "{subject}：使用 {value} 时，只采集训练传给 {expected} 的值",
+}
