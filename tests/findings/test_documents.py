@@ -34,6 +34,7 @@ WITHOUT_JSON = {
     "code-mapping": "it writes a table and judges nothing",
     "data2db": "it writes a database and judges nothing",
     "completion": "it prints a shell script",
+    "mcp": "a server, whose answers are these documents",
     "explain": "it prints a text",
     "graph": "the older form of graph-visualize, as msprobe 8.1 has it",
 }
