@@ -288,7 +288,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
-    Why.DRIFT_ONLY: "The weights are no further apart than two runs drift{by}",
+    Why.DRIFT_ONLY: "The weights differ by no more than run-to-run drift{by}",
     Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
     Why.UPDATE_DIFFERS: lambda r: phrase(
         "The update before differs by more than optimizer and gradients explain ({times})", times=_times(r.excess)

@@ -49,12 +49,12 @@ def updates(judgement: UpdateJudgement) -> Words:
     if left := [name for name in differing if name not in named]:
         parts.append(
             phrase(
-                "{who} further apart than two runs drift (look at the optimizer, the learning rate and earlier "
+                "{who} differ by more than run-to-run drift (look at the optimizer, the learning rate and earlier "
                 "gradients); the step before, collected too, would show why",
                 who=_count(left, 0),
             )
             if judgement.lacks_step_before
-            else phrase("{who} further apart than their gradients explain", who=_count(left, 0))
+            else phrase("{who} differ by more than their gradients explain", who=_count(left, 0))
         )
     if any(v.basis is Basis.STATISTICS for v in judgement.verdicts):
         parts.append(phrase(_BLIND))
@@ -149,7 +149,7 @@ def _setting(one: UpdateDifference) -> Phrase:
             who=who,
         )
     if one.cause is UpdateCause.UNKNOWN:
-        return phrase("updates of {who} are further apart than noise explains, by no setting that is known", who=who)
+        return phrase("updates of {who} differ by more than noise explains, and no known setting explains it", who=who)
     return phrase("the {cause} differs{values} for {who}", cause=phrase(one.cause.value), values=values, who=who)
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from msprobe.compare.advice.known_causes import Hint
 
 BLIND: dict[Mode, str] = {
-    "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
-    "digest": "how far two tensors are apart, only that they are",
+    "statistics": "permuted elements or changes that preserve max, min, mean and norm",
+    "digest": "how much two tensors differ, only that they differ",
 }
 """What a verdict that was not reached by the elements does not know."""
 
@@ -105,7 +105,7 @@ def limits(comparison: Comparison) -> Iterator[Words]:
     yield from blind_to([comparison.mode])
     if comparison.by_statistics:
         yield phrase(
-            "{number} judged by statistics, as a tensor was not saved; these cannot see {what}",
+            "{number} judged by statistics, as a tensor was not saved; these cannot detect {what}",
             number=len(comparison.by_statistics),
             what=phrase(BLIND["statistics"]),
         )
@@ -245,7 +245,7 @@ def blind_to(modes: Iterable[Mode | None]) -> Iterator[Words]:
     """Return what verdicts that were not reached by the elements cannot show."""
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
-            yield phrase("{mode} cannot see {what}", mode=phrase(mode), what=phrase(BLIND[mode]))
+            yield phrase("{mode} cannot detect {what}", mode=phrase(mode), what=phrase(BLIND[mode]))
 
 
 def _counted(unjudged: Mapping[Cause, int]) -> Words:
@@ -351,9 +351,10 @@ def _with_hidden(text: Words, bounded: Sequence[RoundingLeft]) -> Words:
     widest = max(bounded, key=lambda one: one.hidden)
     is_by_statistics = any(one.is_by_statistics for one in bounded)
     return phrase(
-        "{text}; statistics cannot see an error of a call below {hidden:.2g} of its output (median; at most {most:.2g})"
+        "{text}; statistics cannot detect an error of a call below {hidden:.2g} of its output "
+        "(median; at most {most:.2g})"
         if is_by_statistics
-        else "{text}; tensors cannot see an error of a call below {hidden:.2g} of its output "
+        else "{text}; tensors cannot detect an error of a call below {hidden:.2g} of its output "
         "(median; at most {most:.2g})",
         text=text,
         hidden=widest.hidden,

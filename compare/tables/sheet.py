@@ -83,7 +83,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line("place", guard(label))
     yield Line("compared by", comparison.mode)
     if blind := BLIND.get(comparison.mode):
-        yield Line("cannot see", blind)
+        yield Line("cannot detect", blind)
     if (noise := comparison.noise_of_tensors) is not None:
         yield Line("noise", guard(str(say_limits(noise.limits))))
     if comparison.excused is not None:

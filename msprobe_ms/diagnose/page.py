@@ -287,7 +287,7 @@ def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _first_of([f"{_subject(one)}: {_agreement(one)}" for one in diagnosis.ruled_out], _MOST)
     for mode in dict.fromkeys(one.mode for one in diagnosis.ruled_out):
         if mode is not None and mode in BLIND:
-            yield f"{mode} cannot see {BLIND[mode]}"
+            yield f"{mode} cannot detect {BLIND[mode]}"
 
 
 def _inside(compared: ComparedMonitors) -> str | None:

@@ -64,7 +64,9 @@ def test_statistics_that_agree_pass_and_it_is_said(without, output):
     assert (grade, reason) == ("pass", "By statistics. No tensor was saved on the target side.")
     assert (comparison.is_clean, list(comparison.by_statistics)) == (True, [1])
     printed = list(lines(comparison, locate(comparison), 10))
-    assert sum("1 judged by statistics, as a tensor was not saved; these cannot see" in line for line in printed) == 1
+    assert (
+        sum("1 judged by statistics, as a tensor was not saved; these cannot detect" in line for line in printed) == 1
+    )
 
 
 def test_without_statistics_there_is_no_verdict(builder, tmp_path, capsys):

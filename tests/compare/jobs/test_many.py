@@ -19,7 +19,7 @@ def test_many_ranks_are_one_line_each_and_the_earliest_beginning_is_named_last(r
     assert code == 1
     assert lines[0] == "rank 0: statistics: 6 pass, 0 warning, 0 error, 0 unjudged"
     assert lines[2].startswith("rank 2: statistics: 3 pass, 0 warning, 3 error, 0 unjudged; first wrong call: ")
-    assert lines[4].startswith("statistics cannot see "), "once for all of them"
+    assert lines[4].startswith("statistics cannot detect "), "once for all of them"
     assert lines[5] == "the first is in rank 2:"
     assert lines[6] == f"error: {SIN} in the root: computes differently (certain)"
     assert re.match(rf"first wrong call: {re.escape(SIN)} in the root: computes differently: ", lines[-1])

@@ -421,7 +421,7 @@ def test_a_trusted_run_that_is_wrong_is_warned_of_now_and_whenever_its_limits_ar
     (warning,) = [line for line in captured.err.splitlines() if "WARNING" in line]
     assert "Mint.matmul.2.forward" in warning
     main([*words, "--noise", str(tmp_path / "out" / "noise.json")])
-    (limits,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("noise limits")]
+    (limits,) = [line for line in capsys.readouterr().out.splitlines() if "noise limits: " in line]
     assert "Mint.matmul.2.forward" in limits
 
 

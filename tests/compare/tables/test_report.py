@@ -333,7 +333,7 @@ def test_the_console_ends_with_the_first_wrong_call(compared):
     assert found[2].startswith("  also: Mint.tan.0.forward in the root: structure differs: ")
     counts = "6 pass, 0 warning, 1 error, 2 unjudged (compared by statistics)"
     assert found[3] == f"  judged: {counts}; unjudged: 2 without a partner"
-    assert found[4].startswith("  limits: statistics cannot see elements that changed places")
+    assert found[4].startswith("  limits: statistics cannot detect permuted elements")
     assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
     assert len(found) == 6
 

@@ -163,7 +163,7 @@ def test_two_right_trainings_have_no_first_wrong_call(answer, dtype, task):
     code, last, first = answer(dtype, task)
     assert (code, first) == (0, "")
     assert last.startswith("no difference beyond rounding: ")
-    assert f"; {'tensors' if task == 'tensor' else task} cannot see an error of a call below " in last
+    assert f"; {'tensors' if task == 'tensor' else task} cannot detect an error of a call below " in last
 
 
 # The module in which something is wrong, or the one that receives what operations between modules computed wrongly.

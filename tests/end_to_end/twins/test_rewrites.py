@@ -66,7 +66,7 @@ def test_a_rewrite_alone_is_no_difference(rewrites, task, is_target, dumps, tmp_
     if rewrites != ("keywords",):
         assert found["harmless_structure"]
         assert {one["side"] for one in found["harmless_structure"]} >= {"target" if is_target else "golden"}
-        assert any(line.startswith("structure differs without consequence: ") for line in lines)
+        assert any("structure differs without consequence: " in line for line in lines)
 
 
 @pytest.mark.sample(3)
