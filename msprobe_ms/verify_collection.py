@@ -21,7 +21,8 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import few, logger
-from msprobe.options.declaration import OptionGroup, option, positional
+from msprobe.options.declaration import option, positional
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import REST, TEXT, whole
 
 CHILD = "msprobe.observed_run"
@@ -32,7 +33,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     script: str = positional(TEXT, "SCRIPT", help="the training, a Python script", zh="训练脚本（Python）")
@@ -47,8 +48,19 @@ class Options(OptionGroup):
 def run(options: Options) -> int:
     """Verify, and say what came out; 0 equal, 1 different."""
     found = verify_collection(options.script, *options.arguments, steps=options.steps)
+    exit_code = 0 if found else 1
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.catalogue.collecting import CHANGED
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer, Finding, Place
+
+        finding = None if found else Finding(CHANGED, Place(options.script), found.message)
+        answer = Answer("clean" if found else "differs", found.message, finding)
+        printed(Document("verify-collection", answer, Verdicts(int(found.equal), int(not found.equal)), exit_code))
+        return exit_code
     print(found.message)
-    return 0 if found else 1
+    return exit_code
 
 
 @dataclass(frozen=True)

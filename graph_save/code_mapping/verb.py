@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.log import few, visible
-from msprobe.options.declaration import OUTPUT, OptionGroup, option
+from msprobe.options.declaration import OUTPUT, option
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.store.lock import claimed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     ir: Path = option(
@@ -76,8 +77,27 @@ def run(options: Options) -> int:
         parts.append(f"the graph has no line for {few(found.without_line)}")
     if found.unknown:
         parts.append(f"the graph does not know {few(found.unknown)}; give the text of the graph that was dumped")
-    print(visible("; ".join(parts)))
-    return 1 if found.unknown else 0
+    line, exit_code = "; ".join(parts), int(bool(found.unknown))
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.catalogue.collecting import NOT_IN_GRAPH
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer, Finding, Place
+
+        findings = [Finding(NOT_IN_GRAPH, Place(name), f"not in {ir}") for name in found.unknown]
+        state = "differs" if findings else "shown"
+        answer = Answer(state, line, findings[0] if findings else None, tuple(findings[1:]))
+        details = {
+            "values": found.values,
+            "mapped": found.mapped,
+            "parameters": found.parameters,
+            "without_line": list(found.without_line),
+        }
+        verdicts, files = Verdicts(found.mapped, len(findings)), {"tables": found.files}
+        printed(Document("code-mapping", answer, verdicts, exit_code, files=files, details=details))
+        return exit_code
+    print(visible(line))
+    return exit_code
 
 
 def _table(output: Path, second: str) -> Path:

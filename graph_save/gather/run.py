@@ -14,6 +14,8 @@ from msprobe.base.files import open_input
 from msprobe.base.log import few
 from msprobe.base.scope import holds
 from msprobe.base.version import tool
+from msprobe.findings.catalogue.collecting import NOT_DUMPED, NOT_GATHERED
+from msprobe.findings.finding import Finding, Place
 from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
@@ -26,10 +28,22 @@ _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 @dataclass
 class Report:
-    """The lines printed at the end, one for each dump; `is_lacking`: something that was wanted is not there."""
+    """Result of gathering.
+
+    lines : printed at the end, one for each dump.
+    findings : what was requested and is missing.
+    dumps, values : numbers of what was gathered.
+    """
 
     lines: list[str] = field(default_factory=list)
-    is_lacking: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    dumps: int = 0
+    values: int = 0
+
+    @property
+    def is_lacking(self) -> bool:
+        """Return whether something that was requested is missing."""
+        return bool(self.findings)
 
 
 def gather_all(
@@ -93,7 +107,10 @@ def _gather_rank(
         made = gatherer.gather(own, iteration, folder, _header(rank, iteration, metadata))
         ran |= made.ran
         report.lines.append(_line(made))
-        report.is_lacking = report.is_lacking or bool(made.lost)
+        report.dumps += 1
+        report.values += made.values
+        place = Place(str(made.folder), step=iteration, rank=rank.rank)
+        report.findings += [Finding(NOT_GATHERED, place, lost) for lost in made.lost]
     requested = metadata.settings.named
     if requested and len(wanted) == len(rank.iterations()):
         kernels = [
@@ -101,10 +118,11 @@ def _gather_rank(
         ]
         for sentence in lacking(requested, list(ran), kernels):
             report.lines.append(f"{rank.root}: {sentence}")
-            report.is_lacking = True
+            report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), sentence))
     if not rank.places and len(report.lines) == lines_before:
-        report.lines.append(f"{rank.root}: holds no kernel files; check `iteration` and `kernels` of the dump settings")
-        report.is_lacking = True
+        text = "there are no kernel files; check `iteration` and `kernels` of the dump settings"
+        report.lines.append(f"{rank.root}: {text}")
+        report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), text))
     return len(wanted)
 
 

@@ -62,8 +62,12 @@ def run(options: Options) -> int:
         from msprobe.findings.document import Document, printed
         from msprobe.findings.finding import Answer
 
-        answer = Answer("unjudged" if report.is_lacking else "shown", report.lines[-1], notes=tuple(report.lines[:-1]))
-        printed(Document("gather", answer, Verdicts(), exit_code, files={"dumps": options.output}))
+        found = report.findings
+        state, notes = "differs" if found else "shown", tuple(report.lines[:-1])
+        answer = Answer(state, report.lines[-1], found[0] if found else None, tuple(found[1:]), notes=notes)
+        verdicts = Verdicts(report.values, len(found))
+        details = {"dumps": report.dumps, "values": report.values}
+        printed(Document("gather", answer, verdicts, exit_code, files={"dumps": options.output}, details=details))
         return exit_code
     for line in report.lines:
         print(visible(line))

@@ -3,6 +3,7 @@
 from .catalogue import (
     bundles,
     checkpoints,
+    collecting,
     comparison,
     configuration,
     dumps,
@@ -31,6 +32,7 @@ EVERY: tuple[Kind, ...] = (
     *single_calls.KINDS,
     *readiness.KINDS,
     *dumps.KINDS,
+    *collecting.KINDS,
 )
 
 BY_CODE = {kind.code: kind for kind in EVERY}

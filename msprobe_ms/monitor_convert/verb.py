@@ -14,7 +14,8 @@ from msprobe.base.checks import flag
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import CONFIGURATION, read_input
 from msprobe.base.log import logger, visible
-from msprobe.options.declaration import OptionGroup, option
+from msprobe.options.declaration import option
+from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import PATH, Kind, one_of, whole
 from msprobe.store.monitor.reader import read_output
 
@@ -33,7 +34,7 @@ _TRUE_OR_FALSE = Kind("true|false", flag, _switch, words=lambda flag, value: [fl
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     db: Path = option(
@@ -83,7 +84,16 @@ def run(options: Options) -> int:
     output = read_output(options.data)
     for note in output.notes:
         logger.warning("%s", note)
-    print(visible(str(write_database(output, options.db, options.micro_step, names))))
+    database = write_database(output, options.db, options.micro_step, names)
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer = Answer("shown", str(database), notes=tuple(map(str, output.notes)))
+        printed(Document("data2db", answer, Verdicts(), 0, files={"database": database}))
+        return 0
+    print(visible(str(database)))
     return 0
 
 

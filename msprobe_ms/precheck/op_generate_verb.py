@@ -16,8 +16,8 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import read_input, replacing, writing
 from msprobe.base.log import visible
-from msprobe.options.declaration import OptionGroup, option
-from msprobe.options.groups import output_option
+from msprobe.options.declaration import option
+from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(OptionGroup):
+class Options(JsonAnswer):
     """The options of the command."""
 
     config_input: Path = option(
@@ -65,6 +65,14 @@ def run(options: Options) -> int:
             seeds = tuple(settings.random_seed + n for n in range(settings.iter_times))
         name = f"{settings.api_name}.{settings.propagation}"
         script, data, _ = write(dump, at, options.output, name=name, seeds=seeds)
+    if options.is_json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        answer, files = Answer("shown", f"data: {data}"), {"script": script, "data": data}
+        printed(Document("op-generate", answer, Verdicts(), 0, files=files))
+        return 0
     print(visible(f"script: {script}"))
     print(visible(f"data: {data}"))
     return 0

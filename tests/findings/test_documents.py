@@ -29,10 +29,6 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 WITHOUT_JSON = {
     "report": "it writes a page; the commands that it shows have --json",
-    "verify-collection": "it runs the user's script, which prints on standard output",
-    "op-generate": "it writes a script and judges nothing",
-    "code-mapping": "it writes a table and judges nothing",
-    "data2db": "it writes a database and judges nothing",
     "completion": "it prints a shell script",
     "mcp": "a server, whose answers are these documents",
     "explain": "it prints a text",
@@ -369,7 +365,46 @@ def test_mapping(ask, runs, tmp_path):
 def test_gather(ask, tmp_path):
     found = ask(0, "gather", SAMPLES / "kernel_dump/cpu", "-o", tmp_path / "out")
     assert (found["state"], found["files"]) == ("shown", {"dumps": str(tmp_path / "out")})
-    assert list((tmp_path / "out").rglob("dump.json"))
+    assert len(list((tmp_path / "out").rglob("dump.json"))) == found["details"]["dumps"]
+    assert found["judged"] == {"fine": found["details"]["values"], "wrong": 0, "unjudged": 0}
+
+
+def test_gather_of_a_damaged_dump(ask, tmp_path):
+    shutil.copytree(SAMPLES / "kernel_dump/cpu", tmp_path / "raw")
+    file = sorted((tmp_path / "raw").rglob("*.npy"))[0]
+    file.write_bytes(file.read_bytes()[:20])
+    found = ask(1, "gather", tmp_path / "raw", "-o", tmp_path / "out")
+    assert (found["state"], found["findings"][0]["code"]) == ("differs", "MSP852")
+    assert found["findings"][0]["place"]["rank"] == 0
+    assert found["judged"]["wrong"] == len(found["findings"]) == 1
+
+
+def test_code_mapping(ask, tmp_path):
+    """The graph of the samples, and a dump with one kernel of it and one that is not."""
+    graph = SAMPLES / "code_mapping/graph_build_0.ir"
+    names = (SAMPLES / "code_mapping/files.txt").read_text().split()
+    (tmp_path / "dump").mkdir()
+    for name in (
+        next(each for each in names if each.endswith(".npy")),
+        "Foo.Default_Foo-op99.0.0.1795283015518977.output.0.DefaultFormat.Float32.npy",
+    ):
+        np.save(tmp_path / "dump" / Path(name).name, np.zeros(2, np.float32))
+    found = ask(1, "code-mapping", "--ir", graph, "--dump-data", tmp_path / "dump", "-o", tmp_path / "out")
+    assert [(one["code"], "Foo" in one["place"]["name"]) for one in found["findings"]] == [("MSP854", True)]
+    assert found["details"]["values"] == 2
+    assert all(Path(table).exists() for table in found["files"]["tables"])
+
+
+def test_data2db(ask, tmp_path):
+    write_monitor(train(), tmp_path / "monitor")
+    found = ask(0, "data2db", "--db", tmp_path / "db", "--data", tmp_path / "monitor")
+    assert found["state"] == "shown"
+    assert Path(found["files"]["database"]).stat().st_size > 0
+
+
+def test_verify_collection_that_cannot_begin(ask, tmp_path):
+    found = ask(2, "verify-collection", "--json", tmp_path / "nowhere.py")
+    assert found["state"] == "failed"
 
 
 def test_a_harmless_run_has_no_findings(ask, runs, tmp_path):

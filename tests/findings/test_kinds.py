@@ -19,6 +19,7 @@ from msprobe.findings import kinds as catalogue
 from msprobe.findings.catalogue import (
     bundles,
     checkpoints,
+    collecting,
     comparison,
     dumps,
     parallel,
@@ -71,7 +72,7 @@ def test_every_kind_of_the_newer_commands_is_made_somewhere():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute | ast.Name)
     }
-    for module in (bundles, checkpoints, comparison, dumps, parallel, readiness, rollout, single_calls):
+    for module in (bundles, checkpoints, collecting, comparison, dumps, parallel, readiness, rollout, single_calls):
         names = {name for name, value in vars(module).items() if isinstance(value, Kind)}
         assert len(names) == len(module.KINDS)
         assert names <= referred, module.__name__

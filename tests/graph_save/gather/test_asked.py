@@ -108,4 +108,6 @@ def test_a_rank_without_files_is_said_beside_one_that_has_some(gather, raw):
     empty.mkdir(parents=True)
     code, lines = gather(raw)
     assert (code, len(lines)) == (1, 2)
-    assert lines[1] == (f"{raw}/rank_1: holds no kernel files; check `iteration` and `kernels` of the dump settings")
+    assert lines[1] == (
+        f"{raw}/rank_1: there are no kernel files; check `iteration` and `kernels` of the dump settings"
+    )
