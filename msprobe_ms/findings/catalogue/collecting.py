@@ -38,7 +38,7 @@ NOT_GATHERED = Kind(
     causes=(Text("the process died while it wrote", "写入时进程退出"), Text("an interrupted copy", "复制被中断")),
     look=Text("at the files that are named", "所指出的文件"),
     confirm=Text("Dump the iteration again.", "重新 dump 该 iteration。"),
-    docs="how-to/collecting/gather.md#what-a-dump-holds",
+    docs="how-to/collecting/gather.md#contents-of-a-dump",
 )
 
 NOT_DUMPED = Kind(
@@ -60,7 +60,7 @@ NOT_DUMPED = Kind(
     ),
     look=Text("at `kernels` and `iteration` of the dump settings", "dump 设置中的 kernels 与 iteration"),
     confirm=Text("Correct the name and dump again.", "修正名称后重新 dump。"),
-    docs="how-to/collecting/gather.md#kernels-that-were-asked-for",
+    docs="how-to/collecting/gather.md#requested-kernels",
 )
 
 NOT_IN_GRAPH = Kind(

@@ -2,7 +2,7 @@
 
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCTOR = "how-to/collecting/doctor.md#what-it-does-with-a-dump"
+_DOCTOR = "how-to/collecting/doctor.md#actions"
 
 _BY_READING = Text(
     "Every file of the dump is read; of tensors the header, of packed ones also the digest.",

@@ -44,7 +44,7 @@ OTHER_DEVICE = Kind(
     confirm=Text(
         "`msprobe repro` writes a script that runs this call alone.", "msprobe repro 可生成单独运行该调用的脚本。"
     ),
-    docs="how-to/checking/acc_check.md#two-devices-side-by-side",
+    docs="how-to/checking/acc_check.md#comparing-two-devices",
 )
 
 _FREE_BENCHMARK = "how-to/collecting/free-benchmark.md#what-is-reported"
