@@ -2,41 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from msprobe.base.verdicts import NONE, Verdicts
 from msprobe.compare.ranks.collectives import Exchange, Node
+from msprobe.findings.kind import Kind
 
 from .values import Amount
-
-
-class Kind(Enum):
-    """How a non-finite value came into a run.
-
-    | kind | at the call |
-    |---|---|
-    | `MADE` | all inputs are finite, an output is not |
-    | `OF_INFINITIES` | the inputs have -inf only, as a mask has it, and an output has NaN or inf |
-    | `ARGUMENT` | an argument is NaN or an infinity itself: `x * float("nan")` |
-    | `EXCHANGE` | a collective: what all ranks put in is finite, what comes out is not |
-    | `PARAMETER` | a parameter is not finite before any recorded call could have made it so |
-    | `LEAF` | an input that no operation made is not finite: the batch, a buffer, a constant |
-    | `UNINITIALISED` | it reads memory that was never written, as `empty` gives it |
-    | `UNRECORDED` | an input is not finite, and no recorded call made it |
-    | `MISSING_RANK` | it came through a collective from a rank that is not in the dump |
-    | `INPUTS_UNKNOWN` | an output is not finite, and the inputs were not collected |
-    """
-
-    MADE = "made"
-    OF_INFINITIES = "made of infinities"
-    ARGUMENT = "argument"
-    EXCHANGE = "exchange"
-    PARAMETER = "parameter"
-    LEAF = "leaf"
-    UNINITIALISED = "uninitialised"
-    UNRECORDED = "unrecorded"
-    MISSING_RANK = "missing rank"
-    INPUTS_UNKNOWN = "inputs unknown"
 
 
 @dataclass(frozen=True, slots=True)

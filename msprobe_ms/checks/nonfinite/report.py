@@ -6,7 +6,6 @@ from msprobe.base.phrase import Words, phrase
 from msprobe.base.verdicts import total
 from msprobe.findings import finding as findings
 from msprobe.findings.finding import Finding, Place, Suggestion, source_of
-from msprobe.findings.kinds import BY_NAME
 
 from .finding import Answer, Origin
 from .values import Amount
@@ -55,15 +54,13 @@ def beginnings(answers: Sequence[Answer], position: Position) -> Iterator[Findin
         source = source_of(origin.file, origin.line)
         place = Place(origin.name, origin.cell, "", last.step, origin.rank, source=source, unit=unit, call=call)
         evidence = tuple(_evidence(origin))
-        yield Finding(BY_NAME[origin.kind.value], place, reason(origin), evidence=evidence, fields=facts(origin))
+        yield Finding(origin.kind, place, reason(origin), evidence=evidence, fields=facts(origin))
 
 
 def advice(answers: Sequence[Answer]) -> tuple[Suggestion, ...]:
     """Where to look, by the first call that is found."""
     found = answers[-1].first if answers else ()
-    return tuple(
-        Suggestion(phrase("look {where}", where=BY_NAME[origin.kind.value].where_to_look)) for origin in found[:1]
-    )
+    return tuple(Suggestion(phrase("look {where}", where=origin.kind.where_to_look)) for origin in found[:1])
 
 
 def facts(origin: Origin) -> dict[str, object]:
@@ -74,7 +71,7 @@ def facts(origin: Origin) -> dict[str, object]:
         return [{name: getattr(one, name) for name in names} for one in amounts]
 
     return {
-        "kind": origin.kind.value,
+        "kind": origin.kind.name,
         "cell": origin.cell,
         "non_finite_inputs": values(origin.inputs),
         "non_finite_outputs": values(origin.outputs),

@@ -14,8 +14,9 @@ from msprobe.base.verdicts import Gap, Verdicts, total
 from msprobe.checks.dumps import DumpFile, by_step
 from msprobe.compare.ranks.collectives import Connected, RankSummary, connect
 from msprobe.compare.workers.run import Lost, run
+from msprobe.findings.catalogue import nonfinite as kinds
 
-from .finding import Answer, Kind, Origin, RankWalk
+from .finding import Answer, Origin, RankWalk
 from .walk import RankTask, walk_file
 
 Place = tuple[int, int]
@@ -52,7 +53,7 @@ def _walks(files: Sequence[DumpFile], workers: int, reads_tensors: bool) -> dict
 
 def _with_previous(answer: Answer, step: int) -> Answer:
     """Parameters that were finite in the step before: the update between the two made them what they are."""
-    first = [replace(each, previous=step) if each.kind is Kind.PARAMETER else each for each in answer.first]
+    first = [replace(each, previous=step) if each.kind is kinds.PARAMETER else each for each in answer.first]
     return replace(answer, first=tuple(first))
 
 
@@ -85,7 +86,7 @@ def _first(
     origins = [one for one in walk.origins if not (skips_absorbed and one.is_absorbed)]
     for n in range(len(walk.exchanges) + 1):
         if here := next((one for one in origins if one.exchanges == n), None):
-            if here.kind is Kind.UNRECORDED and _may_be_received(walk, n, connected):
+            if here.kind is kinds.UNRECORDED and _may_be_received(walk, n, connected):
                 return None
             return (layer, 1), here
         if n == len(walk.exchanges):
@@ -134,8 +135,8 @@ def _of_exchange(origin: Origin, n: int, walks: Mapping[int, RankWalk], connecte
     rank = origin.rank
     missing = _missing(rank, n, walks, connected)
     if missing is None:
-        return replace(origin, kind=Kind.EXCHANGE, exchanges=n)
-    return replace(origin, kind=Kind.MISSING_RANK, ranks=missing, exchanges=n)
+        return replace(origin, kind=kinds.EXCHANGE, exchanges=n)
+    return replace(origin, kind=kinds.MISSING_RANK, ranks=missing, exchanges=n)
 
 
 def _missing(rank: int, n: int, walks: Mapping[int, RankWalk], connected: Connected) -> tuple[int, ...] | None:

@@ -26,6 +26,8 @@ from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
 from msprobe.compare.ranks.collectives import Exchange, exchanges_of, fills, word_of
+from msprobe.findings.catalogue import nonfinite as kinds
+from msprobe.findings.kind import Kind
 from msprobe.store.reader import json_object_or_empty, read
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
@@ -33,7 +35,7 @@ from msprobe.store.watching.findings import NAME as FINDINGS
 from msprobe.store.watching.findings import read_findings
 
 from .absorbed import Absorption
-from .finding import Kind, Origin, RankWalk
+from .finding import Origin, RankWalk
 from .node import node_of
 from .values import FINITE, Amount, Content, amount, evidence, nonfinite_rows, together
 
@@ -154,16 +156,16 @@ class _Walk:
         before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
         given, made = together(before), together(after)
         if not given and (blank := next(unwritten_inputs(self._columns, at), None)) is not None:
-            self._add(at, Kind.UNINITIALISED, before, after, self._giver(blank))
+            self._add(at, kinds.UNINITIALISED, before, after, self._giver(blank))
             return
         if not given:
-            kind = Kind.MADE if self._has_inputs else Kind.INPUTS_UNKNOWN
+            kind = kinds.MADE if self._has_inputs else kinds.INPUTS_UNKNOWN
             self._add(at, kind, before, after)
             return
         if all(self._columns.kind[row] != TENSOR for row in inputs):
-            self._add(at, Kind.ARGUMENT, before, after)
+            self._add(at, kinds.ARGUMENT, before, after)
         elif given == Content.MINUS and made != Content.MINUS and not self._is_tainted:
-            self._add(at, Kind.OF_INFINITIES, before, after)
+            self._add(at, kinds.OF_INFINITIES, before, after)
         elif not self._is_tainted and given & ~self._known:
             self._add_input(at, inputs, before, after)
 
@@ -189,13 +191,13 @@ class _Walk:
         source = self._graph.source(row)
         if self._columns.part[row] == PARAMETERS or source.origin == "parameter":
             name = source.text or self._dump.parameter_name(row)
-            self._add(at, Kind.PARAMETER, before, after, name)
+            self._add(at, kinds.PARAMETER, before, after, name)
         elif memory := self._memory(row, source):
-            self._add(at, Kind.UNINITIALISED, before, after, memory)
+            self._add(at, kinds.UNINITIALISED, before, after, memory)
         elif source.origin == "leaf":
-            self._add(at, Kind.LEAF, before, after)
+            self._add(at, kinds.LEAF, before, after)
         elif not self._is_made_around(at):
-            self._add(at, Kind.UNRECORDED, before, after, self._last_unrecorded)
+            self._add(at, kinds.UNRECORDED, before, after, self._last_unrecorded)
 
     def _is_made_around(self, at: int) -> bool:
         """Whether a cell received what the cell around it made of finite inputs: at level L0, where nothing between
@@ -243,7 +245,7 @@ class _Walk:
                 self._add_input(at, inputs, before, after)
             self._exchanges.append(replace(exchange, input_differs=bool(gives), result_differs=bool(after) and takes))
             if takes and after:
-                self._received[place] = self._origin(at, Kind.EXCHANGE, (), after)
+                self._received[place] = self._origin(at, kinds.EXCHANGE, (), after)
                 self._is_tainted = True
                 self._known |= together(after)
             if takes and not is_recorded:
@@ -258,7 +260,7 @@ class _Walk:
     def _add(
         self, at: int, kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...], source: str = ""
     ) -> None:
-        content = together((*before, *after)) if kind is not Kind.OF_INFINITIES else together(after)
+        content = together((*before, *after)) if kind is not kinds.OF_INFINITIES else together(after)
         self._known |= content
         if not self._is_mask(kind, before, after):
             self._is_tainted = True
@@ -268,9 +270,9 @@ class _Walk:
     @staticmethod
     def _is_mask(kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...]) -> bool:
         """Whether infinities are there on purpose: what comes out is what was written, or -inf of a buffer."""
-        if kind is Kind.ARGUMENT:
+        if kind is kinds.ARGUMENT:
             return not together(after) & ~together(before)
-        return kind in (Kind.LEAF, Kind.PARAMETER) and together((*before, *after)) == Content.MINUS
+        return kind in (kinds.LEAF, kinds.PARAMETER) and together((*before, *after)) == Content.MINUS
 
     def _origin(
         self, at: int, kind: Kind, before: tuple[Amount, ...], after: tuple[Amount, ...], source: str = ""

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
 from msprobe.base.verdicts import last_line as completed
 from msprobe.base.verdicts import total
+from msprobe.findings.catalogue import nonfinite as kinds
 
-from .finding import Answer, Kind, Origin
+from .finding import Answer, Origin
 from .values import Amount
 
 
@@ -150,14 +151,14 @@ def _inputs_unknown(origin: Origin) -> Phrase:
 
 
 _REASONS = {
-    Kind.MADE: _made,
-    Kind.OF_INFINITIES: _of_infinities,
-    Kind.ARGUMENT: _argument,
-    Kind.EXCHANGE: _exchange,
-    Kind.PARAMETER: _parameter,
-    Kind.LEAF: _leaf,
-    Kind.UNINITIALISED: _uninitialised,
-    Kind.UNRECORDED: _unrecorded,
-    Kind.MISSING_RANK: _missing_rank,
-    Kind.INPUTS_UNKNOWN: _inputs_unknown,
+    kinds.MADE: _made,
+    kinds.OF_INFINITIES: _of_infinities,
+    kinds.ARGUMENT: _argument,
+    kinds.EXCHANGE: _exchange,
+    kinds.PARAMETER: _parameter,
+    kinds.LEAF: _leaf,
+    kinds.UNINITIALISED: _uninitialised,
+    kinds.UNRECORDED: _unrecorded,
+    kinds.MISSING_RANK: _missing_rank,
+    kinds.INPUTS_UNKNOWN: _inputs_unknown,
 }

@@ -4,10 +4,10 @@ import pytest
 from story import Rank, tensor, value, write
 
 from msprobe.checks.dumps import dumps_of
-from msprobe.checks.nonfinite.finding import Kind
 from msprobe.checks.nonfinite.search import search
 from msprobe.checks.nonfinite.values import Amount
 from msprobe.checks.nonfinite.wording import full
+from msprobe.findings.catalogue import nonfinite as kinds
 
 EXP, LOG, ADD, DIV = (f"Functional.{word}.0.forward" for word in ("exp", "log", "add", "div"))
 
@@ -25,7 +25,7 @@ def test_finite_values_are_no_finding(answer):
 def test_the_first_call_with_finite_inputs_is_named_with_its_counts_and_line(answer):
     rank = Rank().call(EXP, [1], [2]).call(DIV, [2, 3], [4, "3 inf"], parent="Cell.net.Net.forward.0", line=17)
     found = only(answer({0: rank.call(LOG, ["3 inf"], ["2 nan"])}))
-    assert (found.name, found.cell, found.kind, found.rank) == (DIV, "net", Kind.MADE, 0)
+    assert (found.name, found.cell, found.kind, found.rank) == (DIV, "net", kinds.MADE, 0)
     assert found.outputs == (Amount("output.1", inf=3, is_counted=True),)
     assert full(found) == f"{DIV} in net on rank 0: inputs finite, output.1 has 3 inf (/train/net.py:17)"
 
@@ -59,12 +59,12 @@ def test_who_reads_memory_that_nobody_wrote_is_named(answer):
     rank.call("Tensor.copy_.0.forward", [tensor("nan", "call Torch.empty.0.forward.output.0"), 1], [2])
     rank.call(ADD, [tensor("2 nan", "call Torch.empty.0.forward.output.0"), 1], ["2 nan"])
     found = only(answer({0: rank}))
-    assert (found.name, found.kind, found.source) == (ADD, Kind.UNINITIALISED, "Torch.empty.0.forward")
+    assert (found.name, found.kind, found.source) == (ADD, kinds.UNINITIALISED, "Torch.empty.0.forward")
 
 
 def test_a_literal_nan_is_named_with_its_place(answer):
     found = only(answer({0: Rank().call("Tensor.__mul__.0.forward", [1, value(float("nan"))], ["4 nan"])}))
-    assert (found.kind, found.inputs[0].place) == (Kind.ARGUMENT, "input.1")
+    assert (found.kind, found.inputs[0].place) == (kinds.ARGUMENT, "input.1")
     assert full(found).endswith("input.1 is nan, output.0 has 4 nan")
 
 
@@ -88,7 +88,7 @@ def test_a_mask_in_a_dump_without_dataflow_is_no_finding_either(answer):
 
 def test_a_row_that_is_masked_as_a_whole_is_named_at_its_softmax(answer):
     found = answer({0: masked(Rank(), "2 nan")})
-    assert (only(found).name, only(found).kind) == ("Functional.softmax.0.forward", Kind.OF_INFINITIES)
+    assert (only(found).name, only(found).kind) == ("Functional.softmax.0.forward", kinds.OF_INFINITIES)
     assert full(only(found)).endswith("input.0 has 2 -inf and no nan, output.0 has 2 nan")
 
 
@@ -136,7 +136,7 @@ def test_gradients_of_parameters_alone(answer):
     rank = Rank().call("Cell.fc.Dense.forward.0", [1], [2], parameters={"weight": 1}, line=3)
     rank.call("Cell.fc.Dense.backward.0", [1], [2])
     found = only(answer({0: rank.gradients("Cell.fc.Dense.parameters_grad", weight="2 inf")}))
-    assert (found.name, found.kind, found.line) == ("Cell.fc.Dense.parameters_grad", Kind.MADE, 3)
+    assert (found.name, found.kind, found.line) == ("Cell.fc.Dense.parameters_grad", kinds.MADE, 3)
     assert found.outputs[0].place == "gradient of weight"
 
 
@@ -149,7 +149,7 @@ def test_gradients_of_parameters_that_only_received(answer):
 
 def test_a_parameter_that_is_not_finite_is_named_not_the_cell(answer):
     found = only(answer({0: Rank().call("Cell.fc.Dense.forward.0", [1], ["nan"], parameters={"weight": "2 nan"})}))
-    assert (found.kind, found.source, found.previous) == (Kind.PARAMETER, "fc.weight", None)
+    assert (found.kind, found.source, found.previous) == (kinds.PARAMETER, "fc.weight", None)
 
 
 def test_the_update_after_a_finite_step_is_named(tmp_path):
@@ -159,7 +159,7 @@ def test_the_update_after_a_finite_step_is_named(tmp_path):
     before, after = search(dumps_of(tmp_path), workers=1)
     assert not before.first
     assert (only(after).kind, only(after).source, only(after).previous, after.step) == (
-        Kind.PARAMETER,
+        kinds.PARAMETER,
         "fc.weight",
         3,
         4,
@@ -172,7 +172,7 @@ def test_steps_after_the_first_finding_are_not_looked_at(tmp_path):
     assert [(one.step, len(one.first)) for one in search(dumps_of(tmp_path), workers=1)] == [(0, 0), (1, 1)]
 
 
-@pytest.mark.parametrize(("source", "kind"), [("leaf", Kind.LEAF), ("code", Kind.UNRECORDED), ("", Kind.UNRECORDED)])
+@pytest.mark.parametrize(("source", "kind"), [("leaf", kinds.LEAF), ("code", kinds.UNRECORDED), ("", kinds.UNRECORDED)])
 def test_what_came_in_from_outside(answer, source, kind):
     assert (
         only(answer({0: Rank().call(EXP, [tensor("nan", source)], ["nan"]).call(LOG, ["nan"], ["nan"])})).kind is kind
@@ -187,7 +187,7 @@ def test_a_mask_that_is_a_buffer_is_no_finding(answer):
 
 def test_inputs_that_were_not_collected(answer):
     found = only(answer({0: Rank().call(EXP, None, [1]).call(LOG, None, ["nan"])}))
-    assert (found.name, found.kind) == (LOG, Kind.INPUTS_UNKNOWN)
+    assert (found.name, found.kind) == (LOG, kinds.INPUTS_UNKNOWN)
 
 
 def test_a_cell_around_an_unrecorded_operation_is_named(answer):
@@ -202,7 +202,7 @@ def test_dumps_of_digests_are_not_judged(answer):
     assert found.unjudged[0][0] == 0
 
 
-@pytest.mark.parametrize(("level", "kind"), [("L0", Kind.MADE), ("mix", Kind.UNRECORDED)])
+@pytest.mark.parametrize(("level", "kind"), [("L0", kinds.MADE), ("mix", kinds.UNRECORDED)])
 def test_at_level_l0_what_a_cell_received_is_charged_to_the_cell_around_it(level, kind, answer):
     outer, inner = "Cell.a.Outer.forward.0", "Cell.a.fc.Dense.forward.0"
     rank = Rank().call(inner, ["4 nan"], ["4 nan"], parent=outer).call(outer, [1], ["4 nan"])

@@ -3,7 +3,7 @@
 import pytest
 from story import Rank, group, value
 
-from msprobe.checks.nonfinite.finding import Kind
+from msprobe.findings.catalogue import nonfinite as kinds
 
 EXP, LOG, SIN = (f"Torch.{word}.0.forward" for word in ("exp", "log", "sin"))
 
@@ -43,7 +43,7 @@ def test_a_sum_that_overflows_is_named_on_every_rank(answer, size):
     ranks = {n: reduce(Rank(), 0, 1, "4 inf", *range(size)).call(EXP, ["4 inf"], ["nan"]) for n in range(size)}
     found = answer(ranks)
     assert named(found) == [(n, "Distributed.all_reduce.0.forward") for n in range(size)]
-    assert {one.kind for one in found.first} == {Kind.EXCHANGE}
+    assert {one.kind for one in found.first} == {kinds.EXCHANGE}
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])
@@ -101,7 +101,7 @@ def test_handles_that_are_waited_for_in_another_order(answer):
         1: reduce(reduce(Rank(), 0, 1, "nan"), 1, 1, 2),
     }
     assert named(answer(ranks)) == [(0, EXP)]
-    assert not answer_of_kind(answer, ranks, Kind.EXCHANGE)
+    assert not answer_of_kind(answer, ranks, kinds.EXCHANGE)
 
 
 def answer_of_kind(answer, ranks, kind):
@@ -123,19 +123,19 @@ def test_unrecorded_results_that_nobody_can_explain(answer):
     ranks = {n: Rank().call("Distributed.all_reduce.0.forward", [1], [], missing=["output"]) for n in range(2)}
     ranks[0].call(SIN, ["nan"], ["nan"])
     (found,) = answer(ranks).first
-    assert (found.rank, found.name, found.kind) == (0, SIN, Kind.UNRECORDED)
+    assert (found.rank, found.name, found.kind) == (0, SIN, kinds.UNRECORDED)
     assert found.source == "Distributed.all_reduce.0.forward"
 
 
 def test_a_rank_that_is_not_in_the_dump(answer):
     ranks = {n: reduce(Rank(), 0, 1, "nan", 0, 1, 2) for n in (0, 1)}
     found = answer(ranks)
-    assert {(one.kind, one.ranks) for one in found.first} == {(Kind.MISSING_RANK, (2,))}
+    assert {(one.kind, one.ranks) for one in found.first} == {(kinds.MISSING_RANK, (2,))}
 
 
 def test_a_gap_in_the_numbers_of_the_ranks(answer):
     found = answer({n: reduce(Rank(), 0, 1, "nan") for n in (0, 2)})
-    assert {(one.kind, one.ranks) for one in found.first} == {(Kind.MISSING_RANK, (1,))}
+    assert {(one.kind, one.ranks) for one in found.first} == {(kinds.MISSING_RANK, (1,))}
 
 
 @pytest.mark.parametrize("words", [("send", "recv"), ("isend", "irecv"), ("isend", "recv")])
@@ -214,7 +214,7 @@ def test_an_exchange_that_overflows_itself_is_named_on_all_its_ranks(answer):
     ranks = {n: ended(reduce(bare(Rank(), 0), 1, 1, "4 inf")) for n in range(2)}
     found = answer(ranks, task="overflow_check")
     assert named(found) == [(n, "Distributed.all_reduce.1.forward") for n in range(2)]
-    assert {one.kind for one in found.first} == {Kind.EXCHANGE}
+    assert {one.kind for one in found.first} == {kinds.EXCHANGE}
 
 
 def test_a_rank_that_ended_in_another_group_gave_nothing_to_an_exchange(answer):
