@@ -1,9 +1,13 @@
 """Messages in Chinese: complete, with the placeholders of the English templates, and without remains."""
 
+import ast
 import re
+from collections import Counter
+from pathlib import Path
 
 from phrase_templates import every
 
+from msprobe.findings import translations
 from msprobe.findings.texts import texts
 
 CHINESE = texts()["templates"]
@@ -32,3 +36,17 @@ SAME_IN_CHINESE = {
 
 
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+
+
+def test_each_template_is_translated_once():
+    """A template in two tables, or twice in one, would have the last translation, whatever the first one says."""
+    folder = Path(translations.__file__).parent / "chinese"
+    found = Counter(
+        key.value
+        for path in sorted(folder.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+    )
+    assert set(found) == set(translations.CHINESE)
+    assert [template for template, number in found.items() if number > 1] == []
