@@ -22,7 +22,7 @@ from .outcome import Outcome, Task, compare_job, failure
 
 LATER_STEP = "differs by its digests; not read, as an earlier step is wrong"
 LATER_CALL = "differs by its digests, from a later call on; not read"
-UNKNOWN = "not looked at, as an earlier step is wrong"
+UNKNOWN = "not examined, because an earlier step is wrong"
 
 _TOGETHER = 64
 """So many digests are one task: each takes a millisecond."""

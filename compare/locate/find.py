@@ -365,7 +365,7 @@ class _Walk:
         )
 
     def _values_of_one_side(self, event: Event) -> Iterator[Judged]:
-        """The arguments that are no tensors and that only one side's call has."""
+        """The non-tensor arguments and that only one side's call has."""
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
         found = (one for one in self._judged(alone) if one.pair.record.kind == "value")

@@ -76,7 +76,7 @@ def _update_difference(one: UpdateDifference) -> Phrase:
     if not one.possible:
         return text
     others = joined([phrase(_POSSIBLE[cause]) for cause in one.possible], "{before} or {after}")
-    return phrase("{text} (or {others}, which these steps cannot tell apart)", text=text, others=others)
+    return phrase("{text} (or {others}; these steps cannot distinguish them)", text=text, others=others)
 
 
 _TRIED = 2  # explanations that are listed besides the one that counts
@@ -182,25 +182,23 @@ RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_
 
 
 _MISSING = {
-    Missing.UNJUDGED_INPUTS: (
-        "whether it began here cannot be said, because these inputs could not be judged: {names}"
-    ),
+    Missing.UNJUDGED_INPUTS: ("it is unknown whether it began here, because these inputs could not be judged: {names}"),
     Missing.INPUTS: (
-        "whether it began here cannot be said, because the inputs of calls were not collected on the {side} side"
+        "it is unknown whether it began here, because the inputs of calls were not collected on the {side} side"
     ),
     Missing.INCOMING_GRADIENTS: (
-        "whether it began here cannot be said, because the incoming gradients of calls were not collected on the "
+        "it is unknown whether it began here, because the incoming gradients of calls were not collected on the "
         "{side} side"
     ),
     Missing.FAILED_INPUTS: (
-        "whether it began here cannot be said, because these inputs could not be collected: {names}"
+        "it is unknown whether it began here, because these inputs could not be collected: {names}"
     ),
-    Missing.FORWARD: "whether it began here cannot be said, because its forward call was not collected",
+    Missing.FORWARD: "it is unknown whether it began here, because its forward call was not collected",
     Missing.SAVED_BY_NAME: (
-        "whether it began here cannot be said, because it was saved by name, and what it was made of was not"
+        "it is unknown whether it began here, because it was saved by name, but its inputs were not"
     ),
-    Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
-    Missing.EFFECT: "whether that has an effect cannot be said: it would be less than the noise of the outputs",
+    Missing.PRODUCER: "it is unknown whether it began earlier, because {names} could not be judged",
+    Missing.EFFECT: "its effect is unknown: it would be smaller than the noise of the outputs",
     Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
 
@@ -315,7 +313,7 @@ def _(found: Computed) -> Phrase:
     else:
         text = phrase("all inputs agree, but {difference}", difference=difference)
     if found.without_gradient:
-        return phrase("{text}; the {side} asks for no gradient there", text=text, side=found.without_gradient)
+        return phrase("{text}; the {side} requires no gradient there", text=text, side=found.without_gradient)
     return text
 
 
@@ -426,7 +424,7 @@ def _(found: Parameters) -> Phrase:
         )
     return phrase(
         "{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
-        "or weights were not handed over to this model",
+        "or weights were not transferred to this model",
         text=text,
     )
 
@@ -478,22 +476,22 @@ def _(found: OtherCall) -> Phrase:
         )
     if found.others:
         return phrase(
-            "only the {here} makes this call, the {there} calls {others} in its place",
+            "only the {here} makes this call; the {there} calls {others} instead",
             **sides,
             others=some(found.others),
         )
     if found.goes_on and found.known_as:
         return phrase(
-            "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})",
+            "only the {here} makes this call; the {there} continues with {name} (the {here}'s {known_as})",
             **sides,
             name=found.goes_on,
             known_as=found.known_as,
         )
     if found.goes_on:
-        return phrase("only the {here} makes this call, the {there} goes on with {name}", **sides, name=found.goes_on)
+        return phrase("only the {here} makes this call; the {there} continues with {name}", **sides, name=found.goes_on)
     if found.before:
-        return phrase("only the {here} makes this call, the {there} ends after {name}", **sides, name=found.before)
-    return phrase("only the {here} makes this call, the {there} ends", **sides)
+        return phrase("only the {here} makes this call; the {there} ends after {name}", **sides, name=found.before)
+    return phrase("only the {here} makes this call; the {there} ends", **sides)
 
 
 @describe.register

@@ -148,7 +148,7 @@ class Result:
             state, line = "differs", f"first divergence: {found.stage.value} of {found.target} at step {found.step}"
             facts += [("ranks", few(found.ranks, 8)), ("what it means", found.cause.value)]
             facts += [(f"{found.statistic} of A", found.a), (f"{found.statistic} of B", found.b)]
-            facts.append(("behind it in the backward pass agrees", found.agreeing))
+            facts.append(("previous target of the backward pass, which agrees", found.agreeing))
         rows = [(one.kind, one.stage.value, one.left, one.targets) for one in self.stages]
         return fragment(state, line, facts, ("kind", "stage", "left", "targets"), rows)
 

@@ -64,7 +64,7 @@ def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
     if len(finding.ranks) > 1:
         evidence.append(phrase("on ranks {ranks}", ranks=some(finding.ranks, 8)))
     if finding.agreeing:
-        evidence.append(phrase("behind it in the backward pass {name} agrees", name=finding.agreeing))
+        evidence.append(phrase("the previous target of the backward pass, {name}, agrees", name=finding.agreeing))
     if finding.is_of_digits:
         evidence.append(
             phrase("all of it is in the last digits of the files: it may have begun unseen in the update before")

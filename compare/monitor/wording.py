@@ -22,7 +22,7 @@ def lines(result: Result) -> Iterator[str]:
     if finding is not None:
         yield f"what it means: {meaning(finding)}"
         if finding.agreeing:
-            yield f"behind it in the backward pass {finding.agreeing} agrees"
+            yield f"the previous target of the backward pass, {finding.agreeing}, agrees"
         if finding.is_of_digits:
             yield "all of it is in the last digits of the files: it may have begun unseen in the update before"
         yield from map(str, stages(result))

@@ -119,7 +119,7 @@ class Upstream:
 
     def without_hidden(self, rows: Iterable[int]) -> list[int]:
         """The records of a forward call that may explain what its backward call returns: not the inputs whose
-        differences a mask hides, where what the call made of them agrees, nor arguments that are no tensors, where its
+        differences a mask hides, where what the call made of them agrees, nor non-tensor arguments, where its
         outputs show by how much they count."""
         found, aligned = list(rows), self._aligned
         outputs = (row for row in found if not aligned.is_input[row] and aligned.are_tensors[row])

@@ -54,7 +54,7 @@ _MOST = 8  # lines of what was ruled out, and of what was not recorded
 _SUBJECTS = {
     Subject.RUN_INPUTS: "run inputs",
     Subject.PARAMETERS: "parameters",
-    Subject.ARGUMENTS: "arguments that are no tensors",
+    Subject.ARGUMENTS: "non-tensor arguments",
     Subject.FORWARD: "forward",
     Subject.BACKWARD: "backward",
     Subject.GRADIENTS: "gradients of parameters",
@@ -379,7 +379,7 @@ def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
     elif located is None:
         yield "none: what was compared is not described by a configuration"
     elif located.finding is None or located.compared.pair.target.is_flow:
-        yield "none: what to do stands with the answer"
+        yield "none: the answer says what to do"
     else:
         yield "none needed: these records say all that a collection can say of this call"
         yield f"look {where_to_look(located.finding)}"

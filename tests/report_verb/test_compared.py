@@ -192,7 +192,7 @@ def test_a_call_that_is_counted_otherwise_is_named_by_both_sides(tmp_path):
     golden = write_net(tmp_path / "g", extra=reduced(0, (4,)) | reduced(1, (8,)))
     assert main(["report", str(target), str(golden), "-o", str(tmp_path / "page.html")]) == 1
     assert Page(tmp_path / "page.html").head["answer"]["first"]["reason"] == (
-        "only the golden makes this call, the target goes on with Distributed.all_reduce.0.forward "
+        "only the golden makes this call; the target continues with Distributed.all_reduce.0.forward "
         "(the golden's Distributed.all_reduce.1.forward)"
     )
 

@@ -68,7 +68,7 @@ ROWS = (
     Invariant(
         "updates",
         "two steps that follow each other",
-        "every float32 parameter moves whose gradient is not negligible beside the others",
+        "every float32 parameter whose gradient is not negligible compared with the others is updated",
         "an optimizer changes what it was given",
         _alone(move),
     ),

@@ -46,7 +46,7 @@ _TEXTS = {
     "gradient": "its gradient goes into no reduction over ranks, those of most parameters do",
     "batch": "these ranks have the same batch",
     "unequal results": "the result is not equal on all ranks: {place}",
-    "reduction": "the result is no reduction of what the ranks put in",
+    "reduction": "the result is not a reduction of the inputs of the ranks",
     "no gradient": "has no gradient: detached from the loss, not used, or frozen",
     "still": "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
     "row sum": "rows of {place} do not add up to 1",

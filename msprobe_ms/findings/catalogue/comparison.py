@@ -105,7 +105,7 @@ STRUCTURE = Kind(
     severity=Severity.ERROR,
     title=Text("structure differs", "结构不同"),
     means=Text(
-        "A call is made on one side only, or another call stands in its place, and what is computed from it differs.",
+        "A call is made on one side only, or another call is in its place, and the values computed from it differ.",
         "某个调用仅一侧有，或另一侧在该位置执行了别的调用，且由其计算的结果不同。",
     ),
     decided=Text(
@@ -123,7 +123,7 @@ STRUCTURE = Kind(
         "发起该调用的代码行，以及其执行条件",
     ),
     confirm=Text(
-        "Compare the source lines of both sides; `msprobe graph` draws both call trees beside each other.",
+        "Compare the source lines of both sides; `msprobe graph` draws both call trees side by side.",
         "对照两侧的代码行；msprobe graph 可并排显示两侧的调用树。",
     ),
     docs=_DOCS,

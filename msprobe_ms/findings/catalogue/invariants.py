@@ -223,7 +223,7 @@ NORMS = Kind(
     ),
     causes=(
         Text("other axes than the layer's", "归一化的轴不同"),
-        Text("an eps that is not small beside the variance", "eps 与方差相比不够小"),
+        Text("an eps that is not small compared with the variance", "eps 与方差相比不够小"),
         Text("a kernel that is wrong", "算子有误"),
     ),
     look=Text(

@@ -95,7 +95,7 @@ EXCHANGE = Kind(
         "各 rank 送入集合通信的值均为有限值，而结果不是。",
     ),
     decided=Text(
-        "The calls of one collective are matched over the ranks, and all inputs are looked at together.",
+        "The calls of one collective are matched over the ranks, and all inputs are examined together.",
         "跨 rank 匹配同一次集合通信的调用，并综合查看全部输入。",
     ),
     causes=(

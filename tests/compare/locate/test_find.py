@@ -216,7 +216,9 @@ def test_a_call_on_one_side_only_that_changes_values_is_a_structure_that_differs
     other = ("golden", "target")[at]
     found = findings(*sides)
     assert [(f.name, f.kind.name) for f in found] == [("Functional.dropout.0.forward", "structure differs")]
-    assert wording.reason(found[0]) == (f"only the {side} makes this call, the {other} goes on with Mint.mul.0.forward")
+    assert wording.reason(found[0]) == (
+        f"only the {side} makes this call; the {other} continues with Mint.mul.0.forward"
+    )
 
 
 @pytest.mark.parametrize("side", ["target", "golden"])
@@ -283,7 +285,7 @@ def test_another_call_in_its_place_is_said_where_it_gives_something_else(net):
     golden = with_extra(net, "g", "Functional.gelu.0.forward", result=4.25)
     found = findings(target, golden)
     assert [(f.name, f.kind.name) for f in found] == [("Functional.silu.0.forward", "structure differs")]
-    message = "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
+    message = "only the target makes this call; the golden calls Functional.gelu.0.forward instead"
     assert wording.reason(found[0]) == message
 
 
@@ -328,7 +330,7 @@ def test_a_cell_and_the_gradients_of_its_parameters_are_named_once(builder):
         sides.append(made.dump())
     reason = wording.reason(locate(compare(*sides)).first)
     assert reason == (
-        "only the target makes this call, the golden calls Cell.fc.Deep.backward.0 in its place; "
+        "only the target makes this call; the golden calls Cell.fc.Deep.backward.0 instead; "
         "1 call before it could not be judged in full: Cell.fc.Wide.backward.0"
     )
 

@@ -78,7 +78,7 @@ def test_a_gradient_that_one_side_does_not_ask_for_is_no_kernels_fault(side, bui
     found = first(run("target"), run("golden"))
     assert (found.kind, found.name) == (kinds.COMPUTES, "Mint.mul.0.backward")
     assert found.evidence.without_gradient == side
-    assert reason(found).endswith(f"; the {side} asks for no gradient there")
+    assert reason(found).endswith(f"; the {side} requires no gradient there")
     assert "frozen" in str(where_to_look(found))
 
 

@@ -71,4 +71,4 @@ def test_a_save_that_differs_is_said_to_be_one(builder):
 
     found = first(run("t", 3.0), run("g", 2.0))
     assert (found.name, found.kind.name) == ("loss.0.debug", "cannot tell")
-    assert wording.reason(found).endswith("because it was saved by name, and what it was made of was not")
+    assert wording.reason(found).endswith("because it was saved by name, but its inputs were not")

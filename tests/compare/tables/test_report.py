@@ -361,8 +361,8 @@ def test_a_reason_of_several_lines_stays_one_line(compared):
     evidence = OtherCall("target", goes_on="one\n two")
     finding = Divergence("a", "the root", kinds.STRUCTURE, evidence, "error", "/p/文 件.py", 3)
     assert list(lines(compared[0], Located((finding,)), 1))[-1] == (
-        "first wrong call: a in the root: structure differs: only the target makes this call, the golden goes on with "
-        "one two (/p/文 件.py:3)"
+        "first wrong call: a in the root: structure differs: only the target makes this call; the golden continues "
+        "with one two (/p/文 件.py:3)"
     )
 
 

@@ -361,7 +361,7 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
             {},
             1,
             "the learning rate is 0 for 6 of 6 parameters, and the golden's is not (or all of them "
-            "frozen, or not in the optimizer, which these steps cannot tell apart)",
+            "frozen, or not in the optimizer; these steps cannot distinguish them)",
         ),
         (
             {"skips": ("up",)},

@@ -6,7 +6,7 @@ import { kindName, learn, printed, say, speak } from "../src/language.ts";
 const TEMPLATES = {
   "{place} differs ({reasons})": "{place} 有差异（{reasons}）",
   "Digests differ: {r.target}, golden {r.golden}": "摘要不同：{r.target}，标杆 {r.golden}",
-  "only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})":
+  "only the {here} makes this call; the {there} continues with {name} (the {here}'s {known_as})":
     "仅{here}侧有此调用，{there}侧接着执行 {name}（即{here}侧的 {known_as}）",
   "all inputs agree, but {difference}": "所有输入一致，但{difference}",
   "{place} differs within tolerance": "{place} 的差异在容差内",
@@ -21,7 +21,7 @@ const NAMED: Words = [
   "output.0",
   ["Digests differ: {r.target}, golden {r.golden}", "a", "b"],
 ];
-const OF_SIDE: Words = ["only the {here} makes this call, the {there} goes on with {name} (the {here}'s {known_as})"];
+const OF_SIDE: Words = ["only the {here} makes this call; the {there} continues with {name} (the {here}'s {known_as})"];
 
 function in_(language: "en" | "zh", words: Words): string {
   speak(language);
@@ -43,7 +43,7 @@ test("a placeholder that stands twice has one value, and sides are words of the 
   const words: Words = [OF_SIDE[0], "target", "golden", "target", "other"];
   assert.equal(
     in_("en", words),
-    "only the target makes this call, the golden goes on with target (the target's other)",
+    "only the target makes this call; the golden continues with target (the target's other)",
   );
   assert.equal(in_("zh", words), "仅待调试侧有此调用，标杆侧接着执行 target（即待调试侧的 other）");
 });
