@@ -29,7 +29,6 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 WITHOUT_JSON = {
     "report": "it writes a page; the commands that it shows have --json",
-    "mcp": "it is a server, whose tools answer in their own form",
     "completion": "it prints a shell script",
     "mcp": "a server, whose answers are these documents",
     "explain": "it prints a text",
