@@ -130,7 +130,7 @@ def test_overflow_check(ask, last_line, tmp_path):
     found = ask(1, *words)
     assert first(found) == ("MSP201", call, 0, 1)
     finding = found["findings"][0]
-    assert (finding["place"]["cell"], finding["place"]["line"]) == ("a", 4)
+    assert [finding["place"][name] for name in ("cell", "record", "line")] == ["a", "output.0", 4]
     assert finding["fields"]["non_finite_outputs"][0]["inf"] == 3
     assert Path(found["files"]["calls"]).exists()
     assert found["answer"] == last_line(*words)

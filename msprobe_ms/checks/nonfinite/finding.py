@@ -12,7 +12,7 @@ from .values import Amount
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A call at which non-finite values come into the records of a rank.
+    """A call at which non-finite values come into the records of a rank, of a kind of `findings/catalogue/nonfinite`.
 
     `inputs` and `outputs` are its records that are not finite. `source` names what the value comes from: the parameter,
     the call that gave uninitialised memory, a collective whose result was not recorded. `ranks` are those that are

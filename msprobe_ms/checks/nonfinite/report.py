@@ -52,7 +52,8 @@ def beginnings(answers: Sequence[Answer], position: Position) -> Iterator[Findin
     for origin in (*last.first, *last.others):
         unit, call = position(last.step, origin.rank, origin.name)
         source = source_of(origin.file, origin.line)
-        place = Place(origin.name, origin.cell, "", last.step, origin.rank, source=source, unit=unit, call=call)
+        record = next((each.place for each in (*origin.outputs, *origin.inputs)), "")
+        place = Place(origin.name, origin.cell, record, last.step, origin.rank, source=source, unit=unit, call=call)
         evidence = tuple(_evidence(origin))
         yield Finding(origin.kind, place, reason(origin), evidence=evidence, fields=facts(origin))
 

@@ -7,8 +7,8 @@ from enum import Flag
 from typing import Any
 
 from msprobe.base.statistic import Array, statistic
-
-from .findings import Kind
+from msprobe.findings.catalogue import nonfinite as kinds
+from msprobe.findings.kind import Kind
 
 
 class Content(Flag):
@@ -58,12 +58,12 @@ def judged(tensors: Content, numbers: Content, results: Content, known: Content,
     infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing.
     """
     if not tensors and not numbers:
-        return Kind.MADE
+        return kinds.MADE
     if not tensors:
-        return Kind.ARGUMENT if Content.NAN in numbers or results & ~numbers else None
+        return kinds.ARGUMENT if Content.NAN in numbers or results & ~numbers else None
     given: Content = tensors | numbers
     if given == Content.MINUS:
         if results != Content.MINUS and not is_tainted:
-            return Kind.OF_INFINITIES
+            return kinds.OF_INFINITIES
         return None
-    return Kind.RECEIVED if not is_tainted and given not in known else None
+    return kinds.RECEIVED if not is_tainted and given not in known else None

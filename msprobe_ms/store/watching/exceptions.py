@@ -14,9 +14,10 @@ from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
+from msprobe.findings.catalogue import nonfinite as kinds
 from msprobe.store.writer import Raised, StepFolder
 
-from .findings import Caught, Kind
+from .findings import Caught
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
@@ -71,7 +72,7 @@ class ExceptionFront(LastCalls):
         file, line = self._line(call.name)
         running = tuple(one for one in call.running if one != call.name)
         finding = Caught(
-            Kind.EXCEPTION, call.name, written=tuple(one.name for one in last),
+            kinds.EXCEPTION, call.name, written=tuple(one.name for one in last),
             exception=redaction.text(reason(call.cause)), file=file, line=line, running=running,
             traceback=_text(call.cause, sys._getframe(1)),
         )  # fmt: skip

@@ -3,42 +3,22 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.files import replacing
+from msprobe.findings.catalogue import nonfinite as kinds
+from msprobe.findings.kind import Kind
 
 NAME = "findings.json"
 VERSION = 1
 
 
-class Kind(Enum):
-    """Why a call was written.
-
-    | kind | at the call |
-    |---|---|
-    | `MADE` | all inputs are finite, a result is not |
-    | `OF_INFINITIES` | the inputs have -inf only, as a mask has it, and a result has NaN or inf |
-    | `ARGUMENT` | a number among the arguments is not finite: `x * float("nan")` |
-    | `RECEIVED` | a parameter is not finite, and no recorded call made it so |
-    | `ENTERED` | an input or a gradient is not finite, and no recorded call made it: the batch, code outside |
-    | `NAN`, `INFINITY` | a record holds one |
-    | `JUMP` | a norm is many times that of the same call in the step before, or a fraction of it |
-    | `DIGEST` | a digest is not that of the golden dump |
-    | `EXCEPTION` | it raised |
-    """
-
-    MADE = "made"
-    OF_INFINITIES = "made of infinities"
-    ARGUMENT = "argument"
-    RECEIVED = "received"
-    ENTERED = "entered"
-    NAN = "nan"
-    INFINITY = "inf"
-    JUMP = "jump"
-    DIGEST = "digest"
-    EXCEPTION = "exception"
+KINDS = (
+    *(kinds.MADE, kinds.OF_INFINITIES, kinds.ARGUMENT, kinds.RECEIVED, kinds.ENTERED),
+    *(kinds.NAN, kinds.INFINITY, kinds.JUMP, kinds.DIGEST, kinds.EXCEPTION),
+)
+"""Why a call is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +45,7 @@ class Caught:
     def as_object(self) -> dict[str, object]:
         """The members of its object in `findings.json`; what is empty is left out."""
         members = {each.name: getattr(self, each.name) for each in fields(self)}
-        members["kind"] = self.kind.value
+        members["kind"] = self.kind.name
         return {key: value for key, value in members.items() if value not in (None, "", ())}
 
 
@@ -93,11 +73,11 @@ def read_findings(members: dict[str, Any]) -> Found:
     """What the object of a findings.json says; what it does not hold, or holds in another form, is left out."""
     if members.get("findings_version") != VERSION:
         return Found()
-    kinds = {kind.value: kind for kind in Kind}
+    by_name = {kind.name: kind for kind in KINDS}
     listed = members.get("findings")
     found = [
-        Caught(kinds[each["kind"]], each["call"])
+        Caught(by_name[each["kind"]], each["call"])
         for each in (listed if isinstance(listed, list) else ())
-        if isinstance(each, dict) and each.get("kind") in kinds and isinstance(each.get("call"), str)
+        if isinstance(each, dict) and each.get("kind") in by_name and isinstance(each.get("call"), str)
     ]
     return Found(tuple(found), members.get("is_over") is True)

@@ -21,11 +21,13 @@ from msprobe.base.interrupts import passes
 from msprobe.base.log import logger
 from msprobe.base.names import counterpart, parse
 from msprobe.base.statistic import Array
+from msprobe.findings.catalogue import nonfinite as kinds
+from msprobe.findings.kind import Kind
 from msprobe.store.stacks_and_construct import user_line
 from msprobe.store.writer import Source, StepFolder
 
 from .content import Content, content_of, content_of_numbers, judged
-from .findings import Caught, Kind
+from .findings import Caught
 from .front import Watch
 from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
@@ -185,11 +187,11 @@ class OverflowFront(HoldingFront):
         # What takes such values and returns finite ones absorbs them, but for a backward, which may return nothing.
         kind = self._kind(name, entry, given, bad) if bad or (given and manner.is_backward) else None
         self._has_bad_gradient |= bool(bad) and manner.is_backward
-        if kind is Kind.OF_INFINITIES and not bad:
-            kind = Kind.RECEIVED  # a gradient is no mask
-        place = given[0].part if kind is Kind.RECEIVED and given else bad[0].part if bad else ""
-        if kind is Kind.RECEIVED and not place.startswith("parameters."):
-            kind = Kind.ENTERED
+        if kind is kinds.OF_INFINITIES and not bad:
+            kind = kinds.RECEIVED  # a gradient is no mask
+        place = given[0].part if kind is kinds.RECEIVED and given else bad[0].part if bad else ""
+        if kind is kinds.RECEIVED and not place.startswith("parameters."):
+            kind = kinds.ENTERED
             if parent is not None and self._is_of(parent):
                 self._pending.setdefault(parent, self._finding(kind, name, place))
                 kind = None
@@ -248,7 +250,7 @@ class OverflowFront(HoldingFront):
         if not is_own:
             return None
         # A parameter whose cell had no backward of its own is used by code outside of it.
-        return Kind.MADE if stem in self._cells_with_gradient else Kind.ENTERED
+        return kinds.MADE if stem in self._cells_with_gradient else kinds.ENTERED
 
     def _together(self, held: Sequence[Held], name: str) -> Content:
         found = Content.NOTHING

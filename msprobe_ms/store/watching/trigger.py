@@ -12,11 +12,13 @@ from msprobe.base.digest import are_of_one_kind
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger, once
 from msprobe.base.sections import TriggerSettings
+from msprobe.findings.catalogue import nonfinite as kinds
+from msprobe.findings.kind import Kind
 from msprobe.store import layout
 from msprobe.store.reader import read
 from msprobe.store.writer import StepFolder
 
-from .findings import Caught, Kind
+from .findings import Caught
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
@@ -94,17 +96,17 @@ class TriggerFront(LastCalls):
 
     def _nonfinite(self, place: str, record: dict[str, Any]) -> Shown | None:
         if "nan" in self._on and (record.get("nan_count") or _is_nan(record.get("Norm"))):
-            return Kind.NAN, place, None, None
+            return kinds.NAN, place, None, None
         infinite = record.get("positive_inf_count") or record.get("negative_inf_count")
         if "inf" in self._on and (infinite or record.get("Norm") == float("inf")):
-            return Kind.INFINITY, place, None, None
+            return kinds.INFINITY, place, None, None
         return None
 
     def _jumps(self, name: str, place: str, now: float) -> Shown | None:
         before = self._before.get(name, {}).get(place)
         if not before or not now or _is_nan(now) or _is_nan(before):
             return None
-        return (Kind.JUMP, place, now, before) if not before / self._jump <= now <= before * self._jump else None
+        return (kinds.JUMP, place, now, before) if not before / self._jump <= now <= before * self._jump else None
 
     def _digest(self, name: str, place: str, record: dict[str, Any]) -> Shown | None:
         now, golden = record.get("md5"), self._golden.get(name, {}).get(place)
@@ -116,7 +118,7 @@ class TriggerFront(LastCalls):
             )
             once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
             return None
-        return Kind.DIGEST, place, str(now), golden
+        return kinds.DIGEST, place, str(now), golden
 
     def close(self) -> None:
         self._triggers.norms = self._norms

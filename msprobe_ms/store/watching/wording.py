@@ -2,8 +2,9 @@
 
 from msprobe.base.log import few
 from msprobe.base.names import parse
+from msprobe.findings.catalogue import nonfinite as kinds
 
-from .findings import Caught, Kind
+from .findings import Caught
 
 
 def sentence(finding: Caught, folder: object) -> str:
@@ -39,7 +40,7 @@ def _entered(finding: Caught) -> str:
 
 
 def _nonfinite(finding: Caught) -> str:
-    word = "NaN" if finding.kind is Kind.NAN else "infinities"
+    word = "NaN" if finding.kind is kinds.NAN else "infinities"
     return f"{finding.place} holds {word}{_predecessors(finding)}"
 
 
@@ -60,14 +61,14 @@ def _exception(finding: Caught) -> str:
 
 
 _REASONS = {
-    Kind.MADE: _made,
-    Kind.OF_INFINITIES: _of_infinities,
-    Kind.ARGUMENT: _argument,
-    Kind.RECEIVED: _received,
-    Kind.ENTERED: _entered,
-    Kind.NAN: _nonfinite,
-    Kind.INFINITY: _nonfinite,
-    Kind.JUMP: _jump,
-    Kind.DIGEST: _digest,
-    Kind.EXCEPTION: _exception,
+    kinds.MADE: _made,
+    kinds.OF_INFINITIES: _of_infinities,
+    kinds.ARGUMENT: _argument,
+    kinds.RECEIVED: _received,
+    kinds.ENTERED: _entered,
+    kinds.NAN: _nonfinite,
+    kinds.INFINITY: _nonfinite,
+    kinds.JUMP: _jump,
+    kinds.DIGEST: _digest,
+    kinds.EXCEPTION: _exception,
 }

@@ -9,10 +9,10 @@ from msprobe.base.errors import reason
 from msprobe.base.sections import ExceptionDumpSettings, OverflowCheckSettings, StatisticsSettings, TriggerSettings
 from msprobe.base.settings import Settings
 from msprobe.cli import main
+from msprobe.findings.catalogue import nonfinite as kinds
 from msprobe.store.describe import ArrayDescriber
 from msprobe.store.reader import read
 from msprobe.store.watching.content import Content, judged
-from msprobe.store.watching.findings import Kind
 from msprobe.store.watching.ring import Ring
 from msprobe.store.watching.watches import watch_of
 from msprobe.store.writer import Raised, StepFolder
@@ -93,20 +93,20 @@ def exceptions(tmp_path):
 @pytest.mark.parametrize(
     ("tensors", "numbers", "results", "known", "is_tainted", "kind"),
     [
-        (NONE, NONE, N, NONE, False, Kind.MADE),
-        (NONE, NONE, M, N | P, True, Kind.MADE),
-        (NONE, N, N, NONE, False, Kind.ARGUMENT),
+        (NONE, NONE, N, NONE, False, kinds.MADE),
+        (NONE, NONE, M, N | P, True, kinds.MADE),
+        (NONE, N, N, NONE, False, kinds.ARGUMENT),
         (NONE, M, M, NONE, False, None),  # masked_fill(x, mask, -inf)
         (NONE, P, P, NONE, False, None),
-        (NONE, P, P | N, NONE, False, Kind.ARGUMENT),  # x * inf
-        (M, NONE, N, M, False, Kind.OF_INFINITIES),  # the softmax of a row that is masked as a whole
+        (NONE, P, P | N, NONE, False, kinds.ARGUMENT),  # x * inf
+        (M, NONE, N, M, False, kinds.OF_INFINITIES),  # the softmax of a row that is masked as a whole
         (M, NONE, N, M, True, None),
         (M, NONE, M, NONE, False, None),  # x + mask
-        (N, NONE, N, NONE, False, Kind.RECEIVED),  # the batch, a parameter
+        (N, NONE, N, NONE, False, kinds.RECEIVED),  # the batch, a parameter
         (N, NONE, N, N, True, None),
         (N, NONE, N, NONE, True, None),
         (P, NONE, N, P, False, None),
-        (P, N, N, P, False, Kind.RECEIVED),
+        (P, N, N, P, False, kinds.RECEIVED),
     ],
 )
 def test_how_non_finite_results_come_about(tensors, numbers, results, known, is_tainted, kind):
