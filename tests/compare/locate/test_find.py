@@ -489,7 +489,7 @@ def test_parameters_at_a_later_step_point_to_the_update_before(net):
     target.build.extra["run"] = {"step": 3}
     reason = wording.reason(findings(target, net("g", backward=False))[0])
     assert "an earlier update already differed (look at the optimizer" in reason
-    assert "or weights were not handed over" in reason
+    assert "or weights were not transferred" in reason
 
 
 def test_a_golden_only_call_is_not_taken_for_the_targets_of_the_same_name(builder):

@@ -318,7 +318,7 @@ def test_other_commands_take_the_same_limits_and_give_the_same_answer(
 def test_a_diagnosis_has_the_numbers_that_the_limits_excuse(chain, capsys):
     target, golden = chain("t", tan=0.01), chain("g")
     assert main(["diagnose", str(target), str(golden), "--ignore", "Mint.tan", "--format", "json"]) == 0
-    (looked,) = json.loads(capsys.readouterr().out)["looked"]
+    (looked,) = json.loads(capsys.readouterr().out)["details"]["looked"]
     assert looked["user_limits"] == {"ignored": 1, "tolerated": 0, "ignored_calls": 0}
 
 

@@ -50,7 +50,9 @@ def test_a_call_whose_results_were_not_collected_is_not_said_to_agree(builder, t
 
     found = first(run("t", 3.0), run("g", 2.0))
     assert (found.name, found.kind.name) == (MUL, "cannot tell")
-    assert wording.reason(found).endswith(f"cannot be said, because {ADD}.output.0 could not be judged")
+    assert wording.reason(found).endswith(
+        f"it is unknown whether it began earlier, because {ADD}.output.0 could not be judged"
+    )
 
 
 def test_the_first_given_of_a_cell_that_was_given_the_same_is_no_input_of_the_run(builder, tensor):

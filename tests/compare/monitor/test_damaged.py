@@ -41,7 +41,7 @@ def sides(request, runs, tmp_path):
 
 
 def answer(sides, capsys, *options):
-    """The exit code, the last line and the JSON object, which agree."""
+    """The exit code, the last line and the JSON document, which agree."""
     words = ["monitor", "compare", *map(str, sides)]
     code = main([*words, *options])
     out = capsys.readouterr().out.splitlines()
@@ -50,9 +50,9 @@ def answer(sides, capsys, *options):
     assert main([*words, *options, "--format", "json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert (found["answer"], found["exit_code"]) == (out[-1], code)
-    assert found["is_clean"] == (code == 0)
-    for each in found["unjudged"]:
-        assert f"{each['count']} " in out[-1]
+    assert (found["state"] == "clean") == (code == 0)
+    for each in found["not_judged"]:
+        assert f"{each['number']} " in out[-1]
     return code, out[-1], found
 
 
@@ -86,12 +86,12 @@ def without_numbers_from(step, text="nan", columns=None):
 
 
 def reasons(found):
-    return {each["cause"]: each["count"] for each in found["unjudged"]}
+    return {each["reason"]: each["number"] for each in found["not_judged"]}
 
 
 def test_what_is_whole_passes(sides, capsys):
     code, line, found = answer(sides, capsys)
-    assert (code, found["unjudged"]) == (0, [])
+    assert (code, found["not_judged"]) == (0, [])
     assert "not judged" not in line
 
 
@@ -102,7 +102,7 @@ def test_numbers_that_are_not_finite_on_both_sides_are_not_judged(step, text, si
     for side in sides:
         edited(table(side), without_numbers_from(step, text))
     code, line, found = answer(sides, capsys)
-    assert (code, found["finding"]) == (1, None)
+    assert (code, found["findings"]) == (1, [])
     assert reasons(found) == {"not_finite": (80 - step) * 6 * 4}
     assert "not judged: " in line
 
@@ -126,7 +126,8 @@ def test_numbers_that_are_not_finite_on_one_side_are_the_first_divergence(step, 
     """Also in the steps that the band is learned from, and in statistics that are not judged otherwise."""
     edited(table(sides[side], "grad_unreduced"), without_numbers_from(step, text, columns))
     code, line, found = answer(sides, capsys)
-    assert (code, found["finding"]["step"], found["finding"]["kind"]) == (1, step, "grad_unreduced")
+    (first,) = found["findings"]
+    assert (code, first["place"]["step"], first["fields"]["kind"]) == (1, step, "grad_unreduced")
     assert f"{text} for " in line if side == 0 else f"for {text}" in line
 
 
@@ -137,14 +138,14 @@ def test_with_a_clean_pair_too(sides, runs, tmp_path, capsys):
     assert answer(sides, capsys, *options)[0] == 0
     edited(table(tmp_path / "c", "exp_avg"), lambda row: [row] if int(row["step"]) < 60 else [])
     code, _, found = answer(sides, capsys, *options)
-    if found["finding"] is None and "no_band" not in reasons(found):
+    if not found["findings"] and "no_band" not in reasons(found):
         assert code == 0, "equal numbers need no band"
     else:
         assert code == 1
     edited(table(tmp_path / "c", "param_origin"), without_numbers_from(2))
     edited(table(sides[0], "param_origin"), without_numbers_from(50))
     code, _, found = answer(sides, capsys, *options)
-    assert (code, found["finding"]["step"]) == (1, 50)
+    assert (code, found["findings"][0]["place"]["step"]) == (1, 50)
 
 
 def cut(keep):
@@ -257,7 +258,7 @@ def test_damage_never_passes(case, where, kind, sides, capsys):
         DAMAGE[case](table(side, kind, rank=1))
     code, line, found = answer(sides, capsys)
     assert code == 1, line
-    assert found["finding"] is not None or found["unjudged"]
+    assert found["findings"] or found["not_judged"]
 
 
 @pytest.mark.sample(4)
@@ -302,11 +303,11 @@ def test_huge_numbers_are_judged(sides, capsys):
     code, _, found = answer(sides, capsys)
     assert code in (0, 1)
     assert reasons(found) == {}
-    assert (code == 1) == (found["finding"] is not None)
+    assert (code == 1) == bool(found["findings"])
     edited(table(sides[0], "exp_avg_sq"), lambda row: [{**row, "norm": "1e308"} if row["step"] == "50" else row])
     code, _, found = answer(sides, capsys)
     assert code == 1
-    assert found["finding"]["step"] <= 50
+    assert found["findings"][0]["place"]["step"] <= 50
 
 
 def test_too_few_steps_are_not_judged(runs, tmp_path, capsys):
