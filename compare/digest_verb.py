@@ -1,4 +1,4 @@
-"""Write digests of the dumps of a run, so that a comparison of many ranks need not read those that are equal.
+"""Write digests of the dumps of a run, so that a comparison of many ranks can skip equal ranks.
 
   msprobe digest DIR
 
@@ -6,7 +6,7 @@ DIR is a dump_path, the folder of a step or of a rank, a dump.json or a dump.par
 each of these files below it: digests of the dump, and the result of comparing it with an equal dump. `msprobe compare
 --first-only` reads these files first. Run the command on both runs, on the machines that have the dumps; digests that
 are up to date are kept. No other file is changed. Exit code 0: every dump has its digests. 1: a dump could not be read,
-or a file not be written. 2: the command was wrong.
+or a file could not be written. 2: the command was wrong.
 """
 
 from collections.abc import Iterator

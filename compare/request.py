@@ -140,7 +140,7 @@ class NoiseThreshold(OptionGroup):
         "--noise",
         default="",
         keyword="noise",
-        help="noise threshold: auto (default), exact (every difference counts), or a noise.json",
+        help="noise threshold: auto (default), exact (no tolerance), or a noise.json",
         zh="噪声阈值：auto（默认）、exact（任何差异都算）或 noise.json 的路径",
     )
 
@@ -156,7 +156,7 @@ class NoiseOptions(NoiseThreshold):
         "--calibrate",
         metavar="CLEAN",
         keyword="calibrate",
-        help="another trusted run of the golden training: its differences are noise; writes noise.json",
+        help="a second correct run of the golden training, whose differences are noise; writes noise.json",
         zh="标杆训练的另一次可信运行：它的差异即噪声；写出 noise.json",
     )
 
@@ -210,7 +210,7 @@ class ReportOptions(OptionGroup):
         default=False,
         keyword="stack_mode",
         role=OUTPUT,
-        help="show the column of call stacks",
+        help="write the column of call stacks",
         zh="显示调用栈列",
     )
     highlight: bool = option(
@@ -239,7 +239,7 @@ class ReportOptions(OptionGroup):
         default=False,
         keyword="diff_analyze",
         role=OUTPUT,
-        help="also write as JSON which call differs first among all ranks",
+        help="also write the first divergence of all ranks as JSON",
         zh="另以 JSON 写出所有 rank 中最先出现差异的调用",
     )
     log_each: bool = option(
@@ -249,7 +249,7 @@ class ReportOptions(OptionGroup):
         keyword="is_print_compare_log",
         key="is_print_compare_log",
         role=EXECUTION,
-        help="log one line for each pair of tensors",
+        help="log one line per pair of tensors",
         zh="每对张量打印一行日志",
     )
     top: int = option(
@@ -257,7 +257,7 @@ class ReportOptions(OptionGroup):
         "--top",
         default=10,
         role=EXECUTION,
-        help="list at most N further divergences",
+        help="list at most N more divergences",
         zh="最多列出 N 个其余的差异起点",
     )
     first_only: bool = option(
@@ -265,12 +265,12 @@ class ReportOptions(OptionGroup):
         "--first-only",
         default=False,
         role=OUTPUT,
-        help="write no tables, and read only the ranks that can have the first wrong call, as given by `msprobe "
+        help="do not write tables, and read only the ranks that may have the first wrong call, based on `msprobe "
         "digest`",
         zh="不写表，只读取可能含有首个错误调用的 rank（依据 `msprobe digest` 的结果）",
     )
     suffix: str = option(
-        _SUFFIX, default="", keyword="suffix", role=OUTPUT, help="goes into the name of the table", zh="加入表名的后缀"
+        _SUFFIX, default="", keyword="suffix", role=OUTPUT, help="suffix of the table's file name", zh="表文件名的后缀"
     )
     advise: bool = option(
         FLAG, default=True, keyword="auto_analyze", role=OUTPUT, help="write advisor text", zh="写出 advisor 文本"
@@ -318,7 +318,7 @@ class CompareOptions(
         "-i",
         "--input",
         metavar="FILE",
-        help="a compare.json with npu_path and bench_path, instead of both",
+        help="a compare.json with npu_path and bench_path, instead of both paths",
         zh="含 npu_path 和 bench_path 的 compare.json，代替两条路径",
     )
     mode: str = option(
@@ -335,14 +335,18 @@ class CompareOptions(
         NUMBERS,
         "--ranks",
         key="rank_id",
-        help="only these ranks of folders, for example 0-3 or 0,2,5-7",
+        help="only these ranks of the folders, for example 0-3 or 0,2,5-7",
         zh="只比对文件夹中的这些 rank，例如 0-3 或 0,2,5-7",
     )
     steps: tuple[int, ...] | None = option(
         NUMBERS, "--steps", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
     )
     stack_file: str = option(
-        TEXT, default="", key="stack_path", help="a stack.json elsewhere", zh="位于别处的 stack.json"
+        TEXT,
+        default="",
+        key="stack_path",
+        help="path of stack.json, if it is in another folder",
+        zh="位于别处的 stack.json",
     )
     common: bool = option(
         FLAG, default=False, key="common", help="both sides are folders of npy files", zh="两侧均为 npy 文件夹"

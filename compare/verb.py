@@ -1,17 +1,17 @@
-"""Compare two dumps and name the first wrong call.
+"""Compare two dumps and find the first wrong call.
 
   msprobe compare TARGET GOLDEN [-o DIR]
   msprobe compare -tp TARGET -gp GOLDEN [-o DIR]
   msprobe compare -i compare.json [-o DIR]
 
 TARGET is the dump under suspicion, GOLDEN the trusted one. Each is a dump.json or debug.json, the folder of a rank, of
-a step or of a whole run, a kernel dump, or a folder of npy files. Of folders, every step and rank that both sides have
-is compared, by number. Of two roots written by MsProbe, configurations, key data and the dumps of all stages are
-compared in the order of the flow.
+a step or of a whole run, a kernel dump, or a folder of npy files. For folders, every step and rank that both sides have
+is compared, by number. For two root folders written by MsProbe, configurations, key data and the dumps of all stages
+are compared in the order of the flow.
 
-Tables are written to the output folder. Standard output has the answer: it names the first wrong call, and a last line
-`Try:` follows where a known cause fits. Exit code: 0 all judged pairs pass, 1 something differs or could not be judged,
-2 the command was wrong or nothing could be judged.
+Tables are written to the output folder. Standard output shows the first wrong call, followed by a line `Try:` if a
+known cause fits. Exit code: 0 all judged pairs pass, 1 something differs or could not be judged, 2 the command was
+wrong or nothing could be judged.
 """
 
 from dataclasses import replace

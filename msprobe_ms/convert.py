@@ -1,12 +1,12 @@
-"""Turn a dump of JSON and npy files into a columnar or packed one, and back; what it holds stays the same.
+"""Convert a dump between JSON and npy files, packed files, and columnar files; the contents are unchanged.
 
   msprobe convert DUMP -o OUT --to columnar
   msprobe convert DUMP -o OUT --to packed
   msprobe convert DUMP -o OUT --to json
 
-DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist yet; it gets
+DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist; it receives
 the same folders, and a copy of every other file. Columnar dumps need pyarrow: pip install 'msprobe-ms[columnar]'. DUMP
-stays as it is. What cannot be carried is listed, with the number in the last line.
+is not changed. Entries that cannot be converted are listed; the last line has their number.
 """
 
 import shutil

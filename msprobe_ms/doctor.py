@@ -1,15 +1,15 @@
-"""Examine a training before it begins, or examine and repair a dump.
+"""Check the environment before a training, or check and repair a dump.
 
   msprobe doctor DIR [--split]
   msprobe doctor [--config FILE] [--dump-path DIR] [--framework mindspore|pytorch] [--ranks N] [--steps N]
 
-DIR is a dump_path, or the folder of a step or of a rank; every dump below it is examined. A dump whose process died has
+DIR is a dump_path, or the folder of a step or of a rank; every dump below it is checked. A dump whose process died has
 a journal instead of its JSON files: they are rebuilt from the journal, which is then removed. Every tensor is checked,
 and losses are reported. A dump whose process is still running is not changed. The command can be repeated. With
 --split, tensors that share one file are written to separate npy files, and that file is removed.
 
-Without DIR, the installation is examined; with --config, also what a configuration will not collect here, and why, and
-whether its dump_path is writable. No framework is imported.
+Without DIR, the installation is checked; with --config, the settings that will not be collected here are listed with
+the reason, and dump_path is checked for write access. No framework is imported.
 
 Exit code 0: every dump is complete or rebuilt, or nothing prevents the training. 1: something is lost or wrong. 2: the
 command was wrong.

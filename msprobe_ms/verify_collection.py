@@ -1,10 +1,10 @@
-"""Show that collecting leaves a training bitwise unchanged: run it twice without and once with the debugger.
+"""Verify that collection leaves a training bitwise unchanged: run it twice without and once with the debugger.
 
   msprobe verify-collection [--steps N] SCRIPT [ARGUMENT ...]
 
-SCRIPT is your training, which uses PrecisionDebugger already. At every start() and step() and at the end, the
-parameters of the networks that were passed to start() and the states of the random generators are compared. The
-training runs as usual and writes its usual files, the dump included.
+SCRIPT is a training that already uses PrecisionDebugger. At every start() and step() and at the end, the parameters of
+the networks that were passed to start() and the states of the random generators are compared. The training runs as
+usual and writes its usual files, including the dump.
 """
 
 import json

@@ -48,7 +48,7 @@ def test_help_lists_the_verbs_and_loads_neither_numpy_nor_a_framework():
         "print([m for m in ('numpy', 'mindspore', 'torch', 'openpyxl') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert "compare two dumps and name the first wrong call" in done.stdout
+    assert "compare two dumps and find the first wrong call" in done.stdout
     assert "doctor" in done.stdout
     assert output_of(done)[-1] == "[]"
 
@@ -285,7 +285,7 @@ def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
 
 def test_a_verb_of_two_words_needs_both():
     for words in (["monitor"], ["monitor", "zzz"]):
-        assert "write one of: monitor compare, monitor anomalies" in complaint(msprobe(*words))
+        assert "choose from: monitor compare, monitor anomalies" in complaint(msprobe(*words))
     listed = msprobe("monitor", "-h")
     assert listed.returncode == 0
     assert [line.partition(":")[0] for line in output_of(listed)] == [

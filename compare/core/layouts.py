@@ -90,7 +90,9 @@ class LayoutOptions(OptionGroup):
     )
 
     rank_size: tuple[str, ...] | None = _per_side(
-        "--rank-size", "number of ranks of the target, and of the golden", "rank 总数：待定位侧，以及标杆侧"
+        "--rank-size",
+        "number of ranks of the target, then of the golden side if it differs",
+        "rank 总数：先给待定位侧，标杆侧不同时再给标杆侧",
     )
     tp: tuple[str, ...] | None = _per_side(
         "--tp", "with --rank-size: tensor parallel size; default: 1", "与 --rank-size 一起使用：张量并行数；默认：1"
@@ -107,7 +109,7 @@ class LayoutOptions(OptionGroup):
     )
     order: tuple[str, ...] | None = _per_side(
         "--order",
-        f"with --rank-size: how ranks are numbered; default: {ORDER}",
+        f"with --rank-size: order in which ranks are numbered; default: {ORDER}",
         f"与 --rank-size 一起使用：rank 的编号顺序；默认：{ORDER}",
         "AXES",
     )
@@ -122,7 +124,7 @@ def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
         option = next(iter(options))
         raise UsageError(
             translated(
-                f"{_flag(option)}: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1",
+                f"{_flag(option)}: the number of ranks is also needed; add --rank-size, for example --rank-size 8 1",
                 f"{_flag(option)}：还需要 rank 总数；请给出 --rank-size，例如 --rank-size 8 1",
             )
         )

@@ -215,8 +215,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="ignore",
         key="ignore",
-        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. "
-        "Differences that it causes later are still judged",
+        help="ignore differences of a call or record, or of all that match a pattern with *; may be repeated. "
+        "Differences that they cause in later calls are still judged",
         zh="忽略某个调用或记录的差异，或带 * 的模式所匹配的全部差异；可重复给出。由其引起的后续差异仍会判定",
     )
     atol: tuple[Tolerance, ...] = option(
@@ -225,8 +225,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="atol",
         key="atol",
-        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
-        "matches; may be repeated, the last match counts",
+        help="accept tensors with |target - golden| <= atol + rtol*|golden|, for all calls or for those that NAME "
+        "matches; may be repeated, the last match applies",
         zh="接受满足 |target - golden| <= atol + rtol*|golden| 的张量，适用于全部调用或 NAME 匹配的调用；"
         "可重复给出，以最后匹配的为准",
     )
@@ -236,8 +236,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="rtol",
         key="rtol",
-        help="the relative part of --atol; 0 if not given",
-        zh="--atol 的相对部分；不给出则为 0",
+        help="the relative tolerance in the formula of --atol; default: 0",
+        zh="--atol 公式中的相对容差；默认：0",
     )
 
     @property

@@ -1,12 +1,12 @@
-"""Write the network of a dump, or of two, into a file for msprobe's TensorBoard plugin (tb-graph-ascend).
+"""Write the graph of one or two dumps into a file for msprobe's TensorBoard plugin (tb-graph-ascend).
 
   msprobe graph-visualize -tp TARGET -o OUT               one graph: OUT/build_{time}.vis.db
-  msprobe graph-visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
-  msprobe graph-visualize ... --rank-size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
+  msprobe graph-visualize -tp TARGET -gp GOLDEN -o OUT    two graphs, compared: OUT/compare_{time}.vis.db
+  msprobe graph-visualize ... --rank-size 4 1 --tp 2 1 --pp 2 1   merge the ranks of each model first
 
-TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
-step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and a
-step or rank is missing in it, whose dump cannot be read, or that has no dump, no calls or no counterpart, 2 the command
+TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; for folders, every
+step and rank that both sides have is drawn. To view the result, start TensorBoard on OUT. Exit code: 0 written, 1
+written without a step or rank whose dump is missing, unreadable, without calls or without counterpart, 2 the command
 was wrong or no dump can be drawn.
 """
 
@@ -54,7 +54,11 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
         PATH, "-tp", "--target", required=True, help="the dump under suspicion", zh="待定位的 dump"
     )
     golden_path: Path | None = option(
-        PATH, "-gp", "--golden", help="the trusted dump; without it one graph", zh="标杆 dump；不给出则为单图"
+        PATH,
+        "-gp",
+        "--golden",
+        help="the trusted dump; without it, one graph is written",
+        zh="标杆 dump；不给出则为单图",
     )
     complete_stack: bool = option(
         FLAG,
@@ -85,7 +89,7 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions):
         one_of("db", "json"),
         "--file-type",
         default="db",
-        help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp",
+        help="json: write the merged dump.json, stack.json and construct.json of -tp instead of a graph",
         zh="json：不画图，只写出 -tp 合并后的 dump.json、stack.json 和 construct.json",
     )
 

@@ -1,11 +1,11 @@
-"""Suggest which call of one framework corresponds to which call of the other, as mapping files.
+"""Suggest mapping files that relate the calls of two frameworks.
 
   msprobe mapping suggest TARGET GOLDEN -o mapping.yaml
 
 TARGET and GOLDEN are dumps of one network in two frameworks: a dump.json, the folder of a rank, or of a step with one
 rank. The files are mapping.api.yaml, mapping.cell.yaml, mapping.layer.yaml and mapping.data.yaml, for the options -am,
--cm, -lm and -dm of `msprobe compare`; files without a rule are not written. Ambiguous pairs are in the files as
-comments. Exit code: 0 a pair was found, 1 no pair was found, 2 the command was wrong.
+-cm, -lm and -dm of `msprobe compare`; files without a rule are not written. Ambiguous pairs are written as comments.
+Exit code: 0 a pair was found, 1 no pair was found, 2 the command was wrong.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class Options(OptionGroup):
         metavar="FILE",
         default=Path("mapping.yaml"),
         role=OUTPUT,
-        help="common name of the files",
-        zh="各文件的公共名称",
+        help="common prefix of the file names",
+        zh="各文件名的公共前缀",
     )
 
 

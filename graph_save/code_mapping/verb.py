@@ -1,10 +1,10 @@
-"""Write the source lines next to the values of a kernel dump.
+"""Add the source lines to the values of a kernel dump.
 
   msprobe code-mapping --ir FILE --dump-data FILE|DIR [--output DIR] [--in-place]
 
-FILE is the text of the dumped graph after its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of older
-versions) in the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump
-contains. The dump is a folder of npy files or of statistic.csv, any folder above, or one file.
+FILE is the text of the graph after its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of older versions) in
+the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump contains. The dump
+is a folder of npy files or of statistic.csv, any parent folder, or one file.
 
 The result is OUT/code_mapping_{time}.csv. Exit code 0: every kernel is in the graph. 1: some are not; the line on
 standard output names them. 2: the command was wrong, or nothing could be read.

@@ -1,13 +1,13 @@
-"""Pack two dumps and the answer of their comparison into one file, to report a wrong verdict.
+"""Pack two dumps and the result of their comparison into one file, to report a wrong verdict.
 
   msprobe bundle A B [-o bundle.zip]
 
-A is under suspicion, B is trusted; both are what `msprobe compare` takes, with the same options. The file holds calls,
-statistics, structure, call stacks, the options, the versions and what `msprobe compare` answers; tensors only with
---tensors. Secrets, folders, users and hosts are replaced (--anonymous: texts and source code, too). Whoever receives it
-runs `msprobe compare bundle.zip`, and also `report` and `diagnose`. The command does so as well, and its last line
-tells whether the verdicts are the same. Exit code: 0 they are, 1 they differ or something is left out, 2 nothing was
-written.
+A is under suspicion, B is trusted; both are inputs of `msprobe compare`, and the same options apply. The file contains
+calls, statistics, structure, call stacks, the options, the versions and the output of `msprobe compare`; tensors only
+with --tensors. Secrets, folders, users and hosts are replaced (with --anonymous also texts and source code). The
+receiver runs `msprobe compare bundle.zip`, `report` or `diagnose`. The new file is verified in the same way, and the
+last line reports whether its verdicts are the same. Exit code: 0 they are, 1 they differ or something is left out, 2
+nothing was written.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--tensors",
         default=False,
         role=OUTPUT,
-        help="also pack the tensors; otherwise only their statistics are compared",
+        help="also pack the tensors; by default only their statistics are packed",
         zh="同时打包张量；否则只比对统计量",
     )
     scramble: bool = option(
@@ -61,7 +61,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--scramble",
         default=False,
         role=OUTPUT,
-        help="with --tensors: permute the elements, in the same way on both sides; their values remain",
+        help="with --tensors: permute the elements in the same way on both sides; the values are kept",
         zh="与 --tensors 一起使用：以相同方式打乱两侧的元素，数值不变",
     )
     anonymous: bool = option(
@@ -69,7 +69,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--anonymous",
         default=False,
         role=OUTPUT,
-        help="replace texts among the arguments by numbers, and leave out the source code in call stacks",
+        help="replace text arguments with numbers, and omit the source code in call stacks",
         zh="把参数中的文本替换为编号，并去掉调用栈中的源码",
     )
     dry_run: bool = option(
@@ -77,7 +77,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--dry-run",
         default=False,
         role=OUTPUT,
-        help="print the entries that the file would have, and write nothing",
+        help="print the entries of the file without writing it",
         zh="打印文件将包含的条目，不写文件",
     )
 

@@ -1,9 +1,9 @@
-"""Write what a monitor collected into a database of SQLite, for queries and for msprobe's trend page.
+"""Write the output of a monitor into an SQLite database, for queries and for msprobe's trend page.
 
   msprobe data2db --db DIR --data MONITOR_DIR
 
-MONITOR_DIR is the output of TrainerMon, TrainerMonitorV2 or grad_probe. The database is DIR/monitor_data.trend.db.
-Exit code: 0 done, 2 the command was wrong.
+MONITOR_DIR is the output of TrainerMon, TrainerMonitorV2 or grad_probe. The database is DIR/monitor_data.trend.db. Exit
+code: 0 done, 2 the command was wrong.
 """
 
 import json
@@ -53,7 +53,7 @@ class Options(OptionGroup):
         PATH,
         "--mapping",
         metavar="JSON",
-        help='other names for modules: {"net.layers": "layers"}',
+        help='new names for modules: {"net.layers": "layers"}',
         zh='模块的别名：{"net.layers": "layers"}',
     )
     micro_step: bool = option(

@@ -2,9 +2,10 @@
 
   msprobe api-precision-compare --npu DETAILS --gpu DETAILS [-o DIR]
 
-Both files are accuracy_checking_details_TIME.csv of `msprobe acc-check`. An output is wrong where its error against
-float64 is a multiple of the other device's. The last line on standard output names the first one. Exit code: 0 none is
-wrong, 1 one is or could not be judged, 2 the command was wrong or nothing could be judged.
+Both files are accuracy_checking_details_TIME.csv of `msprobe acc-check`. An output is wrong if its error against
+float64 is a multiple of the other device's error. The last line on standard output is the first wrong output. Exit
+code: 0 no output is wrong, 1 an output is wrong or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import time

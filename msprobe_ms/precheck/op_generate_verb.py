@@ -1,9 +1,9 @@
-"""Write a script that runs one API of a dump by itself, as msprobe 8.1 has it.
+"""Write a standalone script that runs one API of a dump, as msprobe 8.1 does.
 
   msprobe op-generate -i config_op.json -o DIR
 
-The script runs without this tool, holds the outputs to their values in float64, and writes two tables into
-./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 not.
+The script runs without this tool, compares the outputs with float64 results, and writes two tables into
+./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 nothing was written.
 """
 
 import json

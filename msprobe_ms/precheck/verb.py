@@ -3,9 +3,10 @@
   msprobe acc-check --dump dump.json [-o DIR]
 
 For a dump of task tensor, the recorded outputs are judged, or the calls are executed again on the current device
-(--run). For a dump of task statistics, inputs are drawn to match the recorded statistics, and each call is executed.
-With -d, several devices share the work. The last line on standard output names the first wrong output. Exit code: 0
-nothing is wrong, 1 something is wrong or could not be judged, 2 the command was wrong or nothing could be judged.
+(--run). For a dump of task statistics, random inputs that match the recorded statistics are generated, and each call is
+executed. With -d, several devices share the work. The last line on standard output is the first wrong output. Exit
+code: 0 nothing is wrong, 1 something is wrong or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import time
@@ -70,7 +71,7 @@ class Options(WorkersOrZero):
         PATH,
         "--resume-from",
         metavar="FILE",
-        help="the result file of an interrupted check, which is resumed",
+        help="resume an interrupted check from its result file",
         zh="被中断的检查的结果文件，从该处继续",
     )
     save_error_data: bool = option(
@@ -112,7 +113,7 @@ class Options(WorkersOrZero):
         "are judged",
         zh="在当前设备上重新执行 task 为 tensor 的 dump 中的调用；默认判定已记录的输出",
     )
-    seed: int = option(whole(), "--seed", default=42, help="seed of drawn inputs", zh="生成输入所用的随机种子")
+    seed: int = option(whole(), "--seed", default=42, help="seed of generated inputs", zh="生成输入所用的随机种子")
     html: bool = option(
         FLAG,
         "--html",

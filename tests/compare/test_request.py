@@ -85,7 +85,7 @@ def test_each_flag_is_one_field(requested, words, field, value):
         (("--rank", ""), '--ranks: "" is neither'),
         (("--rank", "-1"), 'expected one argument|--ranks: "-1" is neither'),
         (("--step", "0,,1"), '--steps: "" is neither'),
-        (("--workers", "0"), "--workers: 0 is invalid; give a whole number of at least 1"),
+        (("--workers", "0"), "--workers: 0 is invalid; give an integer of at least 1"),
         (("--workers", "2", "--scheduler", "tcp://host:1"), "workers and scheduler contradict each other"),
         (("-m", "atb"), "-m atb: this version compares what training left behind"),
         (("--xlsx", "--format", "json"), "contradict each other"),

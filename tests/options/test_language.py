@@ -61,7 +61,7 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("digest", "a", "--workers", "x"),
-            "msprobe digest: --workers: x is invalid; give a whole number of at least 1",
+            "msprobe digest: --workers: x is invalid; give an integer of at least 1",
             "msprobe digest: --workers: x 无效；请给出不小于 1 的整数",
         ),
         (
@@ -76,12 +76,13 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("check", "a", "b", "c"),
-            "msprobe check: 'c' is unexpected: it belongs to no option (msprobe check -h shows the options)",
+            "msprobe check: 'c' is unexpected: it does not belong to any option (msprobe check -h shows the options)",
             "msprobe check: 多余的参数 'c'：不属于任何选项（msprobe check -h 显示所有选项）",
         ),
         (
             ("monitor",),
-            "msprobe: a word is missing after 'monitor', or unknown; write one of: monitor compare, monitor anomalies",
+            "msprobe: the subcommand of 'monitor' is missing or unknown; choose from: monitor compare, "
+            "monitor anomalies",
             "msprobe: 'monitor' 之后缺少子命令，或子命令未知；可选：monitor compare, monitor anomalies",
         ),
         (
@@ -91,7 +92,8 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("check", ""),
-            "msprobe check: argument 1 is empty, as a shell variable without a value is; give it, or leave it out",
+            "msprobe check: argument 1 is empty, possibly an unset shell variable; give a value, or leave the "
+            "argument out",
             "msprobe check: 第 1 个参数为空（可能是未赋值的 shell 变量）；请给出值，或去掉该参数",
         ),
     ],
@@ -121,7 +123,7 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--tp", "2"),
-            "msprobe compare: --tp: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1",
+            "msprobe compare: --tp: the number of ranks is also needed; add --rank-size, for example --rank-size 8 1",
             "msprobe compare: --tp：还需要 rank 总数；请给出 --rank-size，例如 --rank-size 8 1",
         ),
         (
