@@ -88,20 +88,23 @@ def run(options: Options) -> int:
     if root is None:
         if options.split:
             raise UsageError(
-                translated("--split is about a dump; give its folder", "--split 针对 dump；请给出其文件夹")
+                translated(
+                    "--split applies to a dump; give the folder of the dump", "--split 针对 dump；请给出其文件夹"
+                )
             )
         return report.run(options)
     if options.given:
         raise UsageError(
             translated(
-                f"{options.given[0]} is about a training that has not begun, {root} about a dump; give one of them",
+                f"{options.given[0]} checks the environment before a training, but {root} is a dump; give only "
+                "one of them",
                 f"{options.given[0]} 针对尚未开始的训练，{root} 是 dump；请只给出一个",
             )
         )
     if not root.is_dir():
         raise UsageError(
             translated(
-                f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder",
+                f"{root}: is not a folder; give a dump_path, or the folder of a step or of a rank",
                 f"{root}：不是文件夹；请给出 dump_path，或某个 step、rank 的文件夹",
             )
         )
@@ -110,7 +113,7 @@ def run(options: Options) -> int:
     if not folders and not unreadable:
         raise UsageError(
             translated(
-                f"{root}: holds no dump, nor does any folder below; give the dump_path of a run",
+                f"{root}: neither it nor any folder below contains a dump; give the dump_path of a run",
                 f"{root}：其中及其子文件夹中没有 dump；请给出一次运行的 dump_path",
             )
         )
@@ -122,11 +125,11 @@ def run(options: Options) -> int:
     for folder in sorted({*folders, *empty, *unreadable}):
         if folder in unreadable:
             verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})
-            print(visible(f"{folder}: not examined; LOST: cannot be read ({unreadable[folder]})"))
+            print(visible(f"{folder}: not checked; LOST: cannot be read ({unreadable[folder]})"))
             continue
         if folder in empty:
             verdicts += Verdicts(wrong=1)
-            print(visible(f"{folder}: empty; LOST: it holds no dump, other ranks beside it do"))
+            print(visible(f"{folder}: empty; LOST: it does not contain a dump, but other ranks of the step do"))
             continue
         finding = examine_folder(folder)
         if options.split and finding.done in ("whole", "rebuilt"):
@@ -134,8 +137,8 @@ def run(options: Options) -> int:
         print(visible(f"{folder}: {finding}"))
         verdicts += Verdicts(wrong=1) if finding.lost else Verdicts(fine=1)
     if verdicts.total > 1 and verdicts.exit_code:
-        parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not examined")) if n]
-        print(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
+        parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not checked")) if n]
+        print(f"{verdicts.fine} of {verdicts.total} are complete, {', '.join(parts)}")
     return verdicts.exit_code
 
 
@@ -146,9 +149,11 @@ def examine_folder(folder: Path) -> Finding:
     except FileNotFoundError:
         return _check(folder, "whole")
     except OSError as err:
-        return Finding("not examined", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
+        return Finding("not checked", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
     if held is None:
-        return Finding("not examined", lost=("its process still writes; stop it, or run again when it has ended",))
+        return Finding(
+            "not checked", lost=("its process is still running; stop it, or run the command again after it has ended",)
+        )
     try:
         return _rebuild(folder)
     finally:
@@ -181,7 +186,7 @@ def _rebuild(folder: Path) -> Finding:
             journal_file.unlink()
     # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
-        return Finding("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
+        return Finding("not rebuilt", lost=(f"{err}; the journal is kept: fix the cause and run the command again",))
     return found
 
 
@@ -202,7 +207,7 @@ def _not_whole(folder: Path, file: str) -> str:
 def _without_header(folder: Path, journal: Journal) -> Finding:
     """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
     if journal.malformed or journal.parents:
-        return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
+        return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header: it is damaged",))
     (folder / layout.JOURNAL).unlink()
     if any(os.path.lexists(folder / name) for name in layout.DATA_FILES):
         return _check(folder, "whole")
@@ -239,7 +244,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
-            *(["the last line of the journal has no end"] if cut else []),
+            *(["the last line of the journal is incomplete"] if cut else []),
             *companion_notes,
             *_several("tensor files without a record", whole),
             *_several("unfinished tensor files", unfinished),
@@ -268,7 +273,7 @@ def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], 
     # Other tools do not record whether they were set to leave both out; one without the other is lost in any case.
     if len(absent) == 2 and not dump.format_version:
         return broken, [f"without {' and '.join(absent)}"]
-    return [*broken, *(f"{name} is gone; copy it again" for name in absent)], []
+    return [*broken, *(f"{name} is missing; copy it again" for name in absent)], []
 
 
 def _wrong_with(dump: Dump, record: Record) -> str:
@@ -277,7 +282,7 @@ def _wrong_with(dump: Dump, record: Record) -> str:
     except DumpError as err:
         return str(err)
     if None not in (record.shape, shape) and shape != record.shape:
-        return f"{record.file}: has shape {shape} where its record says {record.shape}"
+        return f"{record.file}: has shape {shape}, but its record has {record.shape}"
     return ""
 
 

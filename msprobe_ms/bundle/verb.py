@@ -88,14 +88,14 @@ def run(options: Options) -> int:
     if output.suffix.lower() != SUFFIX:
         raise UsageError(
             translated(
-                f"-o {output}: a bundle ends in {SUFFIX}; add it",
+                f"-o {output}: the name of a bundle must end in {SUFFIX}; add it",
                 f"-o {output}：bundle 的文件名以 {SUFFIX} 结尾；请加上",
             )
         )
     if options.scramble and not options.tensors:
         raise UsageError(
             translated(
-                "--scramble is for tensors; give --tensors too, or leave it out",
+                "--scramble requires --tensors; add it, or omit --scramble",
                 "--scramble 针对张量；请同时给出 --tensors，或去掉它",
             )
         )
@@ -130,19 +130,19 @@ def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:
         )
         written = [f"{output}: {_size(made.size)}, {len(made.entries)} entries, {tensors}"]
     answered = made.answer.failure or (made.answer.lines[-1] if made.answer.lines else "nothing")
-    lines = [*written, f"the answer of msprobe compare: exit code {made.answer.exit_code}, {answered}"]
+    lines = [*written, f"the result of msprobe compare: exit code {made.answer.exit_code}, {answered}"]
     replaced = ", ".join(f"{number} {kind}" for kind, number in sorted(made.replaced.items())) or "nothing"
     lines.append(f"replaced: {replaced}")
     if made.left_out:
-        lines.append(f"left out: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
+        lines.append(f"omitted: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
     if made.differ:
-        hint = f"; add --tensors for the {made.skipped} tensors that are left out" if made.skipped else ""
+        hint = f"; add --tensors to include the {made.skipped} omitted tensors" if made.skipped else ""
         return [
             *lines,
-            f"the bundle gives other verdicts than the dumps in {made.differ} places, of {made.pairs} pairs{hint}",
+            f"the verdicts of the bundle differ from those of the dumps for {made.differ} of {made.pairs} pairs{hint}",
         ]
-    ending = f"; {len(made.left_out)} left out" if made.left_out else ""
-    return [*lines, f"the bundle gives the verdicts of the dumps: {made.pairs} pairs{ending}"]
+    ending = f"; {len(made.left_out)} omitted" if made.left_out else ""
+    return [*lines, f"the verdicts of the bundle equal those of the dumps: {made.pairs} pairs{ending}"]
 
 
 def _size(size: int) -> str:

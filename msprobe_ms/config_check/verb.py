@@ -112,7 +112,11 @@ class Options(OptionGroup):
     def check(self) -> None:
         """Raise UsageError where both tasks are given."""
         if self.dump is not None and self.compare is not None:
-            raise UsageError(translated("-d packs and -c compares; give one of them", "-d 打包，-c 比对；请只给出一个"))
+            raise UsageError(
+                translated(
+                    "-d (pack) and -c (compare) exclude each other; give only one", "-d 打包，-c 比对；请只给出一个"
+                )
+            )
         super().check()
 
 
@@ -122,9 +126,7 @@ def run(options: Options) -> int:
         _refuse_mapping(options, "-d")
         return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options.dry_run)
     if options.dry_run:
-        raise UsageError(
-            translated("--dry-run is for packing; give it with -d", "--dry-run 用于打包；请与 -d 一起使用")
-        )
+        raise UsageError(translated("--dry-run requires -d", "--dry-run 用于打包；请与 -d 一起使用"))
     if not options.compare:
         raise UsageError(
             translated(
@@ -137,7 +139,7 @@ def run(options: Options) -> int:
         if not all(zips):
             raise UsageError(
                 translated(
-                    "--compare takes two packs (.zip), or two checkpoints; one of each cannot be compared",
+                    "--compare takes two packs (.zip) or two checkpoints; a pack cannot be compared with a checkpoint",
                     "--compare 需要两个包（.zip）或两个 checkpoint；包与 checkpoint 不能相互比对",
                 )
             )
@@ -160,7 +162,7 @@ def _refuse_mapping(options: Options, where: str) -> None:
         if value:
             raise UsageError(
                 translated(
-                    f"{flag} is of two checkpoints and says nothing {where}; leave it out",
+                    f"{flag} applies only to two checkpoints and has no effect {where}; omit it",
                     f"{flag} 只针对两个 checkpoint；请去掉",
                 )
             )
@@ -189,7 +191,7 @@ def _pack(scripts: list[Path], output: Path, dry_run: bool) -> int:
             write_zip(output, found)
     redacted = json.loads(found[config_pack.ABOUT])[config_pack.REDACTED]
     for entry, places in redacted.items():
-        more = f" and {len(places) - _LISTED} more, which pack.json lists" if len(places) > _LISTED else ""
+        more = f" and {len(places) - _LISTED} more, listed in pack.json" if len(places) > _LISTED else ""
         print(visible(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
     written = f"packed {', '.join(found)}: {output}"
     print(visible("nothing was written (--dry-run)" if dry_run else written))

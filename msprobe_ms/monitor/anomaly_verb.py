@@ -26,7 +26,7 @@ from msprobe.options.parser import parsed
 
 def _checked(value: object) -> frozenset[int]:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise SettingsError(f"{shown(value)} is not a list of steps; write one such as [3, 4], or [] for all")
+        raise SettingsError(f"{shown(value)} is not a list of steps; write a list such as [3, 4], or [] for all")
     return frozenset(value)
 
 
@@ -37,7 +37,7 @@ def _steps(text: str) -> frozenset[int]:
     try:
         return _checked(json.loads(text))
     except (ValueError, RecursionError):
-        raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all') from None
+        raise SettingsError(f'{text}: is not a list of steps; write a list such as "[3,4]", or "[]" for all') from None
 
 
 _STEPS = NUMBERS._replace(check=_checked, read=_steps)

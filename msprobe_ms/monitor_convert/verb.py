@@ -77,7 +77,8 @@ def run(options: Options) -> int:
     """Read, write, and print the path of the database."""
     if options.format == "dump":
         raise UsageError(
-            "--format dump: this version writes no database of a dump; `msprobe compare --format csv` writes tables"
+            "--format dump: this version cannot convert a dump into a database; use `msprobe compare --format "
+            "csv` for tables"
         )
     names = _mapping(options.mapping) if options.mapping else {}
     output = read_output(options.data)
@@ -93,7 +94,7 @@ def _mapping(path: Path) -> dict[str, str]:
     except OSError as err:
         raise UsageError(f"--mapping {path}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"--mapping {path}: is no JSON ({err}); give an object of names") from err
+        raise UsageError(f"--mapping {path}: is not valid JSON ({err}); give an object of names") from err
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise UsageError(f'--mapping {path}: is no object of names; write {{"net.layers": "layers"}}')
+        raise UsageError(f'--mapping {path}: is not an object of names; write {{"net.layers": "layers"}}')
     return names

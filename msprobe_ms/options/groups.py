@@ -81,7 +81,7 @@ class Cluster(Workers):
         if self.workers is not None and self.scheduler:
             raise UsageError(
                 translated(
-                    "workers and scheduler contradict each other: a cluster has its own workers; give one",
+                    "workers and scheduler contradict each other: a cluster has its own workers; give only one",
                     "workers 与 scheduler 冲突：集群有自己的工作进程；请只给出一个",
                 )
             )

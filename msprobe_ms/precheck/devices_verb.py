@@ -55,7 +55,7 @@ def run(options: Options) -> int:
     target, golden = (read_rows(path, DETAILS, torn) for path in (options.npu_csv_path, options.gpu_csv_path))
     found = compared(target, golden)
     if not found:
-        raise UsageError(f"{options.npu_csv_path}: has no outputs; give the details of a check")
+        raise UsageError(f"{options.npu_csv_path}: contains no outputs; give the details file of a check")
     result = write_compared(options.output, time.strftime("%Y%m%d%H%M%S"), found)
     wrong = [each for each in found if each.status is Status.ERROR]
     skipped = sum(each.status is Status.SKIP for each in found)

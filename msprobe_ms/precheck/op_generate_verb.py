@@ -59,7 +59,7 @@ def run(options: Options) -> int:
         at = place_of(dump, f"{settings.api_name}.{settings.propagation}")
         is_real = settings.data_mode == "real_data"
         if is_real and dump.task not in ("tensor", "acc_check"):
-            raise UsageError(f"{dump.where}: has no tensors, being of task {dump.task}; set data_mode to random_data")
+            raise UsageError(f"{dump.where}: contains no tensors (task {dump.task}); set data_mode to random_data")
         seeds: tuple[int | None, ...] = (None,)
         if not is_real:
             seeds = tuple(settings.random_seed + n for n in range(settings.iter_times))
@@ -79,7 +79,7 @@ def read_settings(file: Path) -> Settings:
             near = nearest(key, tuple(known))
             raise SettingsError(f"{file}: unknown key {key!r}" + (f"; did you mean {near}?" if near else ""))
         if type(value) is not known[key]:
-            raise SettingsError(f"{file}: {key} is {value!r}; make it of type {known[key].__name__}")
+            raise SettingsError(f"{file}: {key} is {value!r}; write a value of type {known[key].__name__}")
     made = Settings(**content)
     for key, allowed in (("propagation", ("forward", "backward")), ("data_mode", ("random_data", "real_data"))):
         if getattr(made, key) not in allowed:
@@ -99,7 +99,7 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as err:
         raise SettingsError(f"{file}: cannot be read ({err}); give a JSON file") from err
     if not isinstance(content, dict):
-        raise SettingsError(f"{file}: holds no JSON object; give one")
+        raise SettingsError(f"{file}: does not contain a JSON object; write one")
     return content
 
 

@@ -76,5 +76,5 @@ def run(options: Options) -> int:
     )
     print(visible(f"script: {script}"))
     print(visible(f"data: {data} ({data.stat().st_size} bytes)"))
-    print(visible(finding or "no output was found wrong"))
+    print(visible(finding or "no wrong output was found"))
     return 0

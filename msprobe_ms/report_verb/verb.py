@@ -77,8 +77,8 @@ def _report(options: Options) -> int:
     if what is not What.COMPARE and layouts_of(options, has_golden=True) is not None:
         raise UsageError(
             translated(
-                "--rank-size: ranks are merged where two dumps are compared; give the golden dump too, or merge those "
-                "of one with msprobe graph-visualize --file-type json, and report on the merged dump",
+                "--rank-size: ranks are merged only if two dumps are compared; add the golden dump, or merge the "
+                "ranks of one dump with msprobe graph-visualize --file-type json, and report on the merged dump",
                 "--rank-size：只有比对两份 dump 时才合并 rank；请同时给出标杆 dump，或先用 "
                 "msprobe graph-visualize --file-type json 合并一份 dump，再对合并结果生成报告",
             )
@@ -86,7 +86,7 @@ def _report(options: Options) -> int:
     if what is not What.COMPARE and (own := options.user_limits):
         raise UsageError(
             translated(
-                f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out",
+                f"{own}: limits apply to the difference of two dumps; give two dumps, or omit the limits",
                 f"{own}：阈值针对两份 dump 之间的差异；请给出两份 dump，或去掉这些选项",
             )
         )
@@ -109,7 +109,7 @@ def _page_of(output: Path) -> Path:
     if suffix in _OF_OTHER_FILES or output.exists():
         raise UsageError(
             translated(
-                f"-o {output}: the name of a page ends in .html; add it, or give a folder",
+                f"-o {output}: the name of a page must end in .html; add it, or give a folder",
                 f"-o {output}：页面的文件名以 .html 结尾；请加上，或给出文件夹",
             )
         )

@@ -191,5 +191,5 @@ SPOILED = {
     "construct.json garbage": overwrite("construct.json", GARBAGE),
     "torn journal": torn_journal,
     "a file": replaced(lambda folder: folder.write_text("not a folder")),
-    "a link to itself": replaced(lambda folder: folder.symlink_to(folder.name)),
+    "a symbolic link to itself": replaced(lambda folder: folder.symlink_to(folder.name)),
 }

@@ -108,17 +108,17 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
     [
         (
             ("compare",),
-            "msprobe compare: two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json",
+            "msprobe compare: two dumps are required: give -tp TARGET -gp GOLDEN, or -i compare.json",
             "msprobe compare: 需要两份 dump：-tp TARGET -gp GOLDEN，或 -i compare.json",
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--xlsx", "--format", "csv"),
-            "msprobe compare: --xlsx and --format csv contradict each other; give one",
+            "msprobe compare: --xlsx and --format csv contradict each other; give only one",
             "msprobe compare: --xlsx 与 --format csv 冲突；请只给出一个",
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--ranks", "3-0"),
-            'msprobe compare: --ranks: "3-0" runs backwards; write the smaller number first, "0-3"',
+            'msprobe compare: --ranks: "3-0" is a descending range; write the smaller number first, "0-3"',
             'msprobe compare: --ranks: "3-0" 前后颠倒；请先写较小的数，即 "0-3"',
         ),
         (
@@ -128,7 +128,7 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("compare", "a", "b", "--atol", "-1"),
-            "msprobe compare: --atol: a tolerance must be a number from 0 on, not -1.0",
+            "msprobe compare: --atol: a tolerance must be a non-negative number, not -1.0",
             "msprobe compare: --atol: 容差必须是不小于 0 的数，而不是 -1.0",
         ),
         (
@@ -138,17 +138,17 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("report", "a", "-o", "page.pdf"),
-            "msprobe report: -o page.pdf: the name of a page ends in .html; add it, or give a folder",
+            "msprobe report: -o page.pdf: the name of a page must end in .html; add it, or give a folder",
             "msprobe report: -o page.pdf：页面的文件名以 .html 结尾；请加上，或给出文件夹",
         ),
         (
             ("bundle", "a", "b", "--scramble"),
-            "msprobe bundle: --scramble is for tensors; give --tensors too, or leave it out",
+            "msprobe bundle: --scramble requires --tensors; add it, or omit --scramble",
             "msprobe bundle: --scramble 针对张量；请同时给出 --tensors，或去掉它",
         ),
         (
             ("config-check", "-d", "-c", "a", "b"),
-            "msprobe config-check: -d packs and -c compares; give one of them",
+            "msprobe config-check: -d (pack) and -c (compare) exclude each other; give only one",
             "msprobe config-check: -d 打包，-c 比对；请只给出一个",
         ),
         (
@@ -158,7 +158,7 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("config-check", "--dry-run", "-c", "a", "b"),
-            "msprobe config-check: --dry-run is for packing; give it with -d",
+            "msprobe config-check: --dry-run requires -d",
             "msprobe config-check: --dry-run 用于打包；请与 -d 一起使用",
         ),
     ],
@@ -174,7 +174,7 @@ def test_a_command_refuses_its_options_in_the_language_of_the_user(
 def test_a_path_that_is_not_there_is_told_in_the_language_of_the_user(error_of, tmp_path):
     path = tmp_path / "a"
     assert error_of("en", "compare", f"{path}", "b").startswith(
-        f"msprobe compare: {path}: there is no such file or folder; give a dump.json"
+        f"msprobe compare: {path}: no such file or folder; give a dump.json"
     )
     assert error_of("zh", "compare", f"{path}", "b").startswith(
         f"msprobe compare: {path}：没有该文件或文件夹；请给出 dump.json"
