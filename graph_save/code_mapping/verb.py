@@ -69,13 +69,13 @@ def run(options: Options) -> int:
             second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
         found = map_dump(graph, data, _table(output, second), in_place=options.in_place)
     where = few(found.files)
-    parts = [f"{where}: {found.mapped} of {found.values} values have lines"]
+    parts = [f"{where}: {found.mapped} of {found.values} values have source lines"]
     if found.parameters:
-        parts.append(f"{found.parameters} are of parameters, which no line makes")
+        parts.append(f"{found.parameters} belong to parameters, which have no source line")
     if found.without_line:
-        parts.append(f"the graph has no line for {few(found.without_line)}")
+        parts.append(f"the graph has no source line for {few(found.without_line)}")
     if found.unknown:
-        parts.append(f"the graph does not know {few(found.unknown)}; give the text of the graph that was dumped")
+        parts.append(f"the graph does not contain {few(found.unknown)}; give the text of the dumped graph")
     print(visible("; ".join(parts)))
     return 1 if found.unknown else 0
 
