@@ -44,7 +44,7 @@ def run(options: Options) -> int:
     if root.is_file() and root.name not in _DUMPS:
         raise UsageError(
             translated(
-                f"{root}: is no {layout.DUMP}; give that, or a folder that holds some",
+                f"{root}: is not a {layout.DUMP}; give a {layout.DUMP}, or a folder that contains some",
                 f"{root}：不是 {layout.DUMP}；请给出该文件，或包含它的文件夹",
             )
         )
@@ -53,7 +53,7 @@ def run(options: Options) -> int:
     if not files and not (unreadable and root.is_dir()):
         raise UsageError(
             translated(
-                f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run",
+                f"{root}: neither it nor any folder below contains a {layout.DUMP}; give the dump_path of a run",
                 f"{root}：其中及其子文件夹中没有 {layout.DUMP}；请给出一次运行的 dump_path",
             )
         )
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
     empty = [] if root.is_file() else ranks_without_dump(root, {file.parent for file in files})
     for folder in (folder for folder in empty if folder not in unreadable):
         failed += 1
-        print(visible(f"not digested: {folder}: holds no dump"))
+        print(visible(f"not digested: {folder}: contains no dump"))
     for folder, why in unreadable.items():
         failed += 1
         print(visible(f"not digested: {folder}: cannot be read ({why})"))

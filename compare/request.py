@@ -30,8 +30,8 @@ _PATHS = ("npu_path", "bench_path", "stack_path")
 """Keys of a compare.json with paths, which may be relative to the file."""
 
 _NO_CONSISTENCY = (
-    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout-check` "
-    "compares the log-probs of both",
+    "the check of training against inference is not available in this version: omit the flag; `msprobe "
+    "rollout-check` compares the log-probs of both",
     "本版本没有训练与推理一致性检查：请去掉该选项；`msprobe rollout-check` 可比对两侧的 log-prob",
 )
 
@@ -51,14 +51,14 @@ def _suffix(value: object) -> str:
     if not isinstance(value, str):
         raise SettingsError(
             translated(
-                f"{shown(value)} is not a text; it becomes a part of the name of a file",
+                f"{shown(value)} is not a string; it becomes part of a file name",
                 f"{shown(value)} 不是文本；它会成为文件名的一部分",
             )
         )
     if any(character in value for character in "/\\\0"):
         raise SettingsError(
             translated(
-                f"{shown(value)} is invalid: it becomes a part of the name of a file; leave the slash out",
+                f"{shown(value)} is invalid: it becomes part of a file name; remove the slash",
                 f"{shown(value)} 无效：它会成为文件名的一部分；请去掉斜杠",
             )
         )
@@ -69,7 +69,7 @@ def _golden_names(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(type(name) is str for name in value.values()):
         return tuple(sorted(value.items()))
     raise SettingsError(
-        f'{shown(value)} is not an object of golden names by those of the target, as in {{"input": "x"}}'
+        f'{shown(value)} is not an object that maps target names to golden names, such as {{"input": "x"}}'
     )
 
 
@@ -414,7 +414,7 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     if noise and calibrate:
         raise UsageError(
             translated(
-                f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them",
+                f"{called[0]} and {called[1]} cannot be combined: a calibration sets the limits; give only one of them",
                 f"{called[0]} 与 {called[1]} 冲突：标定已给出阈值；请只给出一个",
             )
         )
@@ -445,9 +445,9 @@ def object_of(file: Path, members: str) -> dict[str, Any]:
             )
         ) from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"{file}: is no JSON ({err}); write an object with {members}") from err
+        raise UsageError(f"{file}: is not valid JSON ({err}); write an object with {members}") from err
     if not isinstance(contents, dict):
-        raise UsageError(f"{file}: must hold a JSON object with {members}")
+        raise UsageError(f"{file}: must contain a JSON object with {members}")
     return contents
 
 
@@ -482,11 +482,11 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
-                logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
+                logger.warning("%s: %s applies to folders; both inputs are files, so it is ignored", where, key)
         return Request(target, golden, stack_file=stack, log_each=log_each, user_limits=own)
     read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
     if names and read_as != "npy":
-        logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
+        logger.warning("%s: map_dict requires `common`: true and is ignored", where)
         names = ()
     return Request(
         target,
@@ -504,7 +504,7 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
 def _path(where: str, contents: Mapping[str, Any], key: str, folder: Path | None) -> Path:
     value = contents.get(key)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
+        raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a string")
     path = user_path(value)
     if folder is None or path.is_absolute() or path.exists() or not (folder / path).exists():
         return path
@@ -521,8 +521,8 @@ def _stack(where: str, path: Path) -> Path | None:
     places = (STACK, f"*/{STACK}", f"*/*/{STACK}")
     found = next((files for place in places if (files := sorted(path.glob(place)))), [])
     if not found:
-        raise UsageError(f"{where}: stack_path: {path} holds no {STACK}; give the file, or leave stack_path out")
+        raise UsageError(f"{where}: stack_path: {path} contains no {STACK}; give the file, or omit stack_path")
     if len(found) > 1:
-        logger.warning("%s: stack_path: %s holds %d of them; each dump takes its own", where, path, len(found))
+        logger.warning("%s: stack_path: %s contains %d files; each dump uses its own", where, path, len(found))
         return None
     return found[0]

@@ -63,12 +63,12 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
 
 def _advice(named: list[Beginning]) -> tuple[Advice, ...]:
-    text = phrase("start both runs alike in what differs here, and then compare their values")
+    text = phrase("align the two runs in these differences, then compare their values")
     return (Advice(text),) if named else ()
 
 
 def _beginning(row: Row) -> Beginning:
-    sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
+    sides = phrase("left of the line: the trusted pack; right of it: the pack under suspicion")
     return Beginning(row.name, f"{row.checker.value} differs", what(row), evidence=(sides,))
 
 

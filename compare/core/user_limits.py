@@ -165,7 +165,7 @@ def _name(name: str) -> str:
     if not name.strip(". "):
         raise SettingsError(
             translated(
-                "a name is empty; give a call or a record as the tables print it, * for all",
+                "a name is empty; give a call or a record as printed in the tables, or * for all",
                 "名称为空；请按表中的写法给出调用或记录，* 表示全部",
             )
         )
@@ -177,7 +177,7 @@ def _number(value: object) -> float:
     if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # it is a number
         raise SettingsError(
             translated(
-                f"a tolerance must be a number from 0 on, not {shown(value)}",
+                f"a tolerance must be a non-negative number, not {shown(value)}",
                 f"容差必须是不小于 0 的数，而不是 {shown(value)}",
             )
         )

@@ -68,7 +68,7 @@ def _sides(file: Path) -> tuple[Path, Path | None]:
     contents = object_of(file, "npu_path, and bench_path for two")
     target = _path(file, contents, "npu_path")
     if target is None:
-        raise UsageError(f"{file}: npu_path is missing; write the folder of the dump that is to be drawn")
+        raise UsageError(f"{file}: npu_path is missing; write the folder of the dump to draw")
     return target, _path(file, contents, "bench_path")
 
 
@@ -77,6 +77,6 @@ def _path(file: Path, contents: dict[str, Any], key: str) -> Path | None:
     if value in (None, ""):
         return None
     if not isinstance(value, str):
-        raise UsageError(f"{file}: {key} must be the path of a folder, as a text")
+        raise UsageError(f"{file}: {key} must be the path of a folder, as a string")
     path = user_path(value)
     return path if path.is_absolute() or path.exists() or not (file.parent / path).exists() else file.parent / path

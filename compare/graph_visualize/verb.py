@@ -100,7 +100,7 @@ def run(options: Options) -> int:
     if options.file_type == "json":
         return _write_merged(options, layouts)
     if options.golden_path is None and (options.layer_mapping or options.fuzzy):
-        logger.warning("-lm and -fm are about two dumps; with -tp alone they change nothing")
+        logger.warning("-lm and -fm apply to two dumps; they have no effect with only -tp")
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
 
     request = Request(
@@ -147,7 +147,7 @@ def _write_merged(options: Options, layouts: Layouts | None) -> int:
     if options.golden_path is not None:
         raise UsageError(
             translated(
-                "--file-type json writes the merged dumps of one side; leave -gp out, or --file-type json",
+                "--file-type json writes the merged dumps of one side; omit -gp or --file-type json",
                 "--file-type json 写出一侧合并后的 dump；请去掉 -gp 或 --file-type json",
             )
         )

@@ -37,27 +37,25 @@ from .values import (
 class Why(Enum):
     """What was found of one value, or one call, while the ranks were merged."""
 
-    REPLICAS_DIFFER = "ranks that should hold the same differ"
+    REPLICAS_DIFFER = "ranks that should be equal differ"
     PART_OF_A_SUM = (
-        "differs among the tensor parallel ranks in a place that is not split: a part of a sum, whose statistics do "
-        "not follow from those of the parts, or a copy that went astray; the exchange that adds it up was not recorded"
+        "differs among the tensor parallel ranks where it is not split: either parts of a sum, whose statistics "
+        "cannot be computed from those of the parts, or copies that diverged; the reduction was not recorded"
     )
     NOT_KNOWN = (
-        "differs among the tensor parallel ranks, and neither the other side nor the class of the layer tells whether "
-        "these are parts of a tensor or of a sum"
+        "differs among the tensor parallel ranks, and neither the other side nor the class of the layer shows "
+        "whether these are parts of a tensor or of a sum"
     )
-    INPUTS_NOT_MERGED = "the result of a function some of whose arguments could not be merged"
+    INPUTS_NOT_MERGED = "the result of a function with arguments that could not be merged"
     SIDE_BY_SIDE = (
-        "differs among the tensor parallel ranks, and nothing tells whether these are parts of a tensor or of a sum: "
-        "the values of all ranks are shown side by side, along a new first axis"
+        "differs among the tensor parallel ranks, and it is unknown whether these are parts of a tensor or of a "
+        "sum: the values of all ranks are stacked along a new first axis"
     )
     VALUES_DIFFER = "the tensor parallel ranks have different values"
     STRUCTURES_DIFFER = "the tensor parallel ranks have different arguments or results"
-    OF_THE_LAYOUT = (
-        "a function that only this side calls, in a parallel layer or where the ranks exchange data; left out"
-    )
+    OF_THE_LAYOUT = "a function called only on this side, in a parallel layer or where the ranks exchange data; omitted"
     NOT_ON_ALL_RANKS = "not every tensor parallel rank made this call"
-    ON_SEVERAL_STAGES = "several pipeline stages made this call; that of the first is kept"
+    ON_SEVERAL_STAGES = "several pipeline stages made this call; the call of the first stage is kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ class _Call:
             self._tally.count("equal on all ranks")
             return self._described(records[0], shapes[0])
         if sums := self._merger.exchanges.sum_of(records):
-            self._tally.count("added up by an exchange")
+            self._tally.count("reduced over ranks")
             # Of a reduce-scatter each rank keeps a part.
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])

@@ -19,7 +19,7 @@ from msprobe.options.kinds import PATH, one_of
 
 _SHOWN = 10
 _SURE = 0.8
-_ANOTHER = "choose another place with -o"
+_ANOTHER = "choose another path with -o"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,11 @@ def run(options: Options) -> int:
     mine, theirs = target.columns.names, golden.columns.names
     unsure, goldens = sum(pair.confidence < _SURE for pair in found.calls), {pair.golden for pair in found.calls}
     print(
-        f"{len(found.calls)} of {len(mine)} calls are paired, with {len(goldens)} of {len(theirs)}; {unsure} of the "
-        f"pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
+        f"{len(found.calls)} of {len(mine)} calls are paired, with {len(goldens)} of {len(theirs)}; {unsure} of "
+        f"the pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls are ambiguous"
     )
     if not found.calls:
-        print("No pair was found: check that both dumps are of one network, one step and one level.")
+        print("No pair was found: check that both dumps are from the same network, step and level.")
         return Verdicts().exit_code
     suggestion = suggest(target, golden, found)
     flags = []
@@ -78,7 +78,7 @@ def run(options: Options) -> int:
     if len(found.ambiguous) > _SHOWN:
         print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {options.target} -gp {options.golden} {flags[-1]}"
-    print(visible(f"Look the files over, edit them, and compare: {command}"))
+    print(visible(f"Check and edit the files, then compare: {command}"))
     return 0
 
 
