@@ -186,7 +186,7 @@ static int expect(Backward *of, PyObject *places, int to_leaf)
 
 static int come_late(Backward *of, const char *side, PyObject *place)
 {
-    static const char CAUSE[] = "a gradient came after the call's backward had ended, as when a second backward runs over the call";
+    static const char CAUSE[] = "a gradient arrived after the backward pass of the call had ended, as with a second backward pass";
     PyObject *part = PyUnicode_FromFormat("%s.%U", side, place);
     PyObject *none = part ? PyObject_CallMethod(of->describer, "lost", "OOs", of->name, part, CAUSE) : NULL;
     Py_XDECREF(part);

@@ -166,7 +166,7 @@ class Backward:
             part.add(self._describer.elements(gradient))
 
     def _come_late(self, side: str, place: str) -> None:
-        cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
+        cause = "a gradient arrived after the backward pass of the call had ended, as with a second backward pass"
         self._describer.lost(self.name, f"{side}.{place}", cause)
 
     def _record(self, gradient: AnyTensor, side: str, place: str, index: int, memo: Memo) -> str:

@@ -20,7 +20,7 @@ from .framework import Framework
 from .session import Session
 from .wrappers import within
 
-NOT_RECORDED = "calls of other threads than the one that called start() are not recorded"
+NOT_RECORDED = "calls in threads other than the one that called start() are not recorded"
 
 COMPILED = "_orig_mod"
 """The path of a compiled root in the name of its call: the attribute that `torch.compile` keeps the module in."""

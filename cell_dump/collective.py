@@ -24,7 +24,7 @@ from .describer import Bare
 from .forward import Forward
 from .wrappers import Current
 
-NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
+NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop()()"
 
 
 class Message(NamedTuple):

@@ -97,8 +97,8 @@ class Collector:
             if level == "L0" and next(self._cells.cells(), None) is None:
                 once(
                     "nothing inside",
-                    f"level L0 collects what a model holds, and {type(model).__name__} holds nothing: the dump will be "
-                    "empty; use level mix or L1, or start() with a model that holds this one",
+                    f"level L0 collects the modules inside a model, but {type(model).__name__} contains none: the "
+                    "dump will be empty; use level mix or L1, or call start() with the enclosing model",
                 )
         if self.session is None:
             self.session = Session(
@@ -112,7 +112,7 @@ class Collector:
     def _tokens(self, model: AnyModel, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
         if len(roots) > 1:
-            once("tokens", f"start(): tokens are counted by the runs of the first of {len(roots)} models")
+            once("tokens", f"start(): tokens are counted by the calls of the first of {len(roots)} models")
         return Tokens(self._cells.number_of(roots[0][1]), *token_range)
 
     def give_way(self) -> None:
@@ -213,7 +213,7 @@ def check_tokens(token_range: Any) -> None:
     """Refuse what is no range of tokens."""
     fits = isinstance(token_range, (list, tuple)) and len(token_range) == 2
     if not fits or any(isinstance(n, bool) or not isinstance(n, int) for n in token_range):
-        raise UsageError(f"start(): token_range is {token_range!r}; write two whole numbers, [first, last]")
+        raise UsageError(f"start(): token_range is {token_range!r}; pass two integers, [first, last]")
     first, last = token_range
     if not 0 <= first <= last:
-        raise UsageError(f"start(): token_range is {token_range!r}; write 0 <= first <= last")
+        raise UsageError(f"start(): token_range is {token_range!r}; pass 0 <= first <= last")

@@ -201,7 +201,7 @@ class Describer(ArrayDescriber):
         if kind is slice:
             ends = [int.__pos__(e) if issubclass(type(e), int) else None for e in (value.start, value.stop, value.step)]
             if any(end is not None and end.bit_length() > WIDEST for end in ends):
-                self.lost(call, part, f"a whole number of more than {WIDEST} bits")
+                self.lost(call, part, f"an integer of more than {WIDEST} bits")
                 return "null"
             return json.dumps({"type": "slice", "value": ends})
         if kind is Unwritten:

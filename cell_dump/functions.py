@@ -42,8 +42,8 @@ def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
     stems = frozenset(name.stem for name in names if name.kind == "api")
     if not stems:
         raise SettingsError(
-            f"names_from: {dump.where} (level {dump.level or 'unknown'}) names no functions; "
-            "give a dump of level L1 or mix, or leave names_from out"
+            f"names_from: {dump.where} (level {dump.level or 'unknown'}) contains no functions; give a dump of "
+            "level L1 or mix, or omit names_from"
         )
     return stems
 
@@ -82,10 +82,10 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
     """
     label = "register_custom_api()"
     if not isinstance(api, str):
-        raise UsageError(f"{label}: api must be the name of a function, not {api!r}; write its name as text")
+        raise UsageError(f"{label}: api must be the name of a function, not {api!r}; pass its name as a string")
     if api_prefix is not None and (not isinstance(api_prefix, str) or not api_prefix):
         raise UsageError(
-            f"{label}: api_prefix of {api!r} must be a text, not {api_prefix!r}; write one, or leave it out"
+            f"{label}: api_prefix of {api!r} must be a string, not {api_prefix!r}; pass a string, or omit it"
         )
     if not isinstance(module, (ModuleType, type)):
         raise UsageError(
@@ -93,7 +93,7 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
         )
     function = getattr_static(module, api, None)
     if function is None or not callable(getattr(module, api)) or isinstance(function, type):
-        what = "has no function" if function is None else "has something else than a function as"
+        what = "has no function" if function is None else "has an attribute that is not a function:"
         raise UsageError(f"{label}: {module.__name__} {what} {api!r}; check the name")
     _registered[id(module), api] = Custom(module, api, f"{api_prefix or module.__name__ or 'Custom'}.{api}")
 
@@ -103,7 +103,7 @@ def restore_custom_api(module: Any, api: str) -> None:
     if _registered.pop((id(module), api), None) is None:
         where = getattr(module, "__name__", type(module).__name__)
         known = ", ".join(f"{c.owner.__name__}.{c.name}" for c in _registered.values()) or "nothing"
-        raise UsageError(f"restore_custom_api(): {where}.{api} was not registered; registered is {known}")
+        raise UsageError(f"restore_custom_api(): {where}.{api} is not registered; registered: {known}")
 
 
 COLLECTIVE = ("Distributed", "MintDistributed")
@@ -231,7 +231,7 @@ class FunctionCalls:
         known = (stem for *_, stem in self.functions())
         if stems.isdisjoint(known) and not any(stem.startswith(self.other_stems) for stem in stems):
             raise SettingsError(
-                f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of {self.golden}"
+                f"names_from: {path}: none of its {len(stems)} functions exists here; give a dump of {self.golden}"
             )
         return stems
 

@@ -48,7 +48,7 @@ class Saves:
                 raise
             wrong = f"a variable cannot be read: {reason(cause)}"
         if wrong:
-            once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; nothing is saved by this call")
+            once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; this call does not save anything")
             return
         self._framework.settle(tree.tensors)
         if self._step is None and not self._refused:
@@ -58,8 +58,8 @@ class Saves:
                 if passes(cause):
                     raise
                 self._refused = True
-                message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"
-                once(message, f"{message}; the training goes on")
+                message = f"PrecisionDebugger.save: data of this step cannot be saved: {reason(cause)}"
+                once(message, f"{message}; the training continues")
         if self._step is not None:
             self._step.save(tree, name, save_backward)
 
@@ -208,22 +208,22 @@ class _Step:
 def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
     """What is wrong with the arguments of `save`, and where; empty where nothing is."""
     if not isinstance(name, str) or not name:
-        return f"the name is {shown(name) if name != '' else repr(name)}; give a text"
+        return f"the name is {(shown(name) if name != '' else repr(name))}; pass a string"
     if not isinstance(save_backward, bool):
-        return f"save_backward of {name!r} is {shown(save_backward)}; give True or False"
+        return f"save_backward of {name!r} is {shown(save_backward)}; pass True or False"
     variable = f"variable {name!r}"
     for lost in tree.lost:
         where = _at(variable, lost.place)
         if lost.kind.startswith("nested"):
-            return f"{where} is nested deeper than {DEPTH}; save its parts by themselves"
-        return f"{where} cannot be saved as a whole: {lost.cause}; save its parts by themselves"
+            return f"{where} is nested deeper than {DEPTH}; save its parts separately"
+        return f"{where} cannot be saved as a whole: {lost.cause}; save its parts separately"
     for place in tree.odd_keys:
-        return f"{_at(variable, place)} stands under a key that is no text; keys must be texts"
+        return f"{_at(variable, place)} has a key that is not a string; use strings as keys"
     for place, leaf in leaves_of(tree.values[0]):
         if not is_tensor(leaf) and not issubclass(type(leaf), PLAIN):
             what = "None" if leaf is None else f"of type {type_name(leaf)}"
             return (
-                f"{_at(variable, place)} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
+                f"{_at(variable, place)} is {what}; pass tensors, int, float, str, or lists, tuples and dicts of these"
             )
     return ""
 

@@ -171,7 +171,7 @@ class Session:
 
     def _note_interrupt(self, cause: BaseException) -> None:
         if not self.is_interrupted and passes(cause):
-            self.interrupted(f"{reason(cause)} ended the step before all of it was collected")
+            self.interrupted(f"{reason(cause)} ended the step before it was completely collected")
 
     def interrupted(self, cause: str) -> None:
         """Have the dump say that the step was interrupted; once."""

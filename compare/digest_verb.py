@@ -1,4 +1,4 @@
-"""Write digests of the dumps of a run, so that a comparison of many ranks need not read those that are equal.
+"""Write digests of the dumps of a run, so that a comparison of many ranks can skip equal ranks.
 
   msprobe digest DIR
 
@@ -6,7 +6,7 @@ DIR is a dump_path, the folder of a step or of a rank, a dump.json or a dump.par
 each of these files below it: digests of the dump, and the result of comparing it with an equal dump. `msprobe compare
 --first-only` reads these files first. Run the command on both runs, on the machines that have the dumps; digests that
 are up to date are kept. No other file is changed. Exit code 0: every dump has its digests. 1: a dump could not be read,
-or a file not be written. 2: the command was wrong.
+or a file could not be written. 2: the command was wrong.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def run(options: Options) -> int:
     if root.is_file() and root.name not in _DUMPS:
         raise UsageError(
             translated(
-                f"{root}: is no {layout.DUMP}; give that, or a folder that holds some",
+                f"{root}: is not a {layout.DUMP}; give a {layout.DUMP}, or a folder that contains some",
                 f"{root}：不是 {layout.DUMP}；请给出该文件，或包含它的文件夹",
             )
         )
@@ -53,7 +53,7 @@ def run(options: Options) -> int:
     if not files and not (unreadable and root.is_dir()):
         raise UsageError(
             translated(
-                f"{root}: holds no {layout.DUMP}, nor does any folder below; give the dump_path of a run",
+                f"{root}: neither it nor any folder below contains a {layout.DUMP}; give the dump_path of a run",
                 f"{root}：其中及其子文件夹中没有 {layout.DUMP}；请给出一次运行的 dump_path",
             )
         )
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
     failed: dict[str, str] = {}
     empty = [] if root.is_file() else ranks_without_dump(root, {file.parent for file in files})
     for folder in (folder for folder in empty if folder not in unreadable):
-        failed[str(folder)] = f"{folder}: there is no dump"
+        failed[str(folder)] = f"{folder}: contains no dump"
     for folder, why in unreadable.items():
         failed[str(folder)] = f"{folder}: cannot be read ({why})"
     for at, file in enumerate(files):

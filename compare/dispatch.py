@@ -70,7 +70,7 @@ def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
 def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:
     if request.calibrate is not None or request.read_as:
         other = "--calibrate" if request.calibrate is not None else "rank_id or common of a compare.json"
-        raise UsageError(f"--rank-size and {other} cannot be combined: leave one of them out")
+        raise UsageError(f"--rank-size and {other} cannot be combined: omit one of them")
     from .parallel.merge import merge_sides
 
     merged = merge_sides(request.target, request.golden, layouts, request.output / "merged")
@@ -127,8 +127,8 @@ def write_report(result: "RequestResult | FlowResult | Stepwise", request: Reque
 def _refuse_calibrating(request: Request) -> None:
     if request.calibrate is not None:
         raise UsageError(
-            "--calibrate takes runs that are no RL flows: calibrate with the folder of one stage, as in "
-            "ROOT/actor_update, and give the noise.json that it writes with --noise"
+            "--calibrate does not support RL flows: calibrate with the folder of one stage, such as "
+            "ROOT/actor_update, and pass the resulting noise.json with --noise"
         )
 
 
@@ -139,8 +139,8 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
 
         named = paths if len(found) == 2 else (found[0], Path("OTHER"))
         raise UsageError(
-            f"{found[0]}: is a checkpoint, not a dump; compare two of them with: "
-            f"msprobe config-check --compare {' '.join(quote(str(path)) for path in named)}"
+            f"{found[0]}: is a checkpoint, not a dump; compare two checkpoints with: msprobe config-check "
+            f"--compare {' '.join(quote(str(path)) for path in named)}"
         )
 
 
@@ -152,7 +152,7 @@ def _neighbour(root: Path, request: Request) -> Request:
     if kind.word not in parts:
         stage = next((name for name in known.stages if name != ITSELF), "actor_update")
         raise UsageError(
-            f"the sides are of two kinds: {root} is {known.text}, {kind.path} is {kind.text}; give two roots, or of "
-            f"both the folder of one stage, as in ROOT/{stage}"
+            f"the inputs are of different kinds: {root} is {known.text}, {kind.path} is {kind.text}; give two "
+            f"root folders, or the folder of one stage of each side, such as ROOT/{stage}"
         )
     return replace(request, **{side: kind.path})  # type: ignore[arg-type]  # the side is a path

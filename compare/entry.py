@@ -63,7 +63,7 @@ def compare_distributed(
     """
     call = "compare_distributed"
     if "suffix" in more:
-        raise UsageError(f"{call}: suffix: the tables are named after the ranks; leave it out")
+        raise UsageError(f"{call}: suffix: the tables are named after the ranks; omit it")
     sides = Request(_folder(call, "npu_dump_dir", npu_dump_dir), _folder(call, "bench_dump_dir", bench_dump_dir))
     return _compare(call, sides, output_path, stack_mode, auto_analyze, fuzzy_match, more)
 
@@ -85,7 +85,7 @@ def _sides(call: str, contents: object, defaults: Mapping[str, Any] | None = Non
     for key, value in contents.items():
         newer = _OLDER.get(str(key), str(key))
         if newer != key and newer in contents:
-            raise UsageError(f"{call}: input_param: {key} and {newer} are the same thing; give one")
+            raise UsageError(f"{call}: input_param: {key} and {newer} have the same meaning; give only one")
         named[newer] = os.fspath(value) if isinstance(value, os.PathLike) else value
     return sides_of(named, f"{call}: input_param")
 
@@ -127,5 +127,5 @@ def _folder(call: str, name: str, value: object) -> Path:
         raise UsageError(f"{call}: {name} must be a path, not {shown(value)}")
     path = user_path(value)
     if not path.is_dir():
-        raise UsageError(f"{call}: {name}: {path} is no folder; give the folder of a step, which holds its ranks")
+        raise UsageError(f"{call}: {name}: {path} is not a folder; give the folder of a step, which contains its ranks")
     return path

@@ -30,8 +30,8 @@ _PATHS = ("npu_path", "bench_path", "stack_path")
 """Keys of a compare.json with paths, which may be relative to the file."""
 
 _NO_CONSISTENCY = (
-    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout-check` "
-    "compares the log-probs of both",
+    "the check of training against inference is not available in this version: omit the flag; `msprobe "
+    "rollout-check` compares the log-probs of both",
     "本版本没有训练与推理一致性检查：请去掉该选项；`msprobe rollout-check` 可比对两侧的 log-prob",
 )
 
@@ -51,14 +51,14 @@ def _suffix(value: object) -> str:
     if not isinstance(value, str):
         raise SettingsError(
             translated(
-                f"{shown(value)} is not a text; it becomes a part of the name of a file",
+                f"{shown(value)} is not a string; it becomes part of a file name",
                 f"{shown(value)} 不是文本；它会成为文件名的一部分",
             )
         )
     if any(character in value for character in "/\\\0"):
         raise SettingsError(
             translated(
-                f"{shown(value)} is invalid: it becomes a part of the name of a file; leave the slash out",
+                f"{shown(value)} is invalid: it becomes part of a file name; remove the slash",
                 f"{shown(value)} 无效：它会成为文件名的一部分；请去掉斜杠",
             )
         )
@@ -69,7 +69,7 @@ def _golden_names(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(type(name) is str for name in value.values()):
         return tuple(sorted(value.items()))
     raise SettingsError(
-        f'{shown(value)} is not an object of golden names by those of the target, as in {{"input": "x"}}'
+        f'{shown(value)} is not an object that maps target names to golden names, such as {{"input": "x"}}'
     )
 
 
@@ -149,7 +149,7 @@ class NoiseThreshold(OptionGroup):
         "--noise",
         default="",
         keyword="noise",
-        help="noise threshold: auto (default), exact (every difference counts), or a noise.json",
+        help="noise threshold: auto (default), exact (no tolerance), or a noise.json",
         zh="噪声阈值：auto（默认）、exact（任何差异都算）或 noise.json 的路径",
     )
 
@@ -165,7 +165,7 @@ class NoiseOptions(NoiseThreshold):
         "--calibrate",
         metavar="CLEAN",
         keyword="calibrate",
-        help="another trusted run of the golden training: its differences are noise; writes noise.json",
+        help="a second correct run of the golden training, whose differences are noise; writes noise.json",
         zh="标杆训练的另一次可信运行：它的差异即噪声；写出 noise.json",
     )
 
@@ -219,7 +219,7 @@ class ReportOptions(OptionGroup):
         default=False,
         keyword="stack_mode",
         role=OUTPUT,
-        help="show the column of call stacks",
+        help="write the column of call stacks",
         zh="显示调用栈列",
     )
     highlight: bool = option(
@@ -248,7 +248,7 @@ class ReportOptions(OptionGroup):
         default=False,
         keyword="diff_analyze",
         role=OUTPUT,
-        help="also write as JSON which call differs first among all ranks",
+        help="also write the first divergence of all ranks as JSON",
         zh="另以 JSON 写出所有 rank 中最先出现差异的调用",
     )
     log_each: bool = option(
@@ -258,7 +258,7 @@ class ReportOptions(OptionGroup):
         keyword="is_print_compare_log",
         key="is_print_compare_log",
         role=EXECUTION,
-        help="log one line for each pair of tensors",
+        help="log one line per pair of tensors",
         zh="每对张量打印一行日志",
     )
     top: int | None = option(
@@ -266,7 +266,7 @@ class ReportOptions(OptionGroup):
         "--top",
         default=None,
         role=EXECUTION,
-        help=f"list at most N further divergences; default: 1 on standard output, {LISTED} in the table",
+        help=f"list at most N more divergences; default: 1 on standard output, {LISTED} in the table",
         zh=f"最多列出 N 个其余的差异起点；默认：标准输出 1 个，表中 {LISTED} 个",
     )
     first_only: bool = option(
@@ -274,12 +274,12 @@ class ReportOptions(OptionGroup):
         "--first-only",
         default=False,
         role=OUTPUT,
-        help="write no tables, and read only the ranks that can have the first wrong call, as given by `msprobe "
+        help="do not write tables, and read only the ranks that may have the first wrong call, based on `msprobe "
         "digest`",
         zh="不写表，只读取可能含有首个错误调用的 rank（依据 `msprobe digest` 的结果）",
     )
     suffix: str = option(
-        _SUFFIX, default="", keyword="suffix", role=OUTPUT, help="goes into the name of the table", zh="加入表名的后缀"
+        _SUFFIX, default="", keyword="suffix", role=OUTPUT, help="suffix of the table's file name", zh="表文件名的后缀"
     )
     advise: bool = option(
         FLAG, default=True, keyword="auto_analyze", role=OUTPUT, help="write advisor text", zh="写出 advisor 文本"
@@ -336,7 +336,7 @@ class CompareOptions(
         "-i",
         "--input",
         metavar="FILE",
-        help="a compare.json with npu_path and bench_path, instead of both",
+        help="a compare.json with npu_path and bench_path, instead of both paths",
         zh="含 npu_path 和 bench_path 的 compare.json，代替两条路径",
     )
     mode: str = option(
@@ -353,14 +353,18 @@ class CompareOptions(
         NUMBERS,
         "--ranks",
         key="rank_id",
-        help="only these ranks of folders, for example 0-3 or 0,2,5-7",
+        help="only these ranks of the folders, for example 0-3 or 0,2,5-7",
         zh="只比对文件夹中的这些 rank，例如 0-3 或 0,2,5-7",
     )
     steps: tuple[int, ...] | None = option(
         NUMBERS, "--steps", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
     )
     stack_file: str = option(
-        TEXT, default="", key="stack_path", help="a stack.json elsewhere", zh="位于别处的 stack.json"
+        TEXT,
+        default="",
+        key="stack_path",
+        help="path of stack.json, if it is in another folder",
+        zh="位于别处的 stack.json",
     )
     common: bool = option(
         FLAG, default=False, key="common", help="both sides are folders of npy files", zh="两侧均为 npy 文件夹"
@@ -428,7 +432,7 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     if noise and calibrate:
         raise UsageError(
             translated(
-                f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them",
+                f"{called[0]} and {called[1]} cannot be combined: a calibration sets the limits; give only one of them",
                 f"{called[0]} 与 {called[1]} 冲突：标定已给出阈值；请只给出一个",
             )
         )
@@ -459,9 +463,9 @@ def object_of(file: Path, members: str) -> dict[str, Any]:
             )
         ) from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"{file}: is no JSON ({err}); write an object with {members}") from err
+        raise UsageError(f"{file}: is not valid JSON ({err}); write an object with {members}") from err
     if not isinstance(contents, dict):
-        raise UsageError(f"{file}: must hold a JSON object with {members}")
+        raise UsageError(f"{file}: must contain a JSON object with {members}")
     return contents
 
 
@@ -496,11 +500,11 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
-                logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
+                logger.warning("%s: %s applies to folders; both inputs are files, so it is ignored", where, key)
         return Request(target, golden, stack_file=stack, log_each=log_each, user_limits=own)
     read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
     if names and read_as != "npy":
-        logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
+        logger.warning("%s: map_dict requires `common`: true and is ignored", where)
         names = ()
     return Request(
         target,
@@ -518,7 +522,7 @@ def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None
 def _path(where: str, contents: Mapping[str, Any], key: str, folder: Path | None) -> Path:
     value = contents.get(key)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
+        raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a string")
     path = user_path(value)
     if folder is None or path.is_absolute() or path.exists() or not (folder / path).exists():
         return path
@@ -535,8 +539,8 @@ def _stack(where: str, path: Path) -> Path | None:
     places = (STACK, f"*/{STACK}", f"*/*/{STACK}")
     found = next((files for place in places if (files := sorted(path.glob(place)))), [])
     if not found:
-        raise UsageError(f"{where}: stack_path: {path} holds no {STACK}; give the file, or leave stack_path out")
+        raise UsageError(f"{where}: stack_path: {path} contains no {STACK}; give the file, or omit stack_path")
     if len(found) > 1:
-        logger.warning("%s: stack_path: %s holds %d of them; each dump takes its own", where, path, len(found))
+        logger.warning("%s: stack_path: %s contains %d files; each dump uses its own", where, path, len(found))
         return None
     return found[0]

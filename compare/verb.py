@@ -1,13 +1,13 @@
-"""Compare two dumps and name the first wrong call.
+"""Compare two dumps and find the first wrong call.
 
   msprobe compare TARGET GOLDEN [-o DIR]
   msprobe compare -tp TARGET -gp GOLDEN [-o DIR]
   msprobe compare -i compare.json [-o DIR]
 
 TARGET is the dump under suspicion, GOLDEN the trusted one. Each is a dump.json or debug.json, the folder of a rank, of
-a step or of a whole run, a kernel dump, or a folder of npy files. Of folders, every step and rank that both sides have
-is compared, by number. Of two roots written by MsProbe, configurations, key data and the dumps of all stages are
-compared in the order of the flow.
+a step or of a whole run, a kernel dump, or a folder of npy files. For folders, every step and rank that both sides have
+is compared, by number. For two root folders written by MsProbe, configurations, key data and the dumps of all stages
+are compared in the order of the flow.
 
 Tables are written to the output folder. Standard output has the answer on one screen: the verdict and how certain it
 is, the evidence, the source line, what was judged, the next command. The last line names the first wrong call, for
@@ -36,7 +36,7 @@ def run(options: CompareOptions) -> int:
             flag = "-i" if options.input_path else "--scheduler"
             raise UsageError(
                 translated(
-                    f"{file}: a bundle is unpacked on this machine and has both sides; leave {flag} out",
+                    f"{file}: a bundle is unpacked on this machine and contains both sides; omit {flag}",
                     f"{file}：bundle 在本机解包，且已包含两侧；请去掉 {flag}",
                 )
             )
@@ -101,14 +101,14 @@ def request_of(options: CompareOptions) -> Request:
     if options.xlsx and options.format != "xlsx":
         raise UsageError(
             translated(
-                f"--xlsx and --format {options.format} contradict each other; give one",
+                f"--xlsx and --format {options.format} contradict each other; give only one",
                 f"--xlsx 与 --format {options.format} 冲突；请只给出一个",
             )
         )
     if options.mode not in ("", "auto"):
         raise UsageError(
             translated(
-                f"-m {options.mode}: this version compares what training left behind; leave -m out, or -m auto",
+                f"-m {options.mode}: this version supports only -m auto; omit -m",
                 f"-m {options.mode}：本版本只比对训练产生的数据；请去掉 -m，或用 -m auto",
             )
         )
@@ -116,7 +116,7 @@ def request_of(options: CompareOptions) -> Request:
         other = "--html" if options.html else "--highlight" if options.highlight else "--layer-mapping"
         raise UsageError(
             translated(
-                f"--first-only writes no tables, and {other} is for what they show; leave one of them out",
+                f"--first-only does not write tables, and {other} applies to them; omit one of them",
                 f"--first-only 不写表，而 {other} 针对表的内容；请去掉其中一个",
             )
         )
@@ -126,7 +126,7 @@ def request_of(options: CompareOptions) -> Request:
         if None not in (there, here) and here != there:
             raise UsageError(
                 translated(
-                    f"--{name}s and {key} of {options.input_path} contradict each other; give one",
+                    f"--{name}s and {key} of {options.input_path} contradict each other; give only one",
                     f"--{name}s 与 {options.input_path} 中的 {key} 冲突；请只给出一个",
                 )
             )
@@ -143,15 +143,14 @@ def request_of(options: CompareOptions) -> Request:
     if sides.read_as and request.mapping:
         raise UsageError(
             translated(
-                "mapping files are about calls; kernel dumps and npy files have none: leave them out",
+                "mapping files apply to calls, which kernel dumps and npy files do not have: omit them",
                 "映射文件针对调用，而 kernel dump 和 npy 文件中没有调用；请去掉映射文件",
             )
         )
     if request.user_limits and options.first_only:
         raise UsageError(
             translated(
-                f"--first-only decides by digests, which cannot tell what {request.user_limits} excuses; leave one of "
-                "them out",
+                f"--first-only compares digests, to which {request.user_limits} cannot be applied; omit one of them",
                 f"--first-only 依据摘要判断，无法应用 {request.user_limits}；请去掉其中一个",
             )
         )
@@ -166,15 +165,15 @@ def _check_positional(options: CompareOptions) -> None:
     if words[0].lower() in ("mindspore", "pytorch") and not (len(words) == 2 and Path(words[0]).exists()):
         raise UsageError(
             translated(
-                f"the framework is given before the verb: msprobe -f {words[0]} compare ...; "
-                "after compare, -f means fuzzy matching",
+                f"give the framework before the command: msprobe -f {words[0]} compare ...; after compare, -f "
+                "means fuzzy matching",
                 f"框架写在命令之前：msprobe -f {words[0]} compare ...；compare 之后的 -f 表示模糊匹配",
             )
         )
     if len(words) != 2 or options.target or options.golden or options.input_path:
         raise UsageError(
             translated(
-                f"{words[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone",
+                f"{words[0]!r} does not belong to an option; write either -tp TARGET -gp GOLDEN or TARGET GOLDEN",
                 f"{words[0]!r} 不属于任何选项；请写 -tp TARGET -gp GOLDEN，或只写 TARGET GOLDEN",
             )
         )
@@ -185,7 +184,7 @@ def _sides(options: CompareOptions) -> Request:
         if options.target or options.golden:
             raise UsageError(
                 translated(
-                    "-i gives both sides already; give either -i, or -tp and -gp",
+                    "-i already gives both sides; give either -i, or -tp and -gp",
                     "-i 已给出两侧；请只给出 -i，或只给出 -tp 和 -gp",
                 )
             )
@@ -197,7 +196,7 @@ def _sides(options: CompareOptions) -> Request:
         return Request(options.target, options.golden)
     raise UsageError(
         translated(
-            "two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json",
+            "two dumps are required: give -tp TARGET -gp GOLDEN, or -i compare.json",
             "需要两份 dump：-tp TARGET -gp GOLDEN，或 -i compare.json",
         )
     )

@@ -330,7 +330,7 @@ class GraphCalls:
 
     def _unshaped(self, call: Call) -> None:
         """Tensors whose shape the compiler did not know are not sent; the dump says so."""
-        cause = "its shape was not known when the graph was compiled; give the network inputs of fixed shapes"
+        cause = "its shape was unknown when the graph was compiled; use inputs of fixed shapes"
         for part, structure in (("input", call.inputs), ("kwargs", call.keywords), ("output", call.outputs)):
             if not structure.is_whole:
                 self._describer.lost(call.name, part, cause)
@@ -401,7 +401,7 @@ class GraphCalls:
     def miss_optimizer(self) -> None:
         """Note, where calls with parameters had a backward and no optimizer ran, why there are no `parameters_grad`."""
         if not self._optimizer_ran and any(c.arrived and c.learns for turns in self._passes for c, _ in turns):
-            cause = "no optimizer ran in a graph between start and stop; call stop() behind the optimizer"
+            cause = "no optimizer ran in a graph between start() and stop(); call stop() after the optimizer"
             self._describer.lost("step", "parameters_grad", cause)
 
     def lack(self, cause: str) -> None:

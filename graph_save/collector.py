@@ -64,7 +64,9 @@ class GraphCollector:
         if wrong := wrong_in_graphs(level, self._settings.task, device_target()):
             raise UsageError(f"start(): {wrong}")
         if token_range is not None:
-            raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")
+            raise UsageError(
+                "start(): token_range counts calls from Python and is not available in graph mode; omit it"
+            )
         if model is not None:
             check_model(model, nn.Cell)
         elif not self._planting.any:
@@ -73,7 +75,10 @@ class GraphCollector:
     def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used when this begins a step."""
         if self._settings.level == "mix":
-            once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
+            once(
+                "mix in graph mode",
+                'level "mix" in graph mode: APIs are not called from Python, so only cells are recorded',
+            )
         self.expect(model)
         self._open(step_folder)
 
@@ -171,6 +176,6 @@ class GraphCollector:
 
     def _warn_of_unseen(self, calls: GraphCalls) -> None:
         if not calls.any and not self._planting.refused:
-            what = "start(): no call of the model's cells was seen in graphs since start"
-            once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")
+            what = "start(): no call of the model's cells was recorded in graphs since start()"
+            once(what, f"{what}; a graph that was compiled earlier is not recorded: call start() before its first run")
         self._scope.log_unmatched()

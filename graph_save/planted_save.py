@@ -36,17 +36,19 @@ def check(function: str, save_dir: object, name: object) -> None:
     task()
     for what, value in (("save_dir", save_dir), ("name", name)):
         if not isinstance(value, str) or not value:
-            raise TypeError(f"{function}(): {what} is {value!r}; give a text")
+            raise TypeError(f"{function}(): {what} is {value!r}; pass a string")
 
 
 def refuse_data(name: str, kind: str) -> NoReturn:
     """TypeError for something that is neither a tensor nor a container of tensors."""
-    raise TypeError(f"save(): {name} is {kind}; give a Tensor, or lists, tuples and dicts of them")
+    raise TypeError(f"save(): {name} is {kind}; pass a Tensor, or lists, tuples and dicts of Tensors")
 
 
 def refuse_gradient(name: str) -> NoReturn:
     """TypeError for something whose gradient cannot be saved."""
-    raise TypeError(f"save_grad(): {name} is no Tensor; give one, and use what save_grad gives in its place")
+    raise TypeError(
+        f"save_grad(): {name} is not a Tensor; pass a Tensor, and use the return value of save_grad in its place"
+    )
 
 
 # ---- who keeps what arrives ----------------------------------------------------------------------------------------
@@ -78,11 +80,11 @@ class _Saves:
         tree.save(where, name, array, dtype, tree.next_count(where, name), rank())
 
     def note_unknown_shape(self, name: str) -> bool:
-        what = f"save(): the shape of {name} is not known when the graph is compiled"
+        what = f"save(): the shape of {name} is unknown when the graph is compiled"
         once(
             what,
-            f"{what}; Python saves it while the graph runs, which the framework refuses in a graph that also has "
-            "gradients or saves of fixed shapes: if it fails, give the network inputs of fixed shapes, or run this "
+            f"{what}; it is saved from Python while the graph runs, which the framework does not support in a "
+            "graph with gradients or saves of fixed shapes: if it fails, use inputs of fixed shapes, or run this "
             "part in PyNative",
         )
         return True
@@ -118,13 +120,13 @@ def _refused(keeper: str, name: str) -> None:
 
 
 def _unknown_shape(name: str) -> None:
-    what = f"save_grad(): the shape of {name} is not known when the graph is compiled, and its gradient is not saved"
-    once(what, f"{what}; give the network inputs of fixed shapes, or run this part in PyNative mode")
+    what = f"save_grad(): the shape of {name} is unknown when the graph is compiled, so its gradient is not saved"
+    once(what, f"{what}; use inputs of fixed shapes, or run this part in PyNative mode")
 
 
 def _outside(function: str) -> None:
     raise UsageError(
-        f"{function}(): was called inside of a graph; call it between two steps, outside of construct and @jit"
+        f"{function}() was called inside a graph; call it between two steps, outside of construct() and @jit"
     )
 
 

@@ -137,7 +137,7 @@ def _requested(planting: Planting, original: Callable[..., Any]) -> Callable[...
         result = original(executor, *args, **kwargs)  # raises again what is the user's own
         planting.refused.append(reason(refused))
         what = f"a graph could not be compiled with the debugger's operators ({reason(refused)})"
-        once(what, f"{what}; it was compiled without them, and its cells are not recorded")
+        once(what, f"{what}; it was compiled without them and its cells are not recorded")
         return result
 
     return compile

@@ -77,7 +77,7 @@ def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors of the data; what of a container cannot be read is logged once, and left out."""
     tree = tree_of_one(data, name, fields=False)
     for lost in tree.lost:
-        once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training goes on")
+        once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training continues")
     left_out = {lost.place for lost in tree.lost}
     for place, leaf in leaves_of(tree.values[0], name):
         if is_tensor(leaf) and isinstance(leaf, Tensor):  # the second would ask foreign classes
@@ -108,7 +108,7 @@ def _captured() -> bool:
         return False
     once(
         "traced",
-        'save, save_grad: save nothing in a graph that is captured by tracing; take capture_mode="ast" or "bytecode"',
+        'save and save_grad have no effect in a graph captured by tracing; use capture_mode="ast" or "bytecode"',
     )
     return True
 

@@ -34,7 +34,7 @@ def task() -> str:
     """What a save leaves behind: the tensor, or in the index only its statistics, or its digest beside them."""
     chosen = os.environ.get(TASK, TASKS[0])
     if chosen not in TASKS:
-        raise SettingsError(f"environment variable {TASK}: {shown(chosen)} is none of {', '.join(TASKS)}")
+        raise SettingsError(f"environment variable {TASK}: {shown(chosen)} is invalid; choose from {', '.join(TASKS)}")
     return chosen
 
 
@@ -89,7 +89,7 @@ class SaveTree:
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
-            once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training goes on")
+            once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training continues")
 
     def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str) -> None:
         self._task = self._task or task()
@@ -145,8 +145,9 @@ def _open(folder: Path) -> int:
     if number is None:
         once(
             "save: another process",
-            f"save: {folder}: another process saves here too, and files of the same name take each other's place; give "
-            "each process a folder of its own, or save after the communication is initialised, which gives it a rank",
+            f"save: {folder}: another process also saves here, and files with the same name overwrite each other; "
+            "give each process a separate folder, or save after communication is initialized, which gives each "
+            "process a rank",
         )
         return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
     return number

@@ -115,7 +115,7 @@ def load_table() -> ApiTable:
 def read_table(entries: Mapping[str, Any], without: Mapping[str, Any]) -> ApiTable:
     """A table from what its files hold; MappingError where an entry contradicts itself, or a name stands in both."""
     if both := sorted(set(entries) & set(without)):
-        raise MappingError(f"{both[0]}: stands in the table and among the names without counterpart; remove one")
+        raise MappingError(f"{both[0]}: is both in the table and in the list of names without counterpart; remove one")
     made: dict[str, list[Correspondence]] = {stem: [] for stem in entries}
     for stem, entry in entries.items():
         for overload in entry if isinstance(entry, list) else [entry]:
@@ -128,13 +128,13 @@ def read_table(entries: Mapping[str, Any], without: Mapping[str, Any]) -> ApiTab
 
 def _check(stem: str, entry: Any) -> None:
     if not isinstance(entry, dict) or "pt" not in entry:
-        raise MappingError(f"{stem}: an entry of the table is a map with the key 'pt', or a list of such maps")
+        raise MappingError(f"{stem}: an entry of the table must be a map with the key 'pt', or a list of such maps")
     for key, value in entry.items():
         if key not in _KEYS:
-            raise MappingError(f"{stem}: unknown key {key!r}; known: {', '.join(_KEYS)}")
+            raise MappingError(f"{stem}: unknown key {key!r}; choose from {', '.join(_KEYS)}")
         if not isinstance(value, _KEYS[key]):
             wanted = " or a ".join(kind.__name__ for kind in _KEYS[key])
-            raise MappingError(f"{stem}: {key} is {value!r}; make it a {wanted}")
+            raise MappingError(f"{stem}: {key} is {value!r}; write a {wanted}")
     _check_numbers(stem, entry)
 
 
@@ -145,7 +145,9 @@ def _check_numbers(stem: str, value: Any) -> None:
             float(value)
         except ValueError:
             return
-        raise MappingError(f"{stem}: {value} is a text in yaml; write {float(value):.1e} with a dot, as in 1.0e-05")
+        raise MappingError(
+            f"{stem}: {value} is a string in YAML; write {float(value):.1e} with a decimal point, as in 1.0e-05"
+        )
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_numbers(stem, inner)
 
@@ -198,10 +200,10 @@ def _check_consistency(pair: Correspondence) -> None:
     for key, names in words.items():
         for top in (name.split(".")[0] for name in names):
             if known and top not in known and top != "output":
-                raise MappingError(f"{pair.ms}: {key} speaks of {top!r}, which ms_args does not list; add it there")
+                raise MappingError(f"{pair.ms}: {key} refers to {top!r}, which is not in ms_args; add it there")
     for key, found in {"args": pair.renamed, "attributes": pair.attributes}.items():
         for name in found.values():
             if pair.pt_signature and name.split(".")[0] not in pair.pt_signature:
-                raise MappingError(f"{pair.ms}: {key} leads to {name!r}, which pt_args does not list; add it there")
+                raise MappingError(f"{pair.ms}: {key} refers to {name!r}, which is not in pt_args; add it there")
     if lost := sorted(set(pair.dropped) & {name.split(".")[0] for name in pair.renamed}):
         raise MappingError(f"{pair.ms}: {lost[0]!r} is in args and in dropped; remove one")

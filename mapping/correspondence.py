@@ -50,7 +50,7 @@ class Signature:
         MappingError where a name stands twice.
         """
         if len(set(listed)) < len(listed):
-            raise MappingError(f"{where}: a parameter stands twice in {listed}; remove one")
+            raise MappingError(f"{where}: duplicate parameter in {listed}; remove one")
         star = next((n for n, name in enumerate(listed) if name.startswith("*")), len(listed))
         rest = [name[1:] for name in listed if name.startswith("*")]
         keywords = (name for name in listed[star:] if not name.startswith("*"))
@@ -199,7 +199,7 @@ class Correspondence:
         passed = dict(zip(names, args, strict=False))
         if rest and not self.ms_signature.rest:
             raise MappingError(
-                f"{self.ms}: {len(args)} arguments by position, the table knows {len(names)}; correct its ms_args"
+                f"{self.ms}: {len(args)} positional arguments, but the table lists {len(names)}; correct its ms_args"
             )
         if rest:
             is_one_list = len(rest) == 1 and isinstance(rest[0], list | tuple)
@@ -211,7 +211,7 @@ class Correspondence:
         agreed = tuple(wanted) if isinstance(wanted, list) else wanted
         if wanted is not None and value is not None and value != agreed:
             raise MappingError(
-                f"{self.ms}: {self.pt} has no {name!r}, and can only do what {wanted!r} does, not {value!r}"
+                f"{self.ms}: {self.pt} has no {name!r} and corresponds only to {wanted!r}, not to {value!r}"
             )
 
     def _translated(self, name: str, value: Any) -> list[tuple[str, Any]]:

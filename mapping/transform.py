@@ -78,7 +78,7 @@ class Transform:
             except (ValueError, TypeError, IndexError, AttributeError) as err:  # so numpy refuses what does not fit
                 kind = f"tensor of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
                 raise MappingError(
-                    f"transform {str(self)!r}: {step} cannot be done to a {kind} ({err}); correct the transform"
+                    f"transform {str(self)!r}: {step} cannot be applied to a {kind} ({err}); correct the transform"
                 ) from err
         return value
 
@@ -119,19 +119,18 @@ def parse(text: str) -> Transform:
 def _step(part: str, text: str) -> Step:
     found = _STEP.fullmatch(part)
     if found is None or found[1] not in _WORDS:
-        raise MappingError(f"transform {text!r}: {part!r} is no step; known: {', '.join(sorted(_WORDS))}")
+        raise MappingError(f"transform {text!r}: {part!r} is not a step; choose from {', '.join(sorted(_WORDS))}")
     name, inner = found[1], (found[2] or "").strip()
     try:
         numbers = tuple(None if n.strip() in ("none", "None") else int(n) for n in inner.split(",")) if inner else ()
     except ValueError:
-        raise MappingError(
-            f"transform {text!r}: {inner!r} are no whole numbers; write for example {name}(1, 0)"
-        ) from None
+        raise MappingError(f"transform {text!r}: {inner!r} are not integers; write for example {name}(1, 0)") from None
     least, most = _WORDS[name].least, _WORDS[name].most
     if not least <= len(numbers) <= most or (None in numbers and name != "slice"):
         wanted = str(least) if least == most else f"at least {least}"
         raise MappingError(
-            f"transform {text!r}: {name} takes {wanted} numbers, not {len(numbers)}; see the top of transform.py"
+            f"transform {text!r}: {name} takes {wanted} numbers, not {len(numbers)}; see the documentation of "
+            "transforms"
         )
     return Step(name, numbers)
 
@@ -139,7 +138,7 @@ def _step(part: str, text: str) -> Step:
 def _flatten(array: Any, start: int = 0, stop: int = -1) -> Any:
     first, last = start % max(array.ndim, 1), stop % max(array.ndim, 1)
     if last < first:
-        raise ValueError(f"axis {stop} stands before axis {start}")
+        raise ValueError(f"axis {stop} is before axis {start}")
     return np.reshape(array, (*array.shape[:first], math.prod(array.shape[first : last + 1]), *array.shape[last + 1 :]))
 
 
@@ -152,7 +151,7 @@ def _slice(array: Any, axis: int, start: int | None, stop: int | None) -> Any:
 def _split(array: Any, axis: int, index: int, count: int) -> Any:
     size, rest = divmod(array.shape[axis], count)
     if rest or not 0 <= index < count:
-        raise ValueError(f"axis {axis} of size {array.shape[axis]} has no part {index} of {count} equal ones")
+        raise ValueError(f"axis {axis} of size {array.shape[axis]} has no part {index} of {count} equal parts")
     return _slice(array, axis, index * size, (index + 1) * size)
 
 
@@ -199,7 +198,7 @@ _WORDS = {
 def _hollow(shape: Sequence[int]) -> Any:
     """An array of this shape over a single byte."""
     if any(n < 0 for n in shape):
-        raise MappingError(f"shape {tuple(shape)}: a size is negative; no tensor has it")
+        raise MappingError(f"shape {tuple(shape)}: a size is negative")
     return np.broadcast_to(np.zeros((), np.int8), tuple(shape))
 
 

@@ -151,14 +151,14 @@ def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping
         if value is None or value is False or value == "":
             continue
         if is_data and value is True:
-            raise UsageError(f"{prefix}{option}: give the path of a yaml file that pairs rows")
+            raise UsageError(f"{prefix}{option}: give the path of a YAML file that pairs rows")
         if value is True or (is_data and isinstance(value, Mapping)):
             found[option] = value
         elif isinstance(value, str | os.PathLike):
             found[option] = user_path(value)
         else:
             also = ", or a dict" if is_data else ""
-            raise UsageError(f"{prefix}{option}: must be the path of a yaml file{also}, not {shown(value)}")
+            raise UsageError(f"{prefix}{option}: must be the path of a YAML file{also}, not {shown(value)}")
     where = {option: str(value) for option, value in found.items() if isinstance(value, Path)}
     api, cell, layer, data = (found.get(option) for option in OPTIONS)
     rows = read_data(data) if isinstance(data, Path) else _data_rules(data or {}, f"{prefix}data_mapping")
@@ -189,7 +189,7 @@ def load(path: Path, what: str) -> Any:
             key = loader.construct_object(key_node, deep=True)
             is_key = isinstance(key, Hashable)
             if not is_key or key in found:
-                wrong = f"{key!r} stands twice; remove one" if is_key else f"{key!r} cannot be a key"
+                wrong = f"duplicate key {key!r}; remove one" if is_key else f"{key!r} cannot be a key"
                 raise yaml.constructor.ConstructorError(None, None, wrong, key_node.start_mark)
             found[key] = loader.construct_object(value_node, deep=True)
         return found
@@ -200,13 +200,13 @@ def load(path: Path, what: str) -> Any:
     except OSError as err:
         raise UsageError(f"{path}: {what} cannot be read ({err.strerror or err}); check the path") from err
     except UnicodeDecodeError as err:
-        raise UsageError(f"{path}: {what} is no text in UTF-8 ({err.reason}); save it as UTF-8") from err
+        raise UsageError(f"{path}: {what} is not UTF-8 text ({err.reason}); save it as UTF-8") from err
     try:
         held = yaml.load(text, Loader)  # a SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError) as err:
-        raise UsageError(f"{path}: {what} is no yaml that can be read: {one_line(err)}; correct it there") from err
+        raise UsageError(f"{path}: {what} is not valid YAML: {one_line(err)}; correct the file") from err
     if held is None:
-        raise UsageError(f"{path}: {what} is empty; fill the file, or leave it out")
+        raise UsageError(f"{path}: {what} is empty; fill the file, or omit it")
     return held
 
 
@@ -223,9 +223,9 @@ def _map(held: object, where: str, wanted: str) -> Mapping[Any, Any]:
 
 def _names(held: object, where: str, example: str) -> Mapping[str, str]:
     """A map of names to names; UsageError where it is something else."""
-    for key, value in _map(held, where, f"of names, as in `{example}`").items():
+    for key, value in _map(held, where, f"of names, for example `{example}`").items():
         if not (isinstance(key, str) and key and isinstance(value, str) and value):
-            raise UsageError(f"{where}: {shown(key)}: {shown(value)}: both must be names, as in `{example}`")
+            raise UsageError(f"{where}: {shown(key)}: {shown(value)}: both must be names, for example `{example}`")
     return held  # type: ignore[return-value]  # every key and value was asked
 
 
@@ -241,7 +241,7 @@ def read_apis(path: Path) -> tuple[ApiRule, ...]:
         where = f"{path}: rule {number}"
         rule = _api_rule(_map(entry, where, "with ms_api and pt_api"), where)
         if rule is not None and rule.ms_api in made:
-            raise UsageError(f"{where}: {rule.ms_api} has a rule already ({made[rule.ms_api].where}); remove one")
+            raise UsageError(f"{where}: {rule.ms_api} already has a rule ({made[rule.ms_api].where}); remove one")
         if rule is not None:
             made[rule.ms_api] = rule
     return tuple(made.values())
@@ -251,7 +251,7 @@ def _api_rule(entry: Mapping[Any, Any], where: str) -> ApiRule | None:
     for key in entry:
         if key not in _KEYS:
             near = nearest(str(key), _KEYS)
-            remedy = f"did you mean {near}?" if near else f"known are {', '.join(_KEYS)}"
+            remedy = f"did you mean {near}?" if near else f"choose from {', '.join(_KEYS)}"
             raise UsageError(f"{where}: unknown key {shown(key)}; {remedy}")
     for key in ("ms_api", "pt_api"):
         value = entry.get(key)
@@ -266,19 +266,19 @@ def _api_rule(entry: Mapping[Any, Any], where: str) -> ApiRule | None:
             continue
         if ours is None or theirs is None:
             raise UsageError(
-                f"{where}: only {pt if ours is None else ms} is given; write the list of the other side too"
+                f"{where}: only {(pt if ours is None else ms)} is given; also write the list of the other side"
             )
         if len(ours) != len(theirs):
-            message = "%s: %s has %d places, %s %d; the rule is left out: make both equally long"
+            message = "%s: %s has %d places, %s %d; the rule is ignored: give both the same length"
             logger.warning(message, where, ms, len(ours), pt, len(theirs))
             return None
         places[part] = dict(zip(ours, theirs, strict=True))
         if len(places[part]) < len(ours) or len(set(theirs)) < len(theirs):
-            raise UsageError(f"{where}: a place stands twice in {ms} or {pt}; remove one")
+            raise UsageError(f"{where}: duplicate place in {ms} or {pt}; remove one")
     transforms = entry.get("transforms")
     where_transforms = f"{where}: transforms"
     if not isinstance(transforms, Mapping | None):
-        raise UsageError(f'{where_transforms} must be a map of places, as in {{1: "transpose(1, 0)"}}')
+        raise UsageError(f'{where_transforms} must be a map of places, for example {{1: "transpose(1, 0)"}}')
     checked = {
         _place(k, where_transforms): _transform(text, where_transforms) for k, text in (transforms or {}).items()
     }
@@ -290,23 +290,23 @@ def _listed(entry: Mapping[Any, Any], side: str, endings: tuple[str, ...], where
     if not keys:
         return None
     if len(keys) > 1:
-        raise UsageError(f"{where}: {keys[0]} and {keys[1]} are the same thing; give one")
+        raise UsageError(f"{where}: {keys[0]} and {keys[1]} have the same meaning; give only one")
     value = entry[keys[0]]
     if not isinstance(value, list):
-        raise UsageError(f"{where}: {keys[0]} must be a list of places, as in [0, 1, axis], not {shown(value)}")
+        raise UsageError(f"{where}: {keys[0]} must be a list of places, for example [0, 1, axis], not {shown(value)}")
     return [_place(item, f"{where}: {keys[0]}") for item in value]
 
 
 def _place(item: object, where: str) -> Place:
     if (isinstance(item, str) or (type(item) is int and item >= 0)) and all(str(item).split(".")):
         return tuple(str(item).split("."))
-    raise UsageError(f"{where}: {shown(item)} is no place; write a number from 0 on, or the name of an argument")
+    raise UsageError(f"{where}: {shown(item)} is not a place; write a non-negative integer, or the name of an argument")
 
 
 def _transform(text: object, where: str) -> str:
     """The text of a transform; UsageError where it is none."""
     if not isinstance(text, str):
-        raise UsageError(f'{where}: {shown(text)} is no transform; write one such as "transpose(1, 0)"')
+        raise UsageError(f'{where}: {shown(text)} is not a transform; write a transform such as "transpose(1, 0)"')
     from .transform import parse  # here: without a transform numpy is not needed
 
     try:
@@ -322,7 +322,7 @@ def read_cells(path: Path) -> dict[str, str]:
     for ours, theirs in _names(load(path, "the mapping of cells"), str(path), _CELL_EXAMPLE).items():
         cell = bare_cell(ours)
         if cell in found:
-            raise UsageError(f"{path}: {cell} stands twice, with and without `Cell.` before it; remove one")
+            raise UsageError(f"{path}: duplicate {cell}, with and without the prefix `Cell.`; remove one")
         found[cell] = bare_cell(theirs)
     return found
 
@@ -339,7 +339,7 @@ def read_data(path: Path) -> dict[str, DataRule]:
 
 
 def _data_rules(held: object, where: str) -> dict[str, DataRule]:
-    rules = _map(held, where, f"of rows, as in `{_DATA_EXAMPLE}`")
+    rules = _map(held, where, f"of rows, for example `{_DATA_EXAMPLE}`")
     return {_row(key, where): _data_rule(value, f"{where}: {key}") for key, value in rules.items()}
 
 
@@ -347,7 +347,7 @@ def _data_rule(value: object, where: str) -> DataRule:
     if not isinstance(value, Mapping):
         return DataRule(_row(value, where))
     if unknown := sorted(set(map(str, value)) - {"to", "transform"}):
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known are to and transform")
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}; choose from to and transform")
     text = value.get("transform")
     return DataRule(_row(value.get("to"), where), "" if text is None else _transform(text, where))
 
@@ -355,7 +355,7 @@ def _data_rule(value: object, where: str) -> DataRule:
 def _row(value: object, where: str) -> str:
     if isinstance(value, str) and value:
         return value
-    raise UsageError(f"{where}: {shown(value)} is no row's name, as in `{_DATA_EXAMPLE}`")
+    raise UsageError(f"{where}: {shown(value)} is not the name of a row, for example `{_DATA_EXAMPLE}`")
 
 
 def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
@@ -363,18 +363,18 @@ def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
     taken: dict[str, str] = {}
     for row, rule in rules.items():
         if rule.to != NOWHERE and (other := taken.setdefault(rule.to, row)) != row:
-            raise UsageError(f"{where}: {other} and {row} are both given {rule.to}; remove one of the two rules")
+            raise UsageError(f"{where}: {other} and {row} are both mapped to {rule.to}; remove one of the two rules")
 
 
 def read_layers(path: Path) -> LayerRules:
     """The rules of a file; UsageError for what cannot be meant."""
     held = _map(load(path, "the mapping of layers"), str(path), f"by class, each with rules such as `{_LAYER_EXAMPLE}`")
     if TOP in held and _OLD_TOP in held:
-        raise UsageError(f"{path}: {TOP} and {_OLD_TOP} are the same thing; write the rules of both under {TOP}")
+        raise UsageError(f"{path}: {TOP} and {_OLD_TOP} have the same meaning; write all rules under {TOP}")
     found: dict[str, dict[Place, Place]] = {}
     for type_name, rules in held.items():
         if not isinstance(type_name, str) or not type_name:
-            raise UsageError(f"{path}: {shown(type_name)} is no name of a class; write the class of the parent")
+            raise UsageError(f"{path}: {shown(type_name)} is not a class name; write the class of the parent")
         where = f"{path}: {type_name}"
         found[TOP if type_name == _OLD_TOP else type_name] = {
             _scope(ours, where): _scope(theirs, where) for ours, theirs in _names(rules, where, _LAYER_EXAMPLE).items()
@@ -386,5 +386,5 @@ def _scope(text: str, where: str) -> Place:
     """The parts of a path, which is cut where a parenthesis opens, as names in a printed network have one."""
     parts = tuple(text.partition("(")[0].strip().split("."))
     if not all(parts):
-        raise UsageError(f"{where}: {shown(text)} is no path; write names with single dots between them")
+        raise UsageError(f"{where}: {shown(text)} is not a path; write names separated by single dots")
     return parts

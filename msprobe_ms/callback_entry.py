@@ -36,7 +36,7 @@ def _init_step(value: object) -> bool | int:
     if isinstance(word, int) and word >= 0:
         return word
     raise SettingsError(
-        f"{shown(value)} is neither a truth value nor a step; write true, false, or the number of the first step"
+        f"{shown(value)} is neither a boolean nor a step; write true, false, or the number of the first step"
     )
 
 
@@ -44,7 +44,7 @@ def cell_name(value: object) -> str:
     """The check of a cell's name."""
     if isinstance(value, str):
         return value
-    raise SettingsError(f'{shown(value)} is not the name of a cell; write one such as "backbone", between quotes')
+    raise SettingsError(f'{shown(value)} is not the name of a cell; write a name such as "backbone", in double quotes')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,5 +74,5 @@ class Entry:
 def entry_of(arguments: Mapping[str, object]) -> Entry:
     """The entry from keyword arguments; null means *not given*. SettingsError for unknown ones."""
     below = (key for section in SECTIONS.values() for key in settings_of(section))
-    elsewhere = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file that config_path names")
+    elsewhere = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file given by config_path")
     return Entry(**checked(Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeStep", elsewhere))

@@ -73,7 +73,7 @@ class MsprobeStep(Callback):
         except MsprobeError as cause:
             if not self._has_begun:
                 raise
-            once(f"step: {cause}", f"{cause}; the training goes on without the dump of this step")
+            once(f"step: {cause}", f"{cause}; the training continues without the dump of this step")
         self._has_begun = self._in_step = True
 
     def on_train_step_end(self, run_context: Any) -> None:
@@ -103,8 +103,8 @@ class MsprobeStep(Callback):
             # at level debug a debugger only counts steps for its `save`
             if other._debugger is self._debugger or "debug" not in (other._debugger.level, self._debugger.level):
                 raise UsageError(
-                    "MsprobeStep stands twice among the callbacks of this training, and one debugger collects at a "
-                    "time; leave one out, and train once with each"
+                    "this training has two MsprobeStep callbacks, but only one debugger can collect at a time; "
+                    "use one callback per training"
                 )
 
 
@@ -138,13 +138,13 @@ def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionD
         return PrecisionDebugger(**settings)
     if not isinstance(debugger, PrecisionDebugger):
         raise UsageError(
-            f"MsprobeStep: {debugger!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...)), "
-            "or what one is constructed with, such as level and dump_path"
+            f"MsprobeStep: {debugger!r:.80} is not a PrecisionDebugger; pass MsprobeStep(PrecisionDebugger(...)), "
+            "or the arguments of PrecisionDebugger such as level and dump_path"
         )
     if entry.debugger:
         raise UsageError(
-            f"MsprobeStep: {listed(tuple(entry.debugger))} cannot stand beside a debugger, which has its own; "
-            "give them to PrecisionDebugger"
+            f"MsprobeStep: {listed(tuple(entry.debugger))} cannot be combined with a debugger; pass them to "
+            "PrecisionDebugger"
         )
     return debugger
 

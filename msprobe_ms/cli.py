@@ -67,14 +67,14 @@ VERBS = {
     "verify-collection": Verb(
         "msprobe.verify_collection",
         "collect",
-        "show that collecting leaves a training bitwise unchanged",
+        "verify that collection leaves a training bitwise unchanged",
         "证明采集不改变训练（逐位一致）",
         runs_script=True,
     ),
     "compare": Verb(
         "msprobe.compare.verb",
         "compare",
-        "compare two dumps and name the first wrong call",
+        "compare two dumps and find the first wrong call",
         "比对两个 dump，找出首个错误调用",
     ),
     "report": Verb(
@@ -98,7 +98,7 @@ VERBS = {
     "digest": Verb(
         "msprobe.compare.digest_verb",
         "compare",
-        "write digests of dumps, so that equal ranks need not be read",
+        "write digests of dumps, so that comparisons can skip equal ranks",
         "写出 dump 的摘要，相同的 rank 不必再读",
     ),
     "bundle": Verb(
@@ -110,7 +110,7 @@ VERBS = {
     "graph-visualize": Verb(
         "msprobe.compare.graph_visualize.verb",
         "compare",
-        "write a network for the TensorBoard plugin",
+        "write the graph of a network for the TensorBoard plugin",
         "写出供 TensorBoard 插件查看的网络",
     ),
     "config-check": Verb(
@@ -122,19 +122,19 @@ VERBS = {
     "merge-result": Verb(
         "msprobe.compare.merge.verb",
         "compare",
-        "put the comparison tables of several ranks side by side",
+        "merge the comparison tables of several ranks",
         "把多个 rank 的比对表并排合并",
     ),
     "check": Verb(
         "msprobe.checks.invariants.verb",
         "check",
-        "check what holds in every correct training",
+        "check invariants that hold in every correct training",
         "检查每个正确的训练都应满足的性质",
     ),
     "overflow-check": Verb(
         "msprobe.checks.nonfinite.verb",
         "check",
-        "name the first call that created NaN or infinities",
+        "find the first call that created NaN or infinities",
         "找出首个产生 NaN 或无穷大的调用",
     ),
     "acc-check": Verb(
@@ -161,7 +161,7 @@ VERBS = {
     "code-mapping": Verb(
         "msprobe.graph_save.code_mapping.verb",
         "check",
-        "write the source lines next to the values of a kernel dump",
+        "add the source lines to the values of a kernel dump",
         "在 kernel dump 的数值旁写出源码行",
     ),
     "monitor compare": Verb(
@@ -173,7 +173,7 @@ VERBS = {
     "monitor anomalies": Verb(
         "msprobe.monitor.anomaly_verb",
         "monitor",
-        "list the earliest anomalies that alerts of a monitor reported",
+        "list the earliest anomalies that the alerts of a monitor reported",
         "列出监控告警中最早的异常",
     ),
     "data2db": Verb(
@@ -191,13 +191,13 @@ VERBS = {
     "convert": Verb(
         "msprobe.convert",
         "convert",
-        "convert a dump to a columnar or packed one, and back",
+        "convert a dump between JSON, packed and columnar formats",
         "在列式、打包与 JSON 格式的 dump 之间转换",
     ),
     "doctor": Verb(
         "msprobe.doctor",
         "convert",
-        "examine a training before it begins; repair a dump whose process died",
+        "check the environment before a training; repair a dump whose process died",
         "训练前检查环境；修复进程中途退出的 dump",
         has_framework=True,
     ),
@@ -222,7 +222,7 @@ VERBS = {
     "graph": Verb(
         "msprobe.compare.graph_visualize.older_verb",
         "compare",
-        "write a network as JSON for the page of msprobe 8.1",
+        "write the graph of a network as JSON for the page of msprobe 8.1",
         "按 msprobe 8.1 的页面写出网络的 JSON",
         is_older=True,
     ),
@@ -245,17 +245,17 @@ OLDER = {
 """Names of commands that are accepted and not listed: the canonical name, and the release of mindstudio-probe that has
 the older one; `own` is an earlier name of this tool. `graph` of 8.1 is another command than `graph-visualize`."""
 
-_EXIT_CODES = """exit code of every verb:
-  0  everything that was asked for was judged and is fine
+_EXIT_CODES = """exit codes of all commands:
+  0  everything was judged and passed
   1  something is wrong or could not be judged; the last line has the number
-  2  nothing could be judged, or the command was wrong"""
+  2  nothing could be judged, or the command line is invalid"""
 
 _EXIT_CODES_ZH = """所有命令的退出码：
   0  要求的内容均已判定，没有问题
   1  有问题，或有无法判定的内容；最后一行给出个数
   2  什么都无法判定，或命令有误"""
 
-_MORE = "`msprobe VERB -h` shows the options of a verb."
+_MORE = "`msprobe VERB -h` shows the options of a command."
 _MORE_ZH = "`msprobe VERB -h` 显示该命令的选项。"
 
 _SEE_ZH = "退出码见 `msprobe -h`；详细说明见文档。"
@@ -297,7 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _silence(sys.stdout)
                 return 1
             if isinstance(err, FileNotFoundError) and not _has_working_directory():
-                message = "the working directory was deleted; change to one that is there, or give absolute paths"
+                message = "the working directory was deleted; change to an existing one, or give absolute paths"
                 return _complain(prog, message, 2)
             if isinstance(err, OSError):  # a full disk, a file that is gone: no mistake of ours, so no traceback
                 _silence(sys.stdout)
@@ -370,8 +370,8 @@ def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
             after, after_zh = (f" after {before}", f"（在 {before} 之后）") if before else ("", "")
             raise UsageError(
                 translated(
-                    f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it "
-                    "out",
+                    f"argument {at + 1}{after} is empty, possibly an unset shell variable; give a value, or leave the "
+                    "argument out",
                     f"第 {at + 1} 个参数{after_zh}为空（可能是未赋值的 shell 变量）；请给出值，或去掉该参数",
                 )
             )
@@ -423,7 +423,7 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
             one_of = ", ".join(inner)
             raise UsageError(
                 translated(
-                    f"a word is missing after {verb!r}, or unknown; write one of: {one_of}",
+                    f"the subcommand of {verb!r} is missing or unknown; choose from: {one_of}",
                     f"{verb!r} 之后缺少子命令，或子命令未知；可选：{one_of}",
                 )
             )
@@ -445,7 +445,7 @@ def _unknown(verb: str) -> str:
     near = nearest(verb, (*VERBS, *OLDER, *COMMANDS))
     near = OLDER[near][0] if near in OLDER else near
     if near in COMMANDS:
-        which = f"{verb!r}" if near == verb else f"{verb!r}, nor {near!r}"
+        which = f"{verb!r}" if near == verb else f"{verb!r} or {near!r}"
         return f"this version has no command {which}: {COMMANDS[near]} (this version has: {', '.join(listed)})"
     every = ", ".join(listed)
     hint, hint_zh = (

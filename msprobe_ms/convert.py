@@ -1,12 +1,12 @@
-"""Turn a dump of JSON and npy files into a columnar or packed one, and back; what it holds stays the same.
+"""Convert a dump between JSON and npy files, packed files, and columnar files; the contents are unchanged.
 
   msprobe convert DUMP -o OUT --to columnar
   msprobe convert DUMP -o OUT --to packed
   msprobe convert DUMP -o OUT --to json
 
-DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist yet; it gets
+DUMP is a dump_path, the folder of a step or of a rank, or a dump.json or dump.parquet. OUT must not exist; it receives
 the same folders, and a copy of every other file. Columnar dumps need pyarrow: pip install 'msprobe-ms[columnar]'. DUMP
-stays as it is. What cannot be carried is listed, with the number in the last line.
+is not changed. Entries that cannot be converted are listed; the last line has their number.
 """
 
 import shutil
@@ -61,7 +61,7 @@ def run(options: Options) -> int:
     if not root.is_dir():
         raise UsageError(
             translated(
-                f"{dump}: there is no such file or folder; give a dump_path, or the folder of a step or rank",
+                f"{dump}: no such file or folder; give a dump_path, or the folder of a step or rank",
                 f"{dump}：没有该文件或文件夹；请给出 dump_path，或某个 step、rank 的文件夹",
             )
         )
@@ -72,21 +72,22 @@ def run(options: Options) -> int:
     found = {folder: [file for name in named if _is_other(file := folder / name, options.to)] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
-            raise UsageError(f"{folder}: holds an unfinished dump; run `msprobe doctor {folder}` first")
+            raise UsageError(f"{folder}: contains an unfinished dump; run `msprobe doctor {folder}` first")
     if not any(found.values()):
         raise UsageError(
-            f"{dump}: holds no dump of another format than {options.to}, nor does any folder below; give one"
+            f"{dump}: neither it nor any folder below contains a dump in a format other than {options.to}; give "
+            "another dump"
         )
-    refuse_existing(out, "give a folder that does not exist yet with -o")
+    refuse_existing(out, "give a new folder with -o")
     if out.absolute().is_relative_to(root.absolute()):
         raise UsageError(
             translated(
-                f"{out}: lies in the folder that is converted; give another folder with -o",
+                f"{out}: is inside the folder to convert; give another folder with -o",
                 f"{out}：位于被转换的文件夹之内；请用 -o 给出其他文件夹",
             )
         )
     if options.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
-        need("a columnar dump is read and written through pyarrow", UsageError)
+        need("columnar dumps are read and written with pyarrow", UsageError)
     before = after = 0
     verdicts = Verdicts(gaps={Gap.UNREADABLE_FOLDER: len(unreadable)})
     for folder, files in found.items():
@@ -106,9 +107,9 @@ def run(options: Options) -> int:
             verdicts += Verdicts(wrong=len(links))
         before, after = before + _size(folder), after + _size(into)
     count = sum(map(len, found.values()))
-    answer = f"{out}: {count} dumps, {_mebibytes(before)} became {_mebibytes(after)}"
+    answer = f"{out}: {count} dumps, {_mebibytes(before)} converted to {_mebibytes(after)}"
     if lost:
-        answer += f"; {len(lost)} LOST, {dump} still has what there is of them"
+        answer += f"; {len(lost)} LOST, their remaining files are still in {dump}"
     reasons = {name: why if name in why else f"{name}: {why}" for name, why in lost.items()}
     if options.is_json:
         findings = [Finding(NOT_CARRIED, Place(name), reason) for name, reason in reasons.items()]
@@ -143,7 +144,7 @@ def _copy_others(folder: Path, into: Path, is_converted: bool) -> dict[str, str]
         if is_converted and entry.name in _WRITTEN:
             continue
         if entry.is_symlink():
-            lost[str(entry)] = "is a link, which is not followed"
+            lost[str(entry)] = "is a symbolic link, which is not followed"
             continue
         if entry.is_file():
             shutil.copyfile(entry, into / entry.name)

@@ -117,9 +117,11 @@ class Debugger:
         known = cls._known.get(settings)
         cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
         if debugger._is_over:
-            message = f"has collected its last step, {settings.last_step}; set_init_step(0) counts its steps anew"
+            message = (
+                f"has collected its last step, {settings.last_step}; set_init_step(0) restarts the counting of steps"
+            )
             if debugger._has_found_all:
-                message = "has found as many calls as were asked for, and collects nothing more in this run"
+                message = "has found the requested number of calls and does not collect more in this run"
             once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {message}", logging.INFO)
         return debugger
 
@@ -194,7 +196,9 @@ class Debugger:
             if not self._has_started:
                 raise
             self._collectors.shut()
-            once(f"{self._settings.dump_path}: {cause}", f"{cause}; the training goes on without the dump of this step")
+            once(
+                f"{self._settings.dump_path}: {cause}", f"{cause}; the training continues without the dump of this step"
+            )
         except BaseException as cause:
             self._has_started = True
             self._note_interrupt(cause)
@@ -205,7 +209,7 @@ class Debugger:
         """Have the dump say that the step was interrupted, where `cause`, which is on its way, is an interrupt."""
         if cause is not None and id(cause) != self._handled and passes(cause):
             for each in (self._above or self)._family():
-                each._interrupted(f"{reason(cause)} ended the step before all of it was collected")
+                each._interrupted(f"{reason(cause)} ended the step before it was completely collected")
 
     def _interrupted(self, cause: str) -> None:
         self._collectors.interrupted(cause)
@@ -215,18 +219,18 @@ class Debugger:
         _check_format(self._settings)
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
-            raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
+            raise UsageError(f"start(): rank_id is {rank_id!r}; pass a non-negative integer, or omit it")
         for other in _all():
             if other._collectors.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 if not self._has_started:
                     raise UsageError(f"start(): {which} is already started; call its stop() first")
                 once(
-                    f"{other._settings.dump_path} left open",
-                    f"start(): {which} was still started, as after a batch that an exception ended, and is stopped "
-                    "here; call stop() in a finally: where batches may be skipped",
+                    f"{other._settings.dump_path} not stopped",
+                    f"start(): {which} had not been stopped, possibly because an exception ended a batch; it is "
+                    "stopped now. Call stop() in a `finally` block if batches may fail",
                 )
-                other._interrupted("start() was called before stop(), as after an exception that ended the step")
+                other._interrupted("start() was called again before stop(), possibly after an exception")
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
@@ -289,8 +293,9 @@ class Debugger:
         if self._above is not None:
             once(
                 f"step of {self._settings.dump_path}",
-                f"step() of the stage in {self._settings.dump_path} does nothing, for its step ends with that of its "
-                f"debugger; call step() of the debugger of {self._above._settings.dump_path}, once a training step",
+                f"step() of the stage in {self._settings.dump_path} has no effect: the steps of a stage follow "
+                f"its debugger; call step() of the debugger of {self._above._settings.dump_path} once per "
+                "training step",
             )
             return
         self._note_interrupt(sys.exc_info()[1])
@@ -303,7 +308,9 @@ class Debugger:
                 return
             last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
-                "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
+                "msprobe ends successfully. The last step to collect was %d; further calls to start(), stop() "
+                "and step() are ignored",
+                last,
             )
 
     def _finish_step(self) -> None:
@@ -336,8 +343,8 @@ class Debugger:
             known = self._stage_of(name, requested)
         elif known._requested != requested:
             raise UsageError(
-                f"stage(): {shown(name)} has other settings already; give them where the stage is made, and then ask "
-                f"for stage({name!r}) alone, or choose another name"
+                f"stage(): {shown(name)} already exists with other settings; pass settings only in the first call "
+                f"of stage({name!r}), or choose another name"
             )
         return known
 
@@ -360,14 +367,17 @@ class Debugger:
             raise SettingsError(f"service.config.dump_path: {err}") from err
         if self._above is not None:
             raise UsageError(
-                f"service.config.dump_path: {self._settings.dump_path} is a stage; redirect the debugger of "
-                f"{self._above._settings.dump_path}"
+                f"service.config.dump_path: {self._settings.dump_path} is a stage; set the dump_path of the "
+                f"debugger of {self._above._settings.dump_path}"
             )
         known = {each._settings.dump_path: each for each in self._family()}
         known |= {each._requested.dump_path: each for each in self._family()}
         if root not in known:
             if self._settings.level == "L2":
-                raise UsageError("service.config.dump_path: kernels (level L2) are dumped to one place; leave it alone")
+                raise UsageError(
+                    "service.config.dump_path: the dump_path cannot be changed while kernels are dumped (level L2); "
+                    "do not set it"
+                )
             known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
         self._place = known[root]
 
@@ -398,11 +408,11 @@ class Debugger:
     def set_init_step(self, step: int) -> None:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
+            raise UsageError(f"set_init_step(): {step!r} is not a step; pass a non-negative integer")
         if self._above is not None:
             raise UsageError(
-                f"set_init_step(): {self._settings.dump_path} is a stage, which counts no steps; call it of the "
-                f"debugger of {self._above._settings.dump_path}"
+                f"set_init_step(): {self._settings.dump_path} is a stage, which does not count steps; call "
+                f"set_init_step() of the debugger of {self._above._settings.dump_path}"
             )
         self._note_interrupt(sys.exc_info()[1])
         if self._clock.is_ending:
@@ -440,7 +450,11 @@ class Debugger:
             self._collectors.monitor(opt, self._destination())
             return
         cause = f"monitor {self._settings.dump_path}"
-        once(cause, f'monitor(): task "{self._settings.task}" watches no optimizer; nothing is done, as in msprobe')
+        once(
+            cause,
+            f'monitor(): task "{self._settings.task}" does not monitor optimizers; the call has no effect, as in '
+            "msprobe",
+        )
 
     @on_either
     def forward_backward_dump_end(self) -> None:
@@ -580,7 +594,7 @@ class Debugger:
 def _check_format(settings: Settings) -> None:
     """SettingsError where the dump's format needs what is not installed."""
     if settings.format == "columnar" and settings.level != "L2":
-        need(f'format: "columnar" writes {settings.dump_path} through pyarrow', SettingsError)
+        need(f'format "columnar" writes {settings.dump_path} with pyarrow', SettingsError)
 
 
 def _watch_of(settings: Settings) -> Watch | None:

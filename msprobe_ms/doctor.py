@@ -1,15 +1,15 @@
-"""Examine a training before it begins, or examine and repair a dump.
+"""Check the environment before a training, or check and repair a dump.
 
   msprobe doctor DIR [--split]
   msprobe doctor [--config FILE] [--dump-path DIR] [--framework mindspore|pytorch] [--ranks N] [--steps N]
 
-DIR is a dump_path, or the folder of a step or of a rank; every dump below it is examined. A dump whose process died has
+DIR is a dump_path, or the folder of a step or of a rank; every dump below it is checked. A dump whose process died has
 a journal instead of its JSON files: they are rebuilt from the journal, which is then removed. Every tensor is checked,
 and losses are reported. A dump whose process is still running is not changed. The command can be repeated. With
 --split, tensors that share one file are written to separate npy files, and that file is removed.
 
-Without DIR, the installation is examined; with --config, also what a configuration will not collect here, and why, and
-whether its dump_path is writable. No framework is imported.
+Without DIR, the installation is checked; with --config, the settings that will not be collected here are listed with
+the reason, and dump_path is checked for write access. No framework is imported.
 
 Exit code 0: every dump is complete or rebuilt, or nothing prevents the training. 1: something is lost or wrong. 2: the
 command was wrong.
@@ -111,20 +111,23 @@ def run(options: Options) -> int:
     if root is None:
         if options.split:
             raise UsageError(
-                translated("--split is about a dump; give its folder", "--split 针对 dump；请给出其文件夹")
+                translated(
+                    "--split applies to a dump; give the folder of the dump", "--split 针对 dump；请给出其文件夹"
+                )
             )
         return report.run(options)
     if options.given:
         raise UsageError(
             translated(
-                f"{options.given[0]} is about a training that has not begun, {root} about a dump; give one of them",
+                f"{options.given[0]} checks the environment before a training, but {root} is a dump; give only "
+                "one of them",
                 f"{options.given[0]} 针对尚未开始的训练，{root} 是 dump；请只给出一个",
             )
         )
     if not root.is_dir():
         raise UsageError(
             translated(
-                f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder",
+                f"{root}: is not a folder; give a dump_path, or the folder of a step or of a rank",
                 f"{root}：不是文件夹；请给出 dump_path，或某个 step、rank 的文件夹",
             )
         )
@@ -133,7 +136,7 @@ def run(options: Options) -> int:
     if not folders and not unreadable:
         raise UsageError(
             translated(
-                f"{root}: holds no dump, nor does any folder below; give the dump_path of a run",
+                f"{root}: neither it nor any folder below contains a dump; give the dump_path of a run",
                 f"{root}：其中及其子文件夹中没有 dump；请给出一次运行的 dump_path",
             )
         )
@@ -155,10 +158,12 @@ def run(options: Options) -> int:
         if folder in unreadable:
             verdicts += Verdicts(gaps={Gap.UNREADABLE_FOLDER: 1})
             loss = Loss(kinds.UNREADABLE_FOLDER, f"cannot be read ({unreadable[folder]})")
-            state = FolderState("not examined", lost=(loss,))
+            state = FolderState("not checked", lost=(loss,))
         elif folder in empty:
             verdicts += Verdicts(wrong=1)
-            state = FolderState("empty", lost=(Loss(kinds.NO_DUMP, "there is no dump, and other ranks have one"),))
+            state = FolderState(
+                "empty", lost=(Loss(kinds.NO_DUMP, "it does not contain a dump, but other ranks of the step do"),)
+            )
         else:
             state = examine_folder(folder)
             if options.split and state.done in ("whole", "rebuilt"):
@@ -167,8 +172,8 @@ def run(options: Options) -> int:
         states[folder] = state
         show(f"{folder}: {state}")
     if verdicts.total > 1 and verdicts.exit_code:
-        parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not examined")) if n]
-        show(f"{verdicts.fine} of {verdicts.total} are whole, {', '.join(parts)}")
+        parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not checked")) if n]
+        show(f"{verdicts.fine} of {verdicts.total} are complete, {', '.join(parts)}")
     if options.is_json:
         answer = answer_of(states, [finding_of(each, "installation") for each in wrong], line)
         details = {"folders": [{"folder": str(folder), **as_data(state)} for folder, state in states.items()]}
@@ -196,11 +201,11 @@ def examine_folder(folder: Path) -> FolderState:
         return _check(folder, "whole")
     except OSError as err:
         return FolderState(
-            "not examined", lost=(Loss(kinds.UNREADABLE_DUMP, f"{layout.JOURNAL} cannot be opened ({err.strerror})"),)
+            "not checked", lost=(Loss(kinds.UNREADABLE_DUMP, f"{layout.JOURNAL} cannot be opened ({err.strerror})"),)
         )
     if held is None:
-        text = "its process still writes; stop it, or run again when it has ended"
-        return FolderState("not examined", lost=(Loss(kinds.STILL_WRITING, text),))
+        text = "its process is still running; stop it, or run the command again after it has ended"
+        return FolderState("not checked", lost=(Loss(kinds.STILL_WRITING, text),))
     try:
         return _rebuild(folder)
     finally:
@@ -233,7 +238,7 @@ def _rebuild(folder: Path) -> FolderState:
             journal_file.unlink()
     # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
-        text = f"{err}; the journal remains: remove the cause and run again"
+        text = f"{err}; the journal is kept: fix the cause and run the command again"
         return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
     return found
 
@@ -255,7 +260,7 @@ def _not_whole(folder: Path, file: str) -> str:
 def _without_header(folder: Path, journal: Journal) -> FolderState:
     """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
     if journal.malformed or journal.parents:
-        text = f"{layout.JOURNAL} does not begin with a header, it is damaged"
+        text = f"{layout.JOURNAL} does not begin with a header: it is damaged"
         return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
     (folder / layout.JOURNAL).unlink()
     if any(os.path.lexists(folder / name) for name in layout.DATA_FILES):
@@ -293,7 +298,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
-            *(["the last line of the journal has no end"] if cut else []),
+            *(["the last line of the journal is incomplete"] if cut else []),
             *companion_notes,
             *_several("tensor files without a record", whole),
             *_several("unfinished tensor files", unfinished),
@@ -322,7 +327,7 @@ def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], 
     # Other tools do not record whether they were set to leave both out; one without the other is lost in any case.
     if len(absent) == 2 and not dump.format_version:
         return broken, [f"without {' and '.join(absent)}"]
-    return [*broken, *(f"{name} is gone; copy it again" for name in absent)], []
+    return [*broken, *(f"{name} is missing; copy it again" for name in absent)], []
 
 
 def _wrong_with(dump: Dump, record: Record) -> str:
@@ -331,7 +336,7 @@ def _wrong_with(dump: Dump, record: Record) -> str:
     except DumpError as err:
         return str(err)
     if None not in (record.shape, shape) and shape != record.shape:
-        return f"{record.file}: has shape {shape} where its record says {record.shape}"
+        return f"{record.file}: has shape {shape}, but its record has {record.shape}"
     return ""
 
 

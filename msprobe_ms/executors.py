@@ -58,7 +58,7 @@ def _find() -> Executors:
             if hasattr(module, "_pynative_executor") and hasattr(module, "_JitExecutor"):
                 return module  # type: ignore[no-any-return]  # a module, which has no type of its own
     raise ImportError(
-        f"this MindSpore keeps its executors in none of {', '.join(_MODULES)}; use a version from 2.7 to 2.10"
+        f"this version of MindSpore has its executors in none of {', '.join(_MODULES)}; use MindSpore 2.7 to 2.10"
     )
 
 

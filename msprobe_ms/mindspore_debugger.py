@@ -157,8 +157,8 @@ class Collectors:
             self._choose_by(model)
         if self._framework is not FRAMEWORK and is_graph_mode():
             raise UsageError(
-                "start(): the mode is GRAPH_MODE, and modules of PyTorch's API on MindSpore are collected in "
-                "PYNATIVE_MODE only; set that, or collect kernels with level L2"
+                "start(): the mode is GRAPH_MODE, but modules of PyTorch's API on MindSpore are collected only "
+                "in PYNATIVE_MODE; set PYNATIVE_MODE, or collect kernels with level L2"
             )
         self._first().check(model, token_range)
 

@@ -21,7 +21,7 @@ from msprobe.monitor.trainer import TrainerMon
 def _path(value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise SettingsError(f"{shown(value)} is no path; name the configuration file of the monitor")
+    raise SettingsError(f"{shown(value)} is not a path; give the configuration file of the monitor")
 
 
 def _step(value: object) -> int:
@@ -29,7 +29,7 @@ def _step(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise SettingsError(f"{shown(value)} is no step; write the number of the first step, or leave it out")
+    raise SettingsError(f"{shown(value)} is not a step; write the number of the first step, or omit it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class _Entry:
 
 _ELSEWHERE = {
     **dict.fromkeys((*settings_of(Settings), *SECTIONS), "an entry of MsprobeStep"),
-    **dict.fromkeys(settings_of(MonitorSettings), "the file that config_path names"),
+    **dict.fromkeys(settings_of(MonitorSettings), "the file given by config_path"),
 }
 
 
@@ -69,8 +69,8 @@ class MsprobeMonitor(Callback):
         super().__init__()
         if not parsed.config_path:
             raise UsageError(
-                'MsprobeMonitor: there is no config_path; name the configuration file of the monitor, as {"type": '
-                '"MsprobeMonitor", "config_path": "./monitor.json"}'
+                "MsprobeMonitor: config_path is missing; give the configuration file of the monitor, for example "
+                '{"type": "MsprobeMonitor", "config_path": "./monitor.json"}'
             )
         self._entry = parsed
         self._monitor = TrainerMon(parsed.config_path)  # what is wrong with the file is raised here
@@ -86,8 +86,9 @@ class MsprobeMonitor(Callback):
         self._optimizer = optimizer_of(parameters)
         if self._optimizer is None:
             raise UsageError(
-                "MsprobeMonitor: neither Model(optimizer=...) nor the trained network has one optimizer, whose updates "
-                "are the steps; pass it to Model, or use TrainerMon in a loop of your own"
+                "MsprobeMonitor: no optimizer found in Model(optimizer=...) or in the trained network, and its "
+                "updates define the steps; pass the optimizer to Model, or use TrainerMon in your own training "
+                "loop"
             )
         self._network = cell_of(parameters.get("network"), name, "MsprobeMonitor") if name else model_of(parameters)
 

@@ -48,8 +48,8 @@ class PrecisionDebugger(Debugger):
     def _begin(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
         if is_running():
             raise UsageError(
-                "start(): it is called inside of what torch.compile has compiled, where nothing can be collected "
-                "without another graph being compiled; call start() and stop() outside of compiled code"
+                "start(): called inside code compiled by torch.compile, where collecting would require compiling "
+                "another graph; call start() and stop() outside of compiled code"
             )
         super()._begin(model, token_range, rank_id)
 
@@ -85,10 +85,10 @@ def module_dump(module: torch.nn.Module, dump_name: str) -> None:
     UsageError at any other level, where msprobe 8.1 records this module alone.
     """
     debugger = PrecisionDebugger._latest
-    instead = 'use level "L0" or "mix", and the name of the module in "list", as in "list": ["Module.layers.0."]'
+    instead = 'use level "L0" or "mix", and the module\'s name in "list", for example "list": ["Module.layers.0."]'
     if debugger is not None and debugger.level not in ("L0", "mix"):
-        raise UsageError(f"module_dump(): is not available at level {debugger.level!r}; {instead}")
-    once("deprecated: module_dump", f"module_dump() and module_dump_end() do nothing at this level; {instead}")
+        raise UsageError(f"module_dump() is not available at level {debugger.level!r}; {instead}")
+    once("deprecated: module_dump", f"module_dump() and module_dump_end() have no effect at this level; {instead}")
 
 
 def module_dump_end() -> None:
@@ -99,4 +99,4 @@ class PtdbgDispatch:
     """Refuse the comparison of each operator with a CPU while it runs, which msprobe 1.0 to 8.1 had."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise UsageError('PtdbgDispatch: is not available; task "acc_check" checks each call while the training runs')
+        raise UsageError('PtdbgDispatch is not available; task "acc_check" checks each call while the training runs')

@@ -50,8 +50,9 @@ class SingleSave:
         elif requested != only._requested:
             once(
                 f"SingleSave {root} {chosen}",
-                f"SingleSave({str(root)!r}, {chosen!r}): the first construction holds, everything goes on to "
-                f"{only._requested[0]} (fmk {only._requested[1]!r}); construct it once, or start another process",
+                f"SingleSave({str(root)!r}, {chosen!r}): ignored: a process has one SingleSave, and data is "
+                f"already saved to {only._requested[0]} (fmk {only._requested[1]!r}); construct it once, or use "
+                "another process",
             )
         return only
 
@@ -86,7 +87,9 @@ class SingleSave:
     @classmethod
     def _constructed(cls, method: str) -> "SingleTree":
         if cls._only is None:
-            raise UsageError(f'SingleSave.{method}: construct it first, SingleSave("./saved", fmk="mindspore")')
+            raise UsageError(
+                f'SingleSave.{method}: construct SingleSave first, for example SingleSave("./saved", fmk="mindspore")'
+            )
         return cls._only._tree
 
 
@@ -94,7 +97,7 @@ def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
     if fmk not in FRAMEWORKS:
         near = nearest(fmk, FRAMEWORKS) if isinstance(fmk, str) else ""
         hint = f"did you mean {shown(near)}? It may be" if near else "it may be"
-        raise SettingsError(f"SingleSave: fmk: {shown(fmk)} is not known; {hint} one of {listed(FRAMEWORKS)}")
+        raise SettingsError(f"SingleSave: fmk: {shown(fmk)} is unknown; {hint} one of {listed(FRAMEWORKS)}")
     try:
         return folder(dump_path), fmk
     except SettingsError as err:
@@ -141,7 +144,7 @@ class SingleTree:
         if micro_batch is not None and (
             isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 0
         ):
-            _left_out("micro_batch", f"micro_batch is {micro_batch!r}; write a whole number from 0 on, or leave it out")
+            _left_out("micro_batch", f"micro_batch is {micro_batch!r}; pass a non-negative integer, or omit it")
             return
         self._save_each(data, lambda _: micro_batch)
 
@@ -228,11 +231,11 @@ def _items(data: object) -> list[tuple[str, Any]]:
         _lost("data", cause)
         return []
     if items is None:
-        _left_out("data", f"the data is of type {type_name(data)}; write a dict of tensors, {{name: tensor}}")
+        _left_out("data", f"the data is of type {type_name(data)}; pass a dict of tensors, {{name: tensor}}")
         return []
     for key, _ in items:
         if not issubclass(type(key), str):
-            _left_out("key", f"the key {shown(key)} is of type {type_name(key)}; write a text")
+            _left_out("key", f"the key {shown(key)} is of type {type_name(key)}; use a string")
     return [(str.__str__(key), value) for key, value in items if issubclass(type(key), str)]
 
 
@@ -253,13 +256,13 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
         _left_out("members", f"{key} has more than {MEMBERS} members; save them in several parts")
         return None
     if len(tensors) < len(items):
-        _left_out("same text", f"{key} has two keys that are the same text; give each tensor a text of its own")
+        _left_out("same text", f"{key} has two keys with the same text; give each tensor a unique key")
         return None
     for member, tensor in tensors.items():
         if not is_savable(tensor):
             raise NotATensor(
-                f"SingleSave: {key}.{member} is of type {_kind(tensor)}; a list, tuple or dict may hold tensors only, "
-                "one level deep: make it a tensor, or save it under a key of its own"
+                f"SingleSave: {key}.{member} is of type {_kind(tensor)}; a list, tuple or dict may contain only "
+                "tensors, one level deep; convert it to a tensor, or save it under a separate key"
             )
     return tensors
 
@@ -280,4 +283,4 @@ def _left_out(cause: str, what: str) -> None:
 
 def _lost(what: str, cause: BaseException) -> None:
     why = cause.strerror if isinstance(cause, OSError) and cause.strerror else reason(cause)
-    once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training goes on without it")
+    once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training continues")

@@ -1,10 +1,10 @@
-"""Show that collecting leaves a training bitwise unchanged: run it twice without and once with the debugger.
+"""Verify that collection leaves a training bitwise unchanged: run it twice without and once with the debugger.
 
   msprobe verify-collection [--steps N] SCRIPT [ARGUMENT ...]
 
-SCRIPT is your training, which uses PrecisionDebugger already. At every start() and step() and at the end, the
-parameters of the networks that were passed to start() and the states of the random generators are compared. The
-training runs as usual and writes its usual files, the dump included.
+SCRIPT is a training that already uses PrecisionDebugger. At every start() and step() and at the end, the parameters of
+the networks that were passed to start() and the states of the random generators are compared. The training runs as
+usual and writes its usual files, including the dump.
 """
 
 import json
@@ -27,8 +27,8 @@ from msprobe.options.kinds import REST, TEXT, whole
 
 CHILD = "msprobe.observed_run"
 ADVICE = (
-    "seed everything before the network is made: `from msprobe.mindspore import seed_all` (PyTorch: from "
-    "msprobe.pytorch), then `seed_all(mode=True)`; shuffle data by a seeded generator"
+    "set all seeds before constructing the network: `from msprobe.mindspore import seed_all` (PyTorch: from "
+    "msprobe.pytorch), then `seed_all(mode=True)`; shuffle data with a seeded generator"
 )
 
 
@@ -82,13 +82,13 @@ def verify_collection(script: "str | PathLike[str]", *arguments: str, steps: int
     reproducible, and where PrecisionDebugger refuses its settings.
     """
     if steps < 0:
-        raise UsageError(f"--steps is {steps}; give the number of steps, or leave it out for all of them")
+        raise UsageError(f"--steps is {steps}; give the number of steps, or omit it for all steps")
     script = user_path(script)
     if not script.is_file():
-        raise UsageError(f"{fspath(script)}: there is no such script; give the path of the training's Python file")
+        raise UsageError(f"{fspath(script)}: no such script; give the path of the training's Python file")
     with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
         command = [str(steps), fspath(script), *arguments]
-        bare, again = (_observed(Path(folder), "inert", command, f"{each} of 3, without collecting") for each in (1, 2))
+        bare, again = (_observed(Path(folder), "inert", command, f"{each} of 3, without collection") for each in (1, 2))
         _must_serve(bare, again)
         return judged(bare, _observed(Path(folder), "collecting", command, "3 of 3, collecting"))
 
@@ -137,10 +137,10 @@ def judged(bare: Trace, collecting: Trace) -> Verification:
     if collecting.failure:
         return Verification(False, f"first difference: the training fails when it is collected: {collecting.failure}")
     compared = "the random generators"
-    hint = "; start() was given no network, so no parameters are known: pass it, start(network)"
+    hint = "; parameters were not compared, since start() was called without a network: call start(network)"
     if bare.parameters:
         compared, hint = f"{bare.parameters} parameters and {compared}", ""
-    return Verification(True, f"equal: {compared} have the same bits, at every step of {bare.steps}{hint}")
+    return Verification(True, f"equal: {compared} are bitwise identical at all {bare.steps} steps{hint}")
 
 
 def first_difference(one: Trace, other: Trace) -> str:
@@ -153,22 +153,22 @@ def first_difference(one: Trace, other: Trace) -> str:
             return f"{mine}: {few(parted)}"
     if not (one.failure or other.failure) and len(one.moments) != len(other.moments):
         longer = max(one.moments, other.moments, key=len)
-        return f"{longer[min(len(one.moments), len(other.moments))]}: one run does not come there"
+        return f"{longer[min(len(one.moments), len(other.moments))]}: one run does not reach this step"
     return ""
 
 
 def _must_serve(bare: Trace, again: Trace) -> None:
     """Refuse two bare runs that cannot be a measure for a third."""
     if failure := bare.failure or again.failure:
-        raise UsageError(f"the training fails by itself, without collecting: {failure}; mend that first")
+        raise UsageError(f"the training fails without collection: {failure}; fix this first")
     if not any(moment.at in ("start", "step") for moment in bare.moments):
         raise UsageError(
-            "the training never calls start() or step() of PrecisionDebugger, so there is nothing to verify; "
-            "put both into its loop"
+            "the training never calls start() or step() of PrecisionDebugger, so nothing can be verified; add "
+            "both to the training loop"
         )
     if different := first_difference(bare, again):
         raise UsageError(
-            f"the training is not reproducible, even without collecting: two runs differ {different}; {ADVICE}"
+            f"the training is not reproducible even without collection: two runs differ {different}; {ADVICE}"
         )
 
 

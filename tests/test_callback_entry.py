@@ -27,9 +27,7 @@ def test_where_a_training_resumes_is_to_be_found_out_or_a_number(written, expect
 
 @pytest.mark.parametrize("wrong", ["yes", "", -1, "-1", 1.5, "1.5", [1], "\u0663", "9" * 5000])
 def test_anything_else_is_no_step_to_resume_at(wrong):
-    with pytest.raises(
-        SettingsError, match=r'argument "init_step" of MsprobeStep: .* neither a truth value nor a step'
-    ):
+    with pytest.raises(SettingsError, match=r'argument "init_step" of MsprobeStep: .* neither a boolean nor a step'):
         entry_of({"init_step": wrong})
 
 
@@ -55,9 +53,12 @@ def test_what_is_given_for_a_debugger_is_passed_on_as_it_is():
     [
         ("levle", 'unknown setting "levle"; did you mean "level"?'),
         ("Dump_Path", 'unknown setting "Dump_Path"; did you mean "dump_path"?'),
-        ("save_checkpoint_steps", 'unknown setting "save_checkpoint_steps"; remove it, or choose from "config_path", '),
+        (
+            "save_checkpoint_steps",
+            'unknown setting "save_checkpoint_steps"; remove it, or choose from "config_path", ',
+        ),
         *(
-            (key, f'the setting "{key}" has no place here; move it to the file that config_path names')
+            (key, f'the setting "{key}" is not valid here; move it to the file given by config_path')
             for key in ("rank", "list", "scope", "summary_mode", "statistics", "tensor")
         ),
     ],

@@ -166,7 +166,7 @@ MISTAKES = [
     ({"step": "2-1"}, 'write the smaller number first, "1-2"'),
     ({"dump_path": ""}, 'argument "dump_path" of'),
     ({"config_path": "./missing.json"}, "correct config_path"),
-    ({"init_step": "yes"}, 'argument "init_step" of MsprobeStep: "yes" is neither a truth value nor a step'),
+    ({"init_step": "yes"}, 'argument "init_step" of MsprobeStep: "yes" is neither a boolean nor a step'),
 ]
 
 
@@ -180,13 +180,13 @@ def test_a_mistake_is_raised_when_the_list_is_built_and_names_its_key(wrong, exp
 
 @pytest.mark.parametrize("keys", [{}, {"init_step": True}, {"network": "body"}, {"level": None}])
 def test_an_entry_that_says_nothing_about_a_debugger_is_refused(keys):
-    with pytest.raises(UsageError, match=r"pass one: .* or what one is constructed with, such as level and dump_path"):
+    with pytest.raises(UsageError, match=r"or the arguments of PrecisionDebugger such as level and dump_path"):
         built(entry(**keys))
 
 
 def test_a_debugger_and_settings_of_one_are_refused_together():
     debugger = PrecisionDebugger(level="L0", dump_path="./dump")
-    with pytest.raises(UsageError, match='"dump_path", "level" cannot stand beside a debugger'):
+    with pytest.raises(UsageError, match='"dump_path", "level" cannot be combined with a debugger'):
         MsprobeStep(debugger, level="L0", dump_path="./dump")
 
 
@@ -216,7 +216,7 @@ def test_two_entries_that_collect_are_refused_before_the_first_step(second):
     """
     net = Net()
     before = bits(net)
-    with pytest.raises(UsageError, match="MsprobeStep stands twice among the callbacks"):
+    with pytest.raises(UsageError, match="this training has two MsprobeStep callbacks"):
         train(built(text), net)
     assert bits(net) == before
     assert not Path("dump").exists()

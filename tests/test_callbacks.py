@@ -159,7 +159,7 @@ def test_what_goes_wrong_later_does_not_stop_the_training(tmp_path, capsys):
     assert bits(net) == bits(train([]))
     assert steps(tmp_path / "dump") == [0, 1, 2]
     assert steps(tmp_path / "other") == [0]
-    assert "was still started" in capsys.readouterr().err
+    assert "had not been stopped" in capsys.readouterr().err
 
 
 def test_an_exception_of_the_training_leaves_the_framework_as_it_was(tmp_path):
@@ -179,7 +179,7 @@ def test_an_exception_of_the_training_leaves_the_framework_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("wrong", [None, "./config.json", PrecisionDebugger])
 def test_anything_but_a_debugger_is_refused(wrong):
-    with pytest.raises(UsageError, match=r"is no PrecisionDebugger; pass one: MsprobeStep\(PrecisionDebugger\(...\)\)"):
+    with pytest.raises(UsageError, match=r"is not a PrecisionDebugger; pass MsprobeStep\(PrecisionDebugger\(...\)\)"):
         MsprobeStep(wrong)
 
 

@@ -49,7 +49,7 @@ def test_help_lists_the_verbs_and_loads_neither_numpy_nor_a_framework():
         "print([m for m in ('numpy', 'mindspore', 'torch', 'openpyxl') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert "compare two dumps and name the first wrong call" in done.stdout
+    assert "compare two dumps and find the first wrong call" in done.stdout
     assert "doctor" in done.stdout
     assert output_of(done)[-1] == "[]"
 
@@ -94,40 +94,40 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("parse",), "this version has no command 'parse': files of kernels are read as they are"),
+        (("parse",), "this version has no command 'parse': `msprobe compare` reads kernel dumps directly"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
-        (("compare",), "two dumps are needed"),
-        (("compare", "-tp", "x"), "two dumps are needed"),
-        (("compare", "-tp", "x", "-gp", "y"), "x: there is no such file or folder"),
+        (("compare",), "two dumps are required"),
+        (("compare", "-tp", "x"), "two dumps are required"),
+        (("compare", "-tp", "x", "-gp", "y"), "x: no such file or folder"),
         (("compare", "-f", "mindspore", "-tp", "x", "-gp", "y"), "msprobe -f mindspore compare"),
-        (("compare", "-tp", "x", "-gp", "y", "z"), "'z' belongs to no option"),
+        (("compare", "-tp", "x", "-gp", "y", "z"), "'z' does not belong to an option"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-am", "m.yaml"), "m.yaml: the mapping of APIs cannot be read"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-cm", "m.yaml"), "m.yaml: the mapping of cells cannot be read"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-dm", "m.yaml"), "m.yaml: the mapping of records cannot be read"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-lm", "m.yaml"), "m.yaml: the mapping of layers cannot be read"),
         (("compare", "-tp", "x", "-gp", "y", "--rank", "0;1"), '--ranks: "0;1" is neither a number nor a range'),
         (("compare", "-tp", "x", "-gp", "y", "--step", "all"), '--steps: "all" is neither a number nor a range'),
-        (("compare", "-tp", "x", "-gp", "y", "--rank", "3-0"), '--ranks: "3-0" runs backwards'),
+        (("compare", "-tp", "x", "-gp", "y", "--rank", "3-0"), '--ranks: "3-0" is a descending range'),
         (("gather", "x", "-o", "y", "--rank", "0,,1"), '--ranks: "" is neither a number nor a range'),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--rank", "4"), "rank 4 on neither side; there: rank 0"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--step", "0"), "--steps chooses among the steps of a folder"),
-        (("compare", "-tp", "x", "-gp", "y", "-m", "offline_data"), "leave -m out, or -m auto"),
+        (("compare", "-tp", "x", "-gp", "y", "-m", "offline_data"), "only -m auto"),
         (("compare", "-tp", "x", "-gp", "y", "--workers", "0"), "--workers: 0 is invalid"),
         (("compare", "-tp", "x", "-gp", "y", "--workers", "2", "--scheduler", "h"), "contradict each other"),
         (
             ("compare", "-tp", "x", "-gp", "y", "--consistent_check"),
-            "training against inference is not in this version",
+            "training against inference is not available in this version",
         ),
         (("compare", "-tp", "x", "-gp", "y", "--format", "pdf"), "pdf is invalid; choose one of xlsx, csv, json"),
         (("compare", "-tp", "x", "-gp", "y", "--xlsx", "--format", "csv"), "contradict each other"),
         (("compare", "-tp", "x", "-gp", "y", "--top", "-1"), "--top: -1 is invalid"),
-        (("compare", "-i", "c.json", "-tp", "x"), "-i gives both sides already"),
+        (("compare", "-i", "c.json", "-tp", "x"), "-i already gives both sides"),
         (("compare", "-i", "no.json"), "no.json: cannot be read"),
         (("compare", "--unknown"), "--unknown"),
         (("gather", "x"), "missing: -o/--output"),
-        (("gather", "x", "-o", "y"), "x: is no folder; give the dump_path of a kernel dump"),
-        (("gather", ".", "-o", "y"), ".: holds no kernel dump"),
+        (("gather", "x", "-o", "y"), "x: is not a folder; give the dump_path of a kernel dump"),
+        (("gather", ".", "-o", "y"), ".: contains no kernel dump"),
     ],
 )
 def test_a_wrong_command_is_one_line_and_exit_code_2(words, part, tmp_path):
@@ -255,10 +255,10 @@ def test_relative_paths_count_from_here_else_from_beside_the_file(tmp_path):
         ('{"npu_path": "x"}', "bench_path must be the path"),
         ('{"bench_path": "x"}', "npu_path must be the path"),
         ('{"npu_path": ".", "bench_path": 3}', "bench_path must be the path"),
-        ("[]", "must hold a JSON object"),
-        ("{", "is no JSON"),
+        ("[]", "must contain a JSON object"),
+        ("{", "is not valid JSON"),
         ('{"npu_path": ".", "bench_path": ".", "rank_id": 0}', "rank_id: 0 is not a list"),
-        ('{"npu_path": ".", "bench_path": ".", "rank_id": [0]}', "holds nothing that can be compared"),
+        ('{"npu_path": ".", "bench_path": ".", "rank_id": [0]}', "contains nothing that can be compared"),
         ('{"npu_path": ".", "bench_path": ".", "common": true}', "holds no npy files"),
         (
             '{"npu_path": ".", "bench_path": ".", "common": true, "map_dict": {"a": 1}}',
@@ -296,7 +296,7 @@ def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
 
 def test_a_verb_of_two_words_needs_both():
     for words in (["monitor"], ["monitor", "zzz"]):
-        assert "write one of: monitor compare, monitor anomalies" in complaint(msprobe(*words))
+        assert "choose from: monitor compare, monitor anomalies" in complaint(msprobe(*words))
     listed = msprobe("monitor", "-h")
     assert listed.returncode == 0
     assert [line.partition(":")[0] for line in output_of(listed)] == [

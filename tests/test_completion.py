@@ -81,11 +81,11 @@ words=({words}); CURRENT={current}; _msprobe
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["comp"], "compare:compare two dumps and name the first wrong call"),
+        (["comp"], "compare:compare two dumps and find the first wrong call"),
         (["monitor", ""], "compare:find where two monitored trainings diverge"),
         (
             ["compare", "--no"],
-            "(--noise)--noise[noise threshold\\: auto (default), exact (every difference counts), or a ",
+            "(--noise)--noise[noise threshold\\: auto (default), exact (no tolerance), or a ",
         ),
         (
             ["monitor", "compare", "--h"],
@@ -97,7 +97,7 @@ words=({words}); CURRENT={current}; _msprobe
         ),
         (
             ["run_ut", "--res"],
-            "(--resume-from)--resume-from[the result file of an interrupted check, which is resumed]:FILE:_files",
+            "(--resume-from)--resume-from[resume an interrupted check from its result file]:FILE:_files",
         ),
     ],
 )

@@ -55,9 +55,9 @@ def test_two_debuggers_on_one_root_part_their_folders(tmp_path, capsys):
         debugger.step()
     levels = {p.name: json.loads((p / "step0/rank/dump.json").read_text())["level"] for p in tmp_path.iterdir()}
     assert levels == {"dump": "L0", "dump_2": "L1", "dump_3": "mix"}
-    logged = [line for line in capsys.readouterr().err.splitlines() if "so this one writes to" in line]
+    logged = [line for line in capsys.readouterr().err.splitlines() if "so this debugger writes to" in line]
     assert len(logged) == 2
-    assert all("WARNING" in line and "give it a dump_path of its own" in line for line in logged)
+    assert all("WARNING" in line and "set another dump_path" in line for line in logged)
 
 
 def test_monitor_does_nothing_and_says_so_once(tmp_path, capsys):

@@ -170,7 +170,7 @@ def test_the_neighbour_of_the_same_name_is_announced_once_with_the_remedy(folder
     assert (done.returncode, done.stdout) == (0, "")
     (line,) = done.stderr.splitlines()
     version = "26.0.0" if "26" in folder else "8.1.1"
-    assert line.startswith(f"msprobe WARNING: mindstudio-probe {version} is installed beside msprobe-ms")
+    assert line.startswith(f"msprobe WARNING: mindstudio-probe {version} and msprobe-ms are both installed")
     assert "pip uninstall mindstudio-probe" in line
 
 

@@ -160,7 +160,7 @@ def test_graph_mode_is_refused_before_the_first_step():
 
 def test_a_model_without_an_optimizer_is_refused_before_the_first_step():
     net = Net()
-    with pytest.raises(UsageError, match="one optimizer, whose updates are the steps"):
+    with pytest.raises(UsageError, match=", and its updates define the steps"):
         Model(net, loss_fn=nn.MSELoss()).train(1, batches(), callbacks=built(ENTRY))
 
 
@@ -264,13 +264,13 @@ def test_after_the_training_nothing_is_hooked(ends_early):
 
 MISTAKES = [
     ({"conifg_path": "./monitor.json"}, 'did you mean "config_path"?'),
-    ({"config_path": 5}, "is no path; name the configuration file of the monitor"),
+    ({"config_path": 5}, "is not a path; give the configuration file of the monitor"),
     ({"config_path": "./missing.json"}, "missing.json: cannot be read"),
-    ({"config_path": "./monitor.json", "ops": ["norm"]}, "move it to the file that config_path names"),
+    ({"config_path": "./monitor.json", "ops": ["norm"]}, "move it to the file given by config_path"),
     ({"config_path": "./monitor.json", "level": "L0"}, "move it to an entry of MsprobeStep"),
     ({"config_path": "./monitor.json", "network": 1}, "is not the name of a cell"),
-    ({"config_path": "./monitor.json", "start_iteration": "soon"}, "is no step; write the number of the first step"),
-    ({"config_path": "./monitor.json", "start_iteration": True}, "is no step"),
+    ({"config_path": "./monitor.json", "start_iteration": "soon"}, "is not a step; write the number of the first step"),
+    ({"config_path": "./monitor.json", "start_iteration": True}, "is not a step"),
     ({"config_path": "./wrong.json"}, "wrong.json: wg_distribution"),
 ]
 
@@ -283,7 +283,7 @@ def test_a_mistake_is_raised_when_the_list_is_built(wrong, expected):
 
 
 def test_an_entry_without_a_file_is_refused():
-    with pytest.raises(UsageError, match="there is no config_path"):
+    with pytest.raises(UsageError, match="config_path is missing"):
         MsprobeMonitor()
 
 

@@ -147,7 +147,7 @@ def test_save_ex_counts_nothing(root):
     ],
 )
 def test_before_the_construction_the_remedy_is_said(call):
-    with pytest.raises(UsageError, match=r"construct it first, SingleSave\(.*fmk="):
+    with pytest.raises(UsageError, match=r"construct SingleSave first, for example SingleSave\(.*fmk="):
         call()
 
 
@@ -159,7 +159,7 @@ def test_the_first_construction_holds_and_that_is_said_once(tmp_path, logged):
         assert SingleSave(tmp_path / "second", fmk="mindspore") is first
     assert len(logged) == 1
     assert "second" in logged[0]
-    assert f"goes on to {tmp_path / 'first'}" in logged[0]
+    assert f"data is already saved to {tmp_path / 'first'}" in logged[0]
     SingleSave.save({"a": ONE})
     assert sorted(p.name for p in tmp_path.iterdir()) == ["first"]
 
@@ -203,14 +203,14 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_training(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SingleSave.save([ONE]), "of type list; write a dict"),
-        (lambda: SingleSave.save_ex(None), "of type NoneType; write a dict"),
-        (lambda: SingleSave.save({3: ONE}), "the key 3 is of type int; write a text"),
+        (lambda: SingleSave.save([ONE]), "of type list; pass a dict"),
+        (lambda: SingleSave.save_ex(None), "of type NoneType; pass a dict"),
+        (lambda: SingleSave.save({3: ONE}), "the key 3 is of type int; use a string"),
         (lambda: SingleSave.save({"x": 3.5}), "x is of type float; pass a tensor"),
         (lambda: SingleSave.save({"x": None}), "x is of type NoneType"),
         (lambda: SingleSave.save({"x": "text"}), "x is of type str"),
         (lambda: SingleSave.save({"x": np.array(["text"])}), "x is of type numpy.ndarray of <U4"),
-        (lambda: SingleSave.save({"x": {1: ONE, "1": ONE}}), "x has two keys that are the same text"),
+        (lambda: SingleSave.save({"x": {1: ONE, "1": ONE}}), "x has two keys with the same text"),
         (lambda: SingleSave.save_ex({"x": ONE}, micro_batch=-1), "micro_batch is -1"),
         (lambda: SingleSave.save_ex({"x": ONE}, micro_batch=True), "micro_batch is True"),
         (lambda: SingleSave.save_ex({"x": ONE}, micro_batch="0"), "micro_batch is '0'"),
@@ -262,7 +262,7 @@ def test_a_full_disk_is_said_once_and_the_training_goes_on(root, logged):
         SingleSave.save_config({"text": "x" * 1000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert logged == ["SingleSave: large could not be saved: File too large; the training goes on without it"]
+    assert logged == ["SingleSave: large could not be saved: File too large; the training continues"]
     assert tree(root) == []
     SingleSave.save({"large": np.zeros(1000)})
     assert tree(root)[1] == "data/large/step0/rank0/micro_step3/large.npy"

@@ -85,13 +85,13 @@ def complaint(outcome):
 def test_a_training_that_stays_as_it_is_is_vouched_for(verify, tmp_path):
     answers = "print(input(), file=sys.stderr)"
     code, out, err = verify("train.py", "--steps", "9", "--framework", "mine", "x y", here=answers, printed="7\n8\n9\n")
-    assert out == "equal: 2 parameters and the random generators have the same bits, at every step of 3\n"
+    assert out == "equal: 2 parameters and the random generators are bitwise identical at all 3 steps\n"
     assert code == 0
     # the script's own words are the script's, in each of the three runs
     assert (tmp_path / "said").read_text() == "train.py --steps 9 --framework mine x y __main__\n" * 3
     assert [line for line in err.splitlines() if line.startswith("msprobe INFO: run ")] == [
-        "msprobe INFO: run 1 of 3, without collecting",
-        "msprobe INFO: run 2 of 3, without collecting",
+        "msprobe INFO: run 1 of 3, without collection",
+        "msprobe INFO: run 2 of 3, without collection",
         "msprobe INFO: run 3 of 3, collecting",
     ]
     assert "".join(line for line in err.splitlines() if line.isdecimal()) == "789" * 3, "each run reads the same input"
@@ -116,14 +116,14 @@ def test_without_a_network_it_says_what_was_not_compared(verify):
     code, out, _ = verify("train.py", old="debugger.start(net)", new="PrecisionDebugger.start()")
     assert code == 0
     assert out == (
-        "equal: the random generators have the same bits, at every step of 3; "
-        "start() was given no network, so no parameters are known: pass it, start(network)\n"
+        "equal: the random generators are bitwise identical at all 3 steps; parameters were not compared, since "
+        "start() was called without a network: call start(network)\n"
     )
 
 
 def test_a_training_that_is_not_reproducible_is_refused_with_advice(verify):
     message = complaint(verify("train.py", here="net.first[0] = os.getpid() * 0.25"))
-    assert "not reproducible, even without collecting: two runs differ at step() of step 0: parameter first" in message
+    assert "not reproducible even without collection: two runs differ at step() of step 0: parameter first" in message
     assert "seed_all(mode=True)" in message
     assert "msprobe.mindspore" in message
     assert "msprobe.pytorch" in message
@@ -132,7 +132,7 @@ def test_a_training_that_is_not_reproducible_is_refused_with_advice(verify):
 def test_steps_ends_each_run_after_so_many(verify, tmp_path):
     here = "open(f'reached{step}', 'a').write('x')"
     code, out, _ = verify("--steps", "2", "train.py", here=here)
-    assert (code, out.endswith("at every step of 2\n")) == (0, True)
+    assert (code, out.endswith("at all 2 steps\n")) == (0, True)
     assert sorted(p.name for p in tmp_path.glob("reached*")) == ["reached0", "reached1"]
     assert (tmp_path / "reached1").read_text() == "xxx"
     assert {p.name for p in (tmp_path / "dump").glob("*/rank/dump.json")} == {"dump.json"}
@@ -151,9 +151,9 @@ def test_a_training_that_fails_only_when_it_is_collected_differs(verify):
         (
             "debugger.stop()",
             "sys.exit(3)",
-            "the training fails by itself, without collecting: it ends with exit code 3",
+            "the training fails without collection: it ends with exit code 3",
         ),
-        ("debugger.stop()", "os._exit(4)", "without collecting: its process ends with code 4"),
+        ("debugger.stop()", "os._exit(4)", "without collection: its process ends with code 4"),
         ("debugger.", "print #", "never calls start() or step()"),
         ('level="L1"', 'level="L3"', 'argument "level" of PrecisionDebugger: "L3"'),
     ],
@@ -162,9 +162,7 @@ def test_what_cannot_be_verified_is_refused(verify, old, new, part):
     assert part in complaint(verify("train.py", old=old, new=new))
 
 
-@pytest.mark.parametrize(
-    ("words", "part"), [(("no.py",), "no.py: there is no such script"), (("--steps", "-1", "no.py"), "-1")]
-)
+@pytest.mark.parametrize(("words", "part"), [(("no.py",), "no.py: no such script"), (("--steps", "-1", "no.py"), "-1")])
 def test_a_wrong_command_is_refused(words, part, verify):
     assert part in complaint(verify(*words))
 
@@ -265,7 +263,7 @@ def test_trainings_that_ask_more_of_the_debugger_are_verified(loop, verify, tmp_
     command = [python("mindspore"), "-m", "msprobe", "verify-collection", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("equal: 2 parameters and the random generators"), done.stdout + done.stderr[-3000:]
-    assert done.stdout.endswith("at every step of 3\n")
+    assert done.stdout.endswith("at all 3 steps\n")
 
 
 # ---- what two traces say, without a process --------------------------------------------------------------------------
@@ -288,7 +286,7 @@ SEEN = (("start", 0, {"parameter w": "1"}), ("step", 0, {"parameter w": "2"}), (
             trace(SEEN[0], SEEN[2]),
             "the calls differ: one run is at step() of step 0, the other at the end of the training",
         ),
-        (trace(SEEN[0]), "at step() of step 0: one run does not come there"),
+        (trace(SEEN[0]), "at step() of step 0: one run does not reach this step"),
         (trace(SEEN[0], failure="OSError"), ""),
         (
             trace(("start", 0, {"parameter w": "1", **dict.fromkeys("abcd", "1")})),

@@ -239,8 +239,8 @@ def _gelu(case: Case) -> _Found | None:
     if case.operation not in ("gelu", "fast_gelu") or not (written or computes or is_argument):
         return None
     text = phrase(
-        "set approximate alike on both sides: mindspore.nn.GELU uses the tanh form by default, torch.nn.GELU and "
-        "mint.nn.GELU the exact one"
+        "set approximate to the same value on both sides: mindspore.nn.GELU uses the tanh form by default, "
+        "torch.nn.GELU and mint.nn.GELU the exact one"
     )
     return text, next(defaults_of("gelu", "approximate", "pytorch")).source
 
@@ -306,7 +306,7 @@ def _bias_correction(case: Case) -> _Found | None:
             "the bias of its moments"
         )
         return (text, source) if "mindspore" in case.frameworks else None
-    return phrase("switch the bias correction of Adam on (or off) on both sides"), source
+    return phrase("enable (or disable) the bias correction of Adam on both sides"), source
 
 
 def _default_of_optimizer(case: Case) -> _Found | None:
@@ -328,8 +328,8 @@ def _no_learning_rate(case: Case) -> _Found | None:
     if not side:
         return None
     text = phrase(
-        "print the learning rate of this step: no parameter of the {side} is updated, as with a warm-up that begins at "
-        "0, or an optimizer without parameters",
+        "print the learning rate of this step: no parameter of the {side} is updated, as with a warm-up that "
+        "starts at 0, or an optimizer without parameters",
         side=side,
     )
     return text, source
@@ -340,8 +340,8 @@ def _clipping(case: Case) -> _Found | None:
         return None
     row = next(defaults_of("clip", "clip_norm", "mindspore"))
     text = phrase(
-        "clip gradients alike on both sides, with one max_norm, after the loss scale is divided out (the default of "
-        "{owner} is {value})",
+        "clip gradients in the same way on both sides, with the same max_norm, after unscaling the loss (the "
+        "default of {owner} is {value})",
         owner=row.owner,
         value=repr(row.value),
     )
@@ -353,8 +353,8 @@ def _random(case: Case) -> _Found | None:
         return None
     return (
         phrase(
-            "call seed_all(seed=1234, mode=True) on both sides before the model is built, or set p=0: this operation "
-            "is random"
+            "call seed_all(seed=1234, mode=True) on both sides before constructing the model, or set p=0: this "
+            "operation is random"
         ),
         _SEEDS,
     )
@@ -370,8 +370,8 @@ def _initial_weights(case: Case) -> _Found | None:
     if all(name.rpartition(".")[2] in RUNNING for name in evidence.names):
         return None
     text = phrase(
-        "load one checkpoint on both sides, or within one framework call seed_all(seed=1234, mode=True) before the "
-        "model is built"
+        "load the same checkpoint on both sides, or within one framework call seed_all(seed=1234, mode=True) "
+        "before constructing the model"
     )
     return text, _SEEDS
 
@@ -385,7 +385,7 @@ def _order_of_samples(case: Case) -> _Found | None:
     counts = [(r.number, r.size) for r in reasons if r.why is Why.INTEGERS]
     if not any(2 * number >= size for number, size in counts):
         return None
-    text = phrase("feed both runs the same samples in the same order: switch shuffling off, or fix its seed")
+    text = phrase("feed both runs the same samples in the same order: disable shuffling, or fix its seed")
     return text, _SEEDS
 
 
@@ -403,7 +403,9 @@ def _more_data(case: Case) -> _Found | None:
     is_open = isinstance(evidence, Unclear) and evidence.missing in _MISSING_VALUES
     if not (is_later or ((is_open or is_unknown) and case.mode != "tensor")):
         return None
-    text = phrase("collect task tensor from step 0 on, on both sides: then the first step that differs can be judged")
+    text = phrase(
+        "collect task tensor from step 0 on, on both sides, so that the first step that differs can be judged"
+    )
     return text, "docs: noise, by statistics"
 
 

@@ -84,10 +84,11 @@ def read_ckpt(path: Path) -> Checkpoint:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except (_NotProtobuf, UnicodeDecodeError) as err:
         raise DumpError(
-            f"{path}: is no whole checkpoint of MindSpore ({err}); copy it again, or give a file of save_checkpoint"
+            f"{path}: is not a complete checkpoint of MindSpore ({err}); copy it again, or give a file of "
+            "save_checkpoint"
         ) from err
     if not found:
-        raise DumpError(f"{path}: is empty; it was not finished: copy it again, or give a file of save_checkpoint")
+        raise DumpError(f"{path}: is empty, so it is unfinished: copy it again, or give a file of save_checkpoint")
     made = {name: _parameter(path, name, one) for name, one in found.items() if one.dtype != _TEXT}
     return Checkpoint(str(path), "mindspore", made)
 
@@ -161,7 +162,7 @@ def _varint(file: BinaryIO) -> int:
     for shift in range(0, 70, 7):
         byte = file.read(1)
         if not byte:
-            raise _NotProtobuf("it was cut short")
+            raise _NotProtobuf("it is truncated")
         made |= (byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
             return made
@@ -170,7 +171,7 @@ def _varint(file: BinaryIO) -> int:
 
 def _packed(file: BinaryIO, extent: Extent) -> list[int]:
     if extent.stop - extent.start > _LONGEST:
-        raise _NotProtobuf("a tensor of too many dimensions")
+        raise _NotProtobuf("a tensor with too many dimensions")
     file.seek(extent.start)
     dims = []
     while file.tell() < extent.stop:
@@ -191,12 +192,16 @@ def _parameter(path: Path, name: str, one: _Found) -> Parameter:
 
     def load() -> Array:
         if one.is_map:
-            raise DumpError(f"{path}: {name} is a MapParameter, which has keys beside its values; export its data")
+            raise DumpError(
+                f"{path}: {name} is a MapParameter, which has keys in addition to its values; export its data"
+            )
         if one.dtype not in _DTYPES:
-            raise DumpError(f"{path}: {name} is of {one.dtype}, which numpy does not have; save it as another dtype")
+            raise DumpError(
+                f"{path}: {name} is of {one.dtype}, which numpy does not support; save it with another dtype"
+            )
         dtype = np.dtype(_DTYPES[one.dtype])
         if math.prod(shape) * dtype.itemsize != held:
-            text = f"holds {held} bytes where its shape {list(shape)} means another count"
+            text = f"contains {held} bytes, which does not match its shape {list(shape)}"
             raise DumpError(f"{path}: {name} {text}; copy it")
         return read_array(path, one.pieces, dtype, shape, is_bfloat16=one.dtype == "BFloat16")
 

@@ -155,12 +155,12 @@ class CheckpointResult:
         grades = Counter(one.verdict.grade for one in both.values())
         text = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
         if known := sum(bool(one.pair.found_by) for one in both.values()):
-            text += f"; {known} under names that do not tell, known by equal values and their layers"
+            text += f"; {known} under other names, matched by equal values and their layers"
         for what, names, is_recorded in (
             ("on the target side only", [name for name, one in self.judged.items() if one.pair.golden is None], True),
             ("on the golden side only", [name for name, one in self.judged.items() if one.pair.target is None], True),
-            ("left out, as the other framework has none:", self.left_out, False),
-            ("left out, as further names of shared weights:", self.tied, False),
+            ("left out, since the other framework does not have them:", self.left_out, False),
+            ("left out, since they are additional names of shared weights:", self.tied, False),
         ):
             if names or is_recorded:
                 text += f"; {what} {len(names)}{_named(names)}"
@@ -246,8 +246,9 @@ def compare_checkpoints(
     if set(sides[0].ranks) != set(sides[1].ranks):
         text = ", ".join(f"{side.where} has {', '.join(filter(None, side.ranks)) or 'no ranks'}" for side in sides)
         raise DumpError(
-            f"{text}: only checkpoints that are cut alike are compared rank by rank; merge each with its "
-            "strategy files first (mindspore.unified_safetensors, or mindspore.transform_checkpoints) and compare those"
+            f"{text}: only checkpoints with the same partitioning can be compared rank by rank; first merge each "
+            "with its strategy files (mindspore.unified_safetensors, or mindspore.transform_checkpoints), then "
+            "compare the results"
         )
     judged: dict[str, JudgedParameter] = {}
     left_out: list[str] = []
@@ -262,5 +263,5 @@ def compare_checkpoints(
         left_out += [before + name for name in matched.left_out]
         tied += [before + name for name in matched.tied]
     if not judged:
-        raise DumpError(f"{target} and {golden} hold no parameter; give checkpoints of a model")
+        raise DumpError(f"{target} and {golden} contain no parameters; give checkpoints of a model")
     return CheckpointResult(str(target), str(golden), judged, left_out, tied, standard)

@@ -44,14 +44,14 @@ def read_array(
                 file.seek(piece.start)
                 length = piece.stop - piece.start
                 if file.readinto(rest[:length]) != length:  # type: ignore[attr-defined]  # an opened file has it
-                    raise DumpError(f"{path}: was cut short while it was read; copy it again")
+                    raise DumpError(f"{path}: was truncated while it was read; copy it again")
                 rest = rest[length:]
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
     try:
         return (of_bfloat16_bits(flat) if is_bfloat16 else flat).reshape(shape)
     except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
-        raise DumpError(f"{path}: numpy makes no array of shape {list(shape)} ({err}); copy it again") from err
+        raise DumpError(f"{path}: numpy cannot create an array of shape {list(shape)} ({err}); copy it again") from err
 
 
 Framework = Literal["mindspore", "pytorch", ""]
@@ -98,14 +98,14 @@ def read_safetensors(path: Path) -> Checkpoint:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(_LONGEST, size - 8):
-                raise DumpError(f"{path}: is no whole safetensors file; copy it again")
+                raise DumpError(f"{path}: is not a complete safetensors file; copy it again")
             header = json.loads(file.read(length).decode(), object_pairs_hook=_once)
     except OSError as err:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except (ValueError, RecursionError) as err:  # no UTF-8, no JSON, or nested without end
-        raise DumpError(f"{path}: has a header that is no JSON ({err}); copy it again") from err
+        raise DumpError(f"{path}: has a header that is not valid JSON ({err}); copy it again") from err
     if not isinstance(header, dict):
-        raise DumpError(f"{path}: has a header that is no JSON object; copy it again")
+        raise DumpError(f"{path}: has a header that is not a JSON object; copy it again")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         metadata = {}
@@ -122,7 +122,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
-        raise ValueError(f"{twice[:80]!r} stands twice")
+        raise ValueError(f"duplicate key {twice[:80]!r}")
     return made
 
 
@@ -132,13 +132,15 @@ def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
     end, before = 0, "the header"
     for begin, stop, name in spans:
         if begin != end:
-            how = "overlaps" if begin < end else f"leaves {begin - end} bytes unused behind"
+            how = "overlaps" if begin < end else f"leaves {begin - end} bytes unused after"
             raise DumpError(
                 f"{path}: {name} {how} {before}, which the format does not allow; copy it again, or save again"
             )
         end, before = stop, name
     if end != size:
-        raise DumpError(f"{path}: holds {size - end} bytes that belong to no tensor; copy it again, or save it again")
+        raise DumpError(
+            f"{path}: contains {size - end} bytes that do not belong to a tensor; copy it again, or save it again"
+        )
 
 
 def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) -> Parameter:
@@ -149,15 +151,15 @@ def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) 
         if any(type(n) is not int or n < 0 for n in (*shape, begin, end)) or begin > end:
             raise ValueError(f"shape {shape}, data_offsets {[begin, end]}")
     except (TypeError, KeyError, ValueError) as err:
-        raise DumpError(f"{path}: the header's entry of {name} is broken ({err}); copy it again") from err
+        raise DumpError(f"{path}: the entry of {name} in the header is invalid ({err}); copy it again") from err
     extent = Extent(data.start + begin, data.start + end)
     known = _DTYPES.get(code)
     if extent.stop > data.stop or (known and math.prod(shape) * np.dtype(known).itemsize != end - begin):
-        raise DumpError(f"{path}: the header promises other bytes of {name} than there are; copy it again")
+        raise DumpError(f"{path}: the size of {name} differs from that in the header; copy it again")
 
     def load() -> Array:
         if known is None:
-            raise DumpError(f"{path}: {name} is of {code}, which numpy does not have; save it as another dtype")
+            raise DumpError(f"{path}: {name} is of {code}, which numpy does not support; save it with another dtype")
         return read_array(path, [extent], np.dtype(known), shape, is_bfloat16=code == "BF16")
 
     return Parameter(name, str(packed) or _spelled(code), shape, load)
@@ -204,8 +206,8 @@ def state_of(tree: Tree, path: Path) -> Tree:
         return tree
     if len(inner) != 1:
         raise DumpError(
-            f"{path}: does not say which of its entries ({', '.join(map(str, list(tree)[:8])) or 'none'}) are the "
-            "model's parameters; save the state_dict() alone with torch.save"
+            f"{path}: it is unclear which of its entries ({', '.join(map(str, list(tree)[:8])) or 'none'}) are "
+            "the model's parameters; save the state_dict() alone with torch.save"
         )
     return state_of(next(iter(inner.values())), path)
 

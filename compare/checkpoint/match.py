@@ -174,7 +174,9 @@ def _by_rules(
         there = _options_below(named, below, (ours, rule.to), native)
         if not there:
             side, lacking = (target, ours) if not named else (golden, rule.to)
-            raise MappingError(f"{side.where}: has no parameter {lacking}, which the data mapping names; correct it")
+            raise MappingError(
+                f"{side.where}: has no parameter {lacking}, which is in the data mapping; correct the mapping"
+            )
         for name in sorted(there, key=lambda name: name != ours):
             if name == ours or name not in rules:
                 one, (option, *_) = target.parameters[name], there[name]

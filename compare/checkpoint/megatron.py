@@ -81,11 +81,14 @@ def iteration_of(folder: Path) -> Path | None:
         iteration = ""
     chosen = folder / (f"iter_{int(iteration):07d}" if iteration.isdecimal() else "release")
     if not (iteration.isdecimal() or iteration == "release") or not chosen.is_dir():
-        raise DumpError(f"{latest}: names {iteration!r}, which is not there; give an iteration's folder, iter_0000100")
+        raise DumpError(
+            f"{latest}: refers to {iteration!r}, which is missing; give the folder of an iteration, such as "
+            "iter_0000100"
+        )
     if not _has_ranks(chosen):
         raise DumpError(
-            f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "
-            "convert them to the format torch"
+            f"{chosen}: contains no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not "
+            "supported, convert them to the format torch"
         )
     return chosen
 
@@ -98,10 +101,12 @@ def read_megatron(folder: Path) -> Checkpoint:
     """The whole model of the ranks' folders below `folder`; DumpError where a rank cannot be read or is not there."""
     ranks = _ranks(folder)
     if not ranks:
-        raise DumpError(f"{folder}: its ranks hold none of {', '.join(_FILES)}; give a checkpoint in the torch format")
+        raise DumpError(
+            f"{folder}: its ranks contain none of {', '.join(_FILES)}; give a checkpoint in the torch format"
+        )
     shards, stages, experts = (max(places) + 1 for places in zip(*((r.tp, r.pp, r.ep) for r in ranks), strict=True))
     if lacking := _lacking(ranks, shards, stages, experts):
-        raise DumpError(f"{folder}: lacks the rank {lacking}; copy all ranks of the checkpoint")
+        raise DumpError(f"{folder}: rank {lacking} is missing; copy all ranks of the checkpoint")
     states = [_states(rank) for rank in ranks]
     # A stage has as many layers as the first.
     layers = _most(_LAYER, (state[0] for rank, state in zip(ranks, states, strict=True) if rank.pp == 0))
@@ -211,6 +216,6 @@ def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
     for copy in copies:
         other: Any = copy.load()
         if array.shape != other.shape or not np.allclose(array, other, equal_nan=True):
-            logger.warning("%s: differs among ranks that should hold the same; the first is compared", name)
+            logger.warning("%s: differs among ranks that should be equal; the first is compared", name)
             break
     return array

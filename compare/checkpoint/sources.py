@@ -54,7 +54,7 @@ def read_side(path: Path) -> Side:
     if path.is_file():
         return Side(str(path), {"": _read(path)})
     if not path.is_dir():
-        raise DumpError(f"{path}: there is no such file or folder; give a checkpoint")
+        raise DumpError(f"{path}: no such file or folder; give a checkpoint")
     ranks = {name: m[1] for name in look(path, follow=True).folders if (m := _RANK.fullmatch(name))}
     ranks = {name: number for name, number in ranks.items() if _files(path / name)}
     if ranks:
@@ -66,7 +66,7 @@ def read_side(path: Path) -> Side:
 def _read(path: Path) -> Checkpoint:
     reader = _READERS.get(path.suffix)
     if reader is None:
-        raise DumpError(f"{path}: is none of {', '.join(_READERS)}; give a checkpoint")
+        raise DumpError(f"{path}: is not one of {', '.join(_READERS)}; give a checkpoint")
     if reader is read_ckpt:
         try:
             with open_input(path) as file:
@@ -90,7 +90,7 @@ def _of_folder(folder: Path) -> Checkpoint:
         return _of_index(folder, sorted(index, key=lambda name: "safetensors" not in name)[0])
     files = _files(folder)
     if not files:
-        raise DumpError(f"{folder}: holds no checkpoint ({', '.join(_READERS)}); give the file, or the folder of it")
+        raise DumpError(f"{folder}: contains no checkpoint ({', '.join(_READERS)}); give the file, or its folder")
     if len(files) == 1:
         return _read(folder / files[0])
     if all(_SHARD.fullmatch(Path(name).stem) for name in files):
@@ -106,10 +106,13 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
         raise DumpError(f"{folder / name}: has no weight_map of names and files; give a folder with an index")
     files = sorted(set(weights.values()))
     if stray := [file for file in files if Path(file).name != file]:
-        raise DumpError(f"{folder / name}: names {stray[0]!r}, which is no file beside it; such a path is not followed")
+        raise DumpError(
+            f"{folder / name}: refers to {stray[0]!r}, which is not a file in the same folder; such paths are not "
+            "followed"
+        )
     found = _together(folder, files, weights)
     if lacking := [one for one in weights if one not in found.parameters]:
-        raise DumpError(f"{folder / name}: names {lacking[0]}, which none of its files holds; copy all files again")
+        raise DumpError(f"{folder / name}: refers to {lacking[0]}, which is in none of its files; copy all files again")
     return found
 
 
@@ -125,8 +128,8 @@ def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None
             other = file_of.get(name)
             if other is not None and recorded.get(name) not in (file, other):
                 raise DumpError(
-                    f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose shards hold "
-                    "each parameter once"
+                    f"{folder}: both {other} and {file} contain {name}; give the folder of one checkpoint whose "
+                    "shards contain each parameter once"
                 )
             if other is None or recorded.get(name) == file:
                 parameters[name], file_of[name] = one, file
@@ -139,7 +142,7 @@ def _newest(folder: Path, files: list[str]) -> str:
     entry = {name: m for name in files if (m := _STEP.fullmatch(Path(name).stem))}
     prefixes = {m[1] for m in entry.values()}
     if len(entry) != len(files) or len(prefixes) != 1:
-        raise DumpError(f"{folder}: holds several checkpoints ({', '.join(files[:8])}); give one of the files")
+        raise DumpError(f"{folder}: contains several checkpoints ({', '.join(files[:8])}); give one of the files")
     chosen = max(files, key=lambda name: [int(number or 0) for number in entry[name].groups()[1:]])
-    logger.info("%s: of %d checkpoints the last is compared, %s", folder, len(files), chosen)
+    logger.info("%s: the last of %d checkpoints is compared, %s", folder, len(files), chosen)
     return chosen

@@ -71,12 +71,12 @@ def counts_of(compared: Compared) -> dict[str, int]:
 
 
 def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
-    text = phrase("start both runs alike in what differs here, and then compare their values")
+    text = phrase("align the two runs in these differences, then compare their values")
     return (Suggestion(text),) if named else ()
 
 
 def _beginning(row: Row) -> Finding:
-    sides = phrase("left of the line is the trusted pack, right of it the one under suspicion")
+    sides = phrase("left of the line: the trusted pack; right of it: the pack under suspicion")
     kind = BY_NAME[f"{row.checker.value} differs"]
     step = row.place.step if isinstance(row, TensorRow) else None
     rank = row.place.rank if isinstance(row, TensorRow) else row.rank if isinstance(row, RandomRow) else None

@@ -12,9 +12,9 @@ from .findings import SEVERITY, CallSite, Checker, Kind, Match, OneSided, Outcom
 SUMMARY = "summary"
 
 SUMMARY_COLUMNS = (
-    Column("filename", "the checker; its rows are on the sheet of that name", 18),
+    Column("filename", "the checker; its rows are on the sheet with this name", 18),
     Column("pass_check", "`pass`, `warning`, `error`; ours: `unjudged` where nothing could be compared", 12),
-    Column("remark", "ours: how many rows of each level there are, or why nothing was compared", 70),
+    Column("remark", "ours: the number of rows of each level, or why nothing was compared", 70),
 )
 
 _VALUES = (
@@ -27,12 +27,12 @@ _RELATIVE = tuple(
     for name in ("max", "min", "mean", "norm")
 )
 _PLACE = (Column("step", "number of the model's forward", 8), Column("rank", "number of the rank", 8))
-_EQUAL = Column("equal", "whether maximum, minimum, mean and norm are the same; or which side alone has it", 16)
+_EQUAL = Column("equal", "whether maximum, minimum, mean and norm are equal, or the only side that has it", 16)
 
 COLUMNS: dict[Checker, tuple[Column, ...]] = {
     Checker.ENV: (
         Column("bench_env_name", "the variable in the first pack", 34),
-        Column("cmp_env_name", "the variable in the second pack: an NPU and a GPU have other names", 34),
+        Column("cmp_env_name", "the variable in the second pack: names differ between NPU and GPU", 34),
         *_VALUES,
         _LEVEL,
     ),
@@ -49,15 +49,15 @@ COLUMNS: dict[Checker, tuple[Column, ...]] = {
         Column("bench_para", "the setting in the first pack", 36),
         Column("cmp_para", "the setting in the second pack", 36),
         *_VALUES,
-        Column("matched_with", "by what the two were taken for one: `pure name`, `mapping`, `similarity:<ratio>`", 24),
+        Column("matched_with", "how the two were matched: `pure name`, `mapping`, `similarity:<ratio>`", 24),
         _LEVEL,
     ),
     Checker.RANDOM: (
         Column("op", "the function", 30),
         Column("rank", "number of the rank", 8),
-        Column("bench_stack", "from where it was called in the first run, outermost first", 70),
+        Column("bench_stack", "call stack in the first run, outermost call first", 70),
         Column("cmp_stack", "the same of the second run", 70),
-        Column("bench_count", "how many calls came from there; 0 without a counterpart", 12),
+        Column("bench_count", "number of calls from there; 0 without a counterpart", 12),
         Column("cmp_count", "the same of the second run", 12),
         Column("check_result", "whether both counts are the same", 14),
     ),

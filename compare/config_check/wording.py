@@ -49,7 +49,7 @@ def answer(compared: Compared) -> Phrase:
     if unjudged:
         which = joined(unjudged, "{before}, {after}")
         return phrase("unjudged: {which}; everything else passes ({sides})", which=which, sides=sides)
-    return phrase("pass: nothing that matters differs between {sides}", sides=sides)
+    return phrase("pass: no relevant difference between {sides}", sides=sides)
 
 
 def by_importance(compared: Compared) -> list[Row]:
@@ -105,5 +105,5 @@ def what(row: Row) -> Phrase:
     names = ("max", "min", "mean", "norm")
     apart = ", ".join(f"{name} {each:.3g}" for name, each in zip(names, row.relative, strict=True) if each)
     if not apart:
-        return phrase("{name} {where} differs: from zero, or by what is no number, relative", name=name, where=where)
+        return phrase("{name} {where} differs: from zero, or by a non-numeric relative amount", name=name, where=where)
     return phrase("{name} {where} differs: {apart}, relative", name=name, where=where, apart=apart)

@@ -90,7 +90,9 @@ class LayoutOptions(OptionGroup):
     )
 
     rank_size: tuple[str, ...] | None = _per_side(
-        "--rank-size", "number of ranks of the target, and of the golden", "rank 总数：待定位侧，以及标杆侧"
+        "--rank-size",
+        "number of ranks of the target, then of the golden side if it differs",
+        "rank 总数：先给待定位侧，标杆侧不同时再给标杆侧",
     )
     tp: tuple[str, ...] | None = _per_side(
         "--tp", "with --rank-size: tensor parallel size; default: 1", "与 --rank-size 一起使用：张量并行数；默认：1"
@@ -107,7 +109,7 @@ class LayoutOptions(OptionGroup):
     )
     order: tuple[str, ...] | None = _per_side(
         "--order",
-        f"with --rank-size: how ranks are numbered; default: {ORDER}",
+        f"with --rank-size: order in which ranks are numbered; default: {ORDER}",
         f"与 --rank-size 一起使用：rank 的编号顺序；默认：{ORDER}",
         "AXES",
     )
@@ -122,13 +124,13 @@ def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
         option = next(iter(options))
         raise UsageError(
             translated(
-                f"{_flag(option)}: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1",
+                f"{_flag(option)}: the number of ranks is also needed; add --rank-size, for example --rank-size 8 1",
                 f"{_flag(option)}：还需要 rank 总数；请给出 --rank-size，例如 --rank-size 8 1",
             )
         )
     for name, values in options.items():
         if len(values) > 1 + has_golden:
-            most = "two values, of target and golden" if has_golden else "one value, as there is no golden"
+            most = "two values, of target and golden" if has_golden else "one value, since there is no golden"
             most_zh = "最多两个值（待定位侧和标杆侧）" if has_golden else "只能有一个值，因为没有标杆侧"
             given = f"{_flag(name)} {' '.join(values)}"
             raise UsageError(translated(f"{given}: takes {most}", f"{given}：{most_zh}"))
@@ -157,14 +159,15 @@ def _side(options: Mapping[str, Sequence[str]], at: int) -> Layout:
     if ranks % (tp * pp):
         raise UsageError(
             translated(
-                f"--rank-size {ranks} is no multiple of tp * pp = {tp} * {pp}; give the number of all ranks of the run",
+                f"--rank-size {ranks} is not a multiple of tp * pp = {tp} * {pp}; give the total number of ranks "
+                "of the run",
                 f"--rank-size {ranks} 不是 tp * pp = {tp} * {pp} 的倍数；请给出该次运行的 rank 总数",
             )
         )
     if vpp > 1 == pp:
         raise UsageError(
             translated(
-                f"--vpp {vpp} needs several pipeline stages; give --pp too, or leave --vpp out",
+                f"--vpp {vpp} requires several pipeline stages; add --pp, or omit --vpp",
                 f"--vpp {vpp} 需要多个流水线阶段；请同时给出 --pp，或去掉 --vpp",
             )
         )
@@ -175,7 +178,8 @@ def _size(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) < 10):
         raise UsageError(
             translated(
-                f"{_flag(name)} {text}: must be a number from 1 on", f"{_flag(name)} {text}：必须是不小于 1 的整数"
+                f"{_flag(name)} {text}: must be an integer of at least 1",
+                f"{_flag(name)} {text}：必须是不小于 1 的整数",
             )
         )
     return int(text)
@@ -188,14 +192,15 @@ def _order(order: str) -> str:
             near = nearest(axis, _AXES)
             raise UsageError(
                 translated(
-                    f"--order {order}: unknown {axis!r}{f'; did you mean {near!r}?' if near else ''}; as {ORDER}",
+                    f"--order {order}: unknown {axis!r}{(f'; did you mean {near!r}?' if near else '')}; write it "
+                    f"as {ORDER}",
                     f"--order {order}：未知的 {axis!r}{f'；是否指 {near!r}？' if near else ''}；写法如 {ORDER}",
                 )
             )
     if len({*axes}) < len(axes) or not {*_NEEDED} <= {*axes}:
         raise UsageError(
             translated(
-                f"--order {order}: must have {', '.join(_NEEDED)} once each, as in {ORDER}",
+                f"--order {order}: must contain each of {', '.join(_NEEDED)} once, for example {ORDER}",
                 f"--order {order}：{'、'.join(_NEEDED)} 必须各出现一次，例如 {ORDER}",
             )
         )

@@ -21,7 +21,7 @@ NOISE = "noise.json"
 
 _VERSION = 1
 _SIDES = ("calibrated_on", "golden")
-_REMEDY = "give a file that `msprobe compare --calibrate CLEAN` wrote"
+_REMEDY = "give a file written by `msprobe compare --calibrate CLEAN`"
 
 FACTOR = 3.0
 """A limit is so many times the greatest that a calibration has seen: two seeds, shapes or orders of sums differ by
@@ -185,20 +185,20 @@ def read_noise(path: Path) -> Limits:
     except OSError as err:
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {_REMEDY}") from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"{path}: is no JSON ({err}); {_REMEDY}") from err
+        raise UsageError(f"{path}: is not valid JSON ({err}); {_REMEDY}") from err
     version = found.get("noise_version") if isinstance(found, dict) else None
     if type(version) is not int:
-        raise UsageError(f"{path}: is no noise.json, it has no noise_version; {_REMEDY}")
+        raise UsageError(f"{path}: is not a noise.json, since noise_version is missing; {_REMEDY}")
     if version != _VERSION:
         raise UsageError(
-            f"{path}: noise_version {version}, and this version reads {_VERSION}; calibrate again with --calibrate "
-            "CLEAN, or use the version of msprobe-ms that wrote it"
+            f"{path}: has noise_version {version}, but this version of msprobe reads {_VERSION}; calibrate again "
+            "with --calibrate CLEAN, or use the version of msprobe-ms that wrote it"
         )
     try:
         return _limits(path, found)
     except (AttributeError, KeyError, TypeError, ValueError) as err:
         what = f"{err.args[0]} is missing" if isinstance(err, KeyError) else str(err)
-        raise UsageError(f"{path}: is a broken noise.json ({what}); {_REMEDY}") from err
+        raise UsageError(f"{path}: is an invalid noise.json ({what}); {_REMEDY}") from err
 
 
 def _limits(path: Path, found: Mapping[str, Any]) -> Limits:
@@ -232,5 +232,5 @@ def _number(row: Mapping[str, Any], key: str) -> float:
     """A limit; one that is negative or infinite would decide everything."""
     value = row[key]
     if type(value) not in (int, float) or not isfinite(value) or value < 0:
-        raise ValueError(f"{key} must be a number from 0 on")
+        raise ValueError(f"{key} must be a non-negative number")
     return float(value)

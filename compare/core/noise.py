@@ -81,17 +81,17 @@ class Sign(Enum):
     """By what a call stands out of its kin."""
 
     NONE = "nothing"
-    ONE_SIDED = "beyond any rounding, on the target side only"
+    ONE_SIDED = "beyond any rounding, only on the target side"
     COARSER_THAN_OTHER_LAYERS = "coarser than the same call in other layers"
     ALONE_IN_CLASS = "coarser than most calls of its kind"
-    BEYOND_KIN = "beyond the spread of its kin"
+    BEYOND_KIN = "an outlier among its peers"
     SINGLE_ELEMENTS = "single elements beyond noise"
     SYSTEMATIC = "a common factor or offset"
-    MOVED_DATA = "a call that only moves data changed it"
+    MOVED_DATA = "a call that only moves data changed values"
     AMPLIFIED = "differs by more than its inputs explain"
-    OTHER_FUNCTION = "another function than the golden's"
-    BITS = "all other calls of the kind are equal to the bit"
-    BEYOND_CALIBRATED = "coarser than the calibration allows its kind"
+    OTHER_FUNCTION = "a different function than that of the golden"
+    BITS = "all other calls of its kind are bitwise equal"
+    BEYOND_CALIBRATED = "coarser than the calibrated limit of its kind"
     LAW = "breaks an identity between its statistics"
 
 

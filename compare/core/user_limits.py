@@ -165,7 +165,7 @@ def _name(name: str) -> str:
     if not name.strip(". "):
         raise SettingsError(
             translated(
-                "a name is empty; give a call or a record as the tables print it, * for all",
+                "a name is empty; give a call or a record as printed in the tables, or * for all",
                 "名称为空；请按表中的写法给出调用或记录，* 表示全部",
             )
         )
@@ -177,7 +177,7 @@ def _number(value: object) -> float:
     if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # it is a number
         raise SettingsError(
             translated(
-                f"a tolerance must be a number from 0 on, not {shown(value)}",
+                f"a tolerance must be a non-negative number, not {shown(value)}",
                 f"容差必须是不小于 0 的数，而不是 {shown(value)}",
             )
         )
@@ -215,8 +215,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="ignore",
         key="ignore",
-        help="ignore differences of a call or record, or of all that a pattern with * matches; may be repeated. "
-        "Differences that it causes later are still judged",
+        help="ignore differences of a call or record, or of all that match a pattern with *; may be repeated. "
+        "Differences that they cause in later calls are still judged",
         zh="忽略某个调用或记录的差异，或带 * 的模式所匹配的全部差异；可重复给出。由其引起的后续差异仍会判定",
     )
     atol: tuple[Tolerance, ...] = option(
@@ -225,8 +225,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="atol",
         key="atol",
-        help="accept tensors up to |target - golden| <= atol + rtol*|golden|, of all calls or of those that NAME "
-        "matches; may be repeated, the last match counts",
+        help="accept tensors with |target - golden| <= atol + rtol*|golden|, for all calls or for those that NAME "
+        "matches; may be repeated, the last match applies",
         zh="接受满足 |target - golden| <= atol + rtol*|golden| 的张量，适用于全部调用或 NAME 匹配的调用；"
         "可重复给出，以最后匹配的为准",
     )
@@ -236,8 +236,8 @@ class UserLimitOptions(OptionGroup):
         default=(),
         keyword="rtol",
         key="rtol",
-        help="the relative part of --atol; 0 if not given",
-        zh="--atol 的相对部分；不给出则为 0",
+        help="the relative tolerance in the formula of --atol; default: 0",
+        zh="--atol 公式中的相对容差；默认：0",
     )
 
     @property

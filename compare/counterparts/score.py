@@ -296,20 +296,20 @@ class Basis:
 
 _REASONS = {
     "given": (1.0, "fixed by the user"),
-    "parameters": (0.98, "no other module holds the same parameters"),
-    "inputs": (0.97, "are given the same weight"),
-    "values": (0.96, "no other call takes and gives the same values"),
-    "results": (0.9, "no other call around gives the same values"),
-    "moved": (0.85, "the only ones of their kind here that are given the same tensors"),
-    "weight": (0.93, "the last steps behind calls that are given the same weight"),
-    "last": (0.95, "both give the result of the pair of modules around them"),
-    "fused": (0.9, "several modules together hold the parameters of one"),
+    "parameters": (0.98, "no other module has the same parameters"),
+    "inputs": (0.97, "receive the same weight"),
+    "values": (0.96, "no other call has the same inputs and outputs"),
+    "results": (0.9, "no other nearby call has the same outputs"),
+    "moved": (0.85, "the only calls of their kind here that receive the same tensors"),
+    "weight": (0.93, "the last steps after calls that receive the same weight"),
+    "last": (0.95, "both return the result of the paired modules around them"),
+    "fused": (0.9, "several modules together have the parameters of one module"),
     "use": (
         0.85,
-        "of several that look alike the ones that are given the same tensors, or whose results are used alike",
+        "among several similar calls, those that receive the same tensors or whose results are used in the same way",
     ),
-    "takers": (0.85, "calls that are a pair take their results"),
-    "order": (0.0, "stands at the same place in the order of execution"),
+    "takers": (0.85, "paired calls use their results"),
+    "order": (0.0, "at the same place in the order of execution"),
 }
 """Confidence and reason of a step; by order, the confidence depends on what agrees."""
 
@@ -319,7 +319,7 @@ def words(evidence: Evidence, target: int, cause: Basis) -> tuple[float, str]:
     mine, theirs = evidence.features
     golden = evidence.golden_of[target]
     if cause.by == "inside":
-        return 0.6 + 0.35 * cause.amount, f"hold the same paired modules ({cause.amount:.0%} of them)"
+        return 0.6 + 0.35 * cause.amount, f"contain the same paired modules ({cause.amount:.0%} of them)"
     sure, reason = _REASONS[cause.by]
     parts, unsure = [reason], 1.0 - sure
     if cause.by == "order":
@@ -329,10 +329,10 @@ def words(evidence: Evidence, target: int, cause: Basis) -> tuple[float, str]:
             parts.append("same parameters")
             unsure *= 0.3
         if out and mine.informative[target]:
-            parts.append("same values come out")
+            parts.append("same output values")
             unsure *= 0.5
         if ins:
-            parts.append("same values go in")
+            parts.append("same input values")
             unsure *= 0.7
     if evidence.kinship(target, golden) >= KIN:
         is_module = evidence.target.names[target].kind == "cell"

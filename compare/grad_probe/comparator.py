@@ -62,7 +62,8 @@ def write(found: Similarities, output: Path) -> None:
     except ImportError as err:
         once(
             "no matplotlib",
-            f"no pictures are drawn ({err}); the table has every value, `pip install 'msprobe-ms[monitor]'` draws them",
+            f"pictures are not drawn ({err}); the table has all values; for pictures run `pip install "
+            "'msprobe-ms[monitor]'`",
         )
         return
     with writing(output, "choose another output_dir"):

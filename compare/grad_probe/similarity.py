@@ -51,7 +51,7 @@ def similarity(one: Array, other: Array) -> float:
         if each.dtype != np.bool_:
             raise DtypeError(f"the signs are {each.dtype}, not bool; collect with grad_level L1 or L2")
     if one.shape != other.shape:
-        raise ShapeError(f"the shapes are {list(one.shape)} and {list(other.shape)}; compare runs of one model")
+        raise ShapeError(f"the shapes are {list(one.shape)} and {list(other.shape)}; compare runs of the same model")
     return float(np.count_nonzero(one == other) / one.size) if one.size else 0.0
 
 
@@ -65,7 +65,7 @@ def matched(one: Mapping[int, Path], other: Mapping[int, Path], what: str, where
         )
     for path, numbers in zip(where, (one, other), strict=True):
         if alone := sorted(set(numbers) - set(both)):
-            logger.warning("%s: the %ss %s are not on the other side, and left out", path, what, few(alone, 5))
+            logger.warning("%s: the %ss %s are not on the other side and are skipped", path, what, few(alone, 5))
     return both
 
 
@@ -81,7 +81,7 @@ def similarities(one: Path, other: Path) -> Similarities:
     for step in steps:
         names = [[row[0] for row in read_summary(side[step])[1]] for side in tables]
         if alone := set(names[0]) ^ set(names[1]):
-            logger.warning("step %d: %s only on one side, and left out", step, few(sorted(alone), 5))
+            logger.warning("step %d: %s only on one side, skipped", step, few(sorted(alone), 5))
         equal = total = 0.0
         for name in (each for each in names[0] if each not in alone):
             share, size = _of_parameter(one, other, step, name)

@@ -32,12 +32,12 @@ class Colour:
         return {"value": list(self.part), "description": self.meaning, **more}
 
 
-UNMATCHED = Colour("#C7C7C7", (), "unmatched node", "The other side has no such node.")
+UNMATCHED = Colour("#C7C7C7", (), "unmatched node", "The other side does not have this node.")
 
 BY_VERDICT = (
-    Colour("#FFFCF3", (0, 0.3), "pass", "Nothing that was compared of this node differs by more than its rule allows."),
-    Colour("#FFDC7F", (0.3, 0.6), "warning", "An output differs more than the inputs explain; look at it."),
-    Colour("#FF704D", (0.6, 1), "error", "An input or output differs beyond its rule; the table says which."),
+    Colour("#FFFCF3", (0, 0.3), "pass", "All compared values of this node are within their limits."),
+    Colour("#FFDC7F", (0.3, 0.6), "warning", "An output differs by more than the inputs explain; check this node."),
+    Colour("#FF704D", (0.6, 1), "error", "An input or output exceeds its limit; see the table."),
     UNMATCHED,
 )
 
@@ -49,10 +49,10 @@ def _steps(bounds: tuple[Number, ...], meaning: str) -> tuple[Colour, ...]:
 
 
 BY_DISTANCE = {
-    "summary": _steps((0, 0.2, 0.4, 0.6, 0.8, 1), "The greatest relative difference of a statistic of the outputs."),
+    "summary": _steps((0, 0.2, 0.4, 0.6, 0.8, 1), "The largest relative difference of a statistic of the outputs."),
     "all": _steps(
         (0, 0.05, 0.1, 0.15, 0.2, 1),
-        "By how much the share of elements within a thousandth falls from the inputs to the outputs.",
+        "Decrease of the share of elements within 0.001 from the inputs to the outputs.",
     ),
     "md5": (
         Colour("#FFFCF3", (1, 1), "", "All digests are equal."),
@@ -82,5 +82,5 @@ def measures(task: Task) -> tuple[Column, ...]:
 def tool_tips(task: Task) -> dict[str, str]:
     """What each measure means, in a sentence."""
     if task == "md5":
-        return {"md5": "digest of a tensor; equal where the tensors are the same to the bit"}
+        return {"md5": "digest of a tensor; equal if the tensors are bitwise equal"}
     return {column.title: column.text for column in measures(task)}

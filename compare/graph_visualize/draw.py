@@ -164,8 +164,8 @@ class _Drawing:
             task = task_of(target, golden)
             if self.task not in ("", task):
                 raise UsageError(
-                    f"{target.dump.where}: holds other values than the ranks before it ({task}, not {self.task}); draw "
-                    "the ranks that were collected with one task"
+                    f"{target.dump.where}: contains other values than the previous ranks ({task}, not "
+                    f"{self.task}); draw only ranks collected with the same task"
                 )
             self.task = task
             links = self._link(target, golden)
@@ -182,7 +182,8 @@ class _Drawing:
         request = self._request
         if have_different_kernels(target.dump, golden.dump) and not request.mapping:
             logger.info(
-                "%s and %s are of two frameworks, and no -lm was given: the calls are paired by what is known of both",
+                "%s and %s are of two frameworks and -lm was not given: calls are paired by the built-in table "
+                "and by structure",
                 target.dump.where,
                 golden.dump.where,
             )
@@ -240,7 +241,7 @@ def _jobs(request: Request, undrawn: list[str]) -> list[_Job]:
         _check_trees(request.target, {job.place: job.target for job in pairs})
         jobs = [_job(job) for job in pairs]
     if not jobs:
-        raise UsageError(f"{request.target}: holds no dump of calls that could be drawn; collect with level L0 or mix")
+        raise UsageError(f"{request.target}: contains no dump of calls that can be drawn; collect with level L0 or mix")
     return sorted(jobs, key=lambda job: tuple(-1 if n is None else n for n in (job.step, job.rank)))
 
 
@@ -254,11 +255,11 @@ def _check(found: Side, undrawn: list[str]) -> None:
     undrawn += map(str, found.empty.values())
     if found.family != "dump":
         raise DumpError(
-            f"{found.path}: is {found.text}, and no dump of calls; `msprobe gather` makes one of kernel dumps"
+            f"{found.path}: is {found.text}, not a dump of calls; convert kernel dumps with `msprobe gather`"
         )
 
 
 def _check_trees(path: Path, places: Mapping[Place, SideSource]) -> None:
-    trees = sorted({place.tree or "the steps beside them" for place in places})
+    trees = sorted({place.tree or "the steps next to them" for place in places})
     if len(trees) > 1:
-        raise UsageError(f"{path}: holds several runs ({few(trees, NAMED)}); give the folder of one of them")
+        raise UsageError(f"{path}: contains several runs ({few(trees, NAMED)}); give the folder of one of them")

@@ -35,9 +35,9 @@ class Grade(Enum):
 class Indicator(Enum):
     """What is remarked on a record; the value is the grade and the sentence."""
 
-    NON_FINITE = (Grade.ERROR, "The maximum or minimum is NaN or infinite, that of the golden is finite.")
-    THOUSANDTH = (Grade.ERROR, "The inputs agree within a thousandth, the outputs do not.")
-    NORM = (Grade.ERROR, "The norm differs by more than half, although those of the inputs agree.")
+    NON_FINITE = (Grade.ERROR, "The maximum or minimum is NaN or infinite; that of the golden is finite.")
+    THOUSANDTH = (Grade.ERROR, "The inputs agree within 0.001, the outputs do not.")
+    NORM = (Grade.ERROR, "The norm differs by more than half, although the norms of the inputs agree.")
     GRADIENT = (Grade.ERROR, "requires_grad differs.")
     VALUE = (Grade.ERROR, "The value of an argument differs.")
     DTYPE = (Grade.ERROR, "The dtypes differ.")
@@ -45,8 +45,8 @@ class Indicator(Enum):
     GROWN = (Grade.WARNING, "The difference of the norms grows more than tenfold from the inputs to the outputs.")
     COSINE = (Grade.WARNING, "The cosine falls by more than 0.1 from the inputs to the outputs.")
     DIGEST = (Grade.ERROR, "The digests differ.")
-    OTHER_DIGEST = (Grade.WARNING, "The digests are of two kinds: collect both sides with the same summary_mode.")
-    UNMATCHED = (Grade.WARNING, "The golden has no such record.")
+    OTHER_DIGEST = (Grade.WARNING, "The digests are of different kinds: collect both sides with the same summary_mode.")
+    UNMATCHED = (Grade.WARNING, "The golden does not have this record.")
 
     @property
     def grade(self) -> Grade:

@@ -1,9 +1,9 @@
-"""Write the network of a dump, or of two, into JSON, as msprobe 8.1 does; graph_visualize writes the newer database.
+"""Write the graph of one or two dumps as JSON, as msprobe 8.1 does; graph-visualize writes the newer database.
 
   msprobe -f mindspore graph -i compare.json -o OUT
 
-compare.json names the sides: {"npu_path": "TARGET", "bench_path": "GOLDEN"}; without bench_path there is one graph.
-For each rank of each step there is a file: OUT/build_{time}.vis or OUT/compare_{time}.vis. Exit code: 0 written, 1
+compare.json gives both sides: {"npu_path": "TARGET", "bench_path": "GOLDEN"}; without bench_path there is one graph.
+One file is written for each rank of each step: OUT/build_{time}.vis or OUT/compare_{time}.vis. Exit code: 0 written, 1
 written, and a folder has no dump or no counterpart, 2 the command was wrong or a dump cannot be drawn.
 """
 
@@ -40,7 +40,7 @@ class Options(DrawingOptions, Fuzzy):
         "-cs",
         "--complete-stack",
         default=False,
-        help="write complete call stacks, not only the line of the call",
+        help="write complete call stacks instead of only the line of the call",
         zh="写出完整的调用栈，而不只是调用所在的行",
     )
 
@@ -68,7 +68,7 @@ def _sides(file: Path) -> tuple[Path, Path | None]:
     contents = object_of(file, "npu_path, and bench_path for two")
     target = _path(file, contents, "npu_path")
     if target is None:
-        raise UsageError(f"{file}: npu_path is missing; write the folder of the dump that is to be drawn")
+        raise UsageError(f"{file}: npu_path is missing; write the folder of the dump to draw")
     return target, _path(file, contents, "bench_path")
 
 
@@ -77,6 +77,6 @@ def _path(file: Path, contents: dict[str, Any], key: str) -> Path | None:
     if value in (None, ""):
         return None
     if not isinstance(value, str):
-        raise UsageError(f"{file}: {key} must be the path of a folder, as a text")
+        raise UsageError(f"{file}: {key} must be the path of a folder, as a string")
     path = user_path(value)
     return path if path.is_absolute() or path.exists() or not (file.parent / path).exists() else file.parent / path

@@ -47,8 +47,8 @@ def read_rank(path: Path) -> Rank:
     if not dump.construct:
         level = f"level {dump.level}" if dump.level else "its level"
         raise DumpError(
-            f"{dump.where}: no cells around its calls are known ({layout.CONSTRUCT} beside it is empty or missing; "
-            f"{level}); collect with level L0 or mix"
+            f"{dump.where}: the modules around its calls are unknown ({layout.CONSTRUCT} next to it is empty or "
+            f"missing; {level}); collect with level L0 or mix"
         )
     entries: dict[str, Any] = {}
     if dump.task == _STRUCTURE:

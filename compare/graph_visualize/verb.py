@@ -1,12 +1,12 @@
-"""Write the network of a dump, or of two, into a file for msprobe's TensorBoard plugin (tb-graph-ascend).
+"""Write the graph of one or two dumps into a file for msprobe's TensorBoard plugin (tb-graph-ascend).
 
   msprobe graph-visualize -tp TARGET -o OUT               one graph: OUT/build_{time}.vis.db
-  msprobe graph-visualize -tp TARGET -gp GOLDEN -o OUT    two, compared: OUT/compare_{time}.vis.db
-  msprobe graph-visualize ... --rank-size 4 1 --tp 2 1 --pp 2 1   ranks that share a model out are merged first
+  msprobe graph-visualize -tp TARGET -gp GOLDEN -o OUT    two graphs, compared: OUT/compare_{time}.vis.db
+  msprobe graph-visualize ... --rank-size 4 1 --tp 2 1 --pp 2 1   merge the ranks of each model first
 
-TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; of folders every
-step and rank that both sides hold is drawn. Then start TensorBoard on OUT. Exit code: 0 written, 1 written, and a
-step or rank is missing in it, whose dump cannot be read, or that has no dump, no calls or no counterpart, 2 the command
+TARGET and GOLDEN are folders of a rank, of a step or of a whole run, collected with level L0 or mix; for folders, every
+step and rank that both sides have is drawn. To view the result, start TensorBoard on OUT. Exit code: 0 written, 1
+written without a step or rank whose dump is missing, unreadable, without calls or without counterpart, 2 the command
 was wrong or no dump can be drawn.
 """
 
@@ -54,7 +54,11 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions, JsonAnswer):
         PATH, "-tp", "--target", required=True, help="the dump under suspicion", zh="待定位的 dump"
     )
     golden_path: Path | None = option(
-        PATH, "-gp", "--golden", help="the trusted dump; without it one graph", zh="标杆 dump；不给出则为单图"
+        PATH,
+        "-gp",
+        "--golden",
+        help="the trusted dump; without it, one graph is written",
+        zh="标杆 dump；不给出则为单图",
     )
     complete_stack: bool = option(
         FLAG,
@@ -85,7 +89,7 @@ class Options(DrawingOptions, Fuzzy, LayoutOptions, JsonAnswer):
         one_of("db", "json"),
         "--file-type",
         default="db",
-        help="json: no graph, but the merged dump.json, stack.json and construct.json of -tp",
+        help="json: write the merged dump.json, stack.json and construct.json of -tp instead of a graph",
         zh="json：不画图，只写出 -tp 合并后的 dump.json、stack.json 和 construct.json",
     )
 
@@ -96,7 +100,7 @@ def run(options: Options) -> int:
     if options.file_type == "json":
         return _write_merged(options, layouts)
     if options.golden_path is None and (options.layer_mapping or options.fuzzy):
-        logger.warning("-lm and -fm are about two dumps; with -tp alone they change nothing")
+        logger.warning("-lm and -fm apply to two dumps; they have no effect with only -tp")
     from .draw import Request, draw_request  # here: the help of the command is there before numpy is
 
     request = Request(
@@ -154,7 +158,7 @@ def _write_merged(options: Options, layouts: Layouts | None) -> int:
     if options.golden_path is not None:
         raise UsageError(
             translated(
-                "--file-type json writes the merged dumps of one side; leave -gp out, or --file-type json",
+                "--file-type json writes the merged dumps of one side; omit -gp or --file-type json",
                 "--file-type json 写出一侧合并后的 dump；请去掉 -gp 或 --file-type json",
             )
         )

@@ -34,7 +34,7 @@ def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
         record = target.columns.record(row, call)
         where = f"data mapping: {record.name}"
         if record.kind != "tensor" or record.shape is None:
-            raise MappingError(f"{where}: transform {text!r} is given to what is no tensor; leave it out")
+            raise MappingError(f"{where}: transform {text!r} is applied to a value that is not a tensor; remove it")
         try:
             parse(text).shape(record.shape)
         except (MappingError, ValueError) as err:

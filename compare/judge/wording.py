@@ -44,14 +44,14 @@ def all_said(reasons: Iterable[Reason]) -> Words:
 def say_limits(limits: Limits) -> Phrase:
     """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
     if limits.source is LimitSource.EXACT:
-        return phrase("noise limits: exact, no difference is noise")
+        return phrase("noise limits: exact (no tolerance)")
     if limits.source is LimitSource.BUILT_IN:
         return phrase("noise limits: built-in")
     text = phrase("noise limits: calibrated by {file}", file=limits.file)
     if not limits.first_wrong:
         return text
     names = ", ".join(limits.first_wrong)
-    return phrase("{text}; its trusted run has a first wrong call itself: {names}", text=text, names=names)
+    return phrase("{text}; its trusted run itself has a first wrong call: {names}", text=text, names=names)
 
 
 def say_value(value: object) -> Words:
@@ -112,13 +112,13 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
 
 def say_unseen(unseen: Unseen) -> Phrase:
     """What noise hides of a comparison by statistics."""
-    text = phrase("noise hides from statistics single elements")
+    text = phrase("below the noise in statistics: single elements")
     if not unseen.outputs:
         return text
     return phrase(
-        "{text}, and of {number} output what is less than {share:.2g} of the norm (median)"
+        "{text}, and for {number} output differences below {share:.2g} of the norm (median)"
         if unseen.outputs == 1
-        else "{text}, and of {number} outputs what is less than {share:.2g} of the norm (median)",
+        else "{text}, and for {number} outputs differences below {share:.2g} of the norm (median)",
         text=text,
         number=unseen.outputs,
         share=unseen.share,
@@ -185,16 +185,16 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     ),
     Why.SHAPES: _shapes,
     Why.SHAPES_TURNED: lambda r: phrase(
-        "{shapes}; within the standard after {r.name}, which a data mapping may declare", shapes=_shapes(r), r=r
+        "{shapes}; within the standard after {r.name}, which can be declared in a data mapping", shapes=_shapes(r), r=r
     ),
     Why.SHAPES_CUT: lambda r: phrase("{shapes}; compared in {part}", shapes=_shapes(r), part=say_shape(r.at)),
     Why.SHAPES_FLATTENED: lambda r: phrase(
-        "{shapes}; compared in {part} of the flattened two", shapes=_shapes(r), part=say_shape(r.at)
+        "{shapes}; compared in {part} of the flattened tensors", shapes=_shapes(r), part=say_shape(r.at)
     ),
     Why.SHAPES_OF_FILES: lambda r: phrase(
         "Shapes of the files differ: {target}, golden {golden}", target=say_shape(r.target), golden=say_shape(r.golden)
     ),
-    Why.NO_COMMON_ELEMENT: "No element is in both",
+    Why.NO_COMMON_ELEMENT: "The tensors have no common element",
     Why.DTYPES: lambda r: phrase(
         "Dtypes differ: {target}, golden {golden}", target=r.target or "none", golden=r.golden or "none"
     ),
@@ -208,71 +208,72 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
     Why.INTEGERS: _integers,
     Why.ELEMENTS: lambda r: phrase(
-        "{r.number} of {r.size} elements beyond {r.allowed}, worst {where} by {times}; greatest absolute difference "
-        "{r.amount:.3g}",
+        "{r.number} of {r.size} elements beyond {r.allowed}, worst {where} by {times}; largest absolute "
+        "difference {r.amount:.3g}",
         r=r,
         where=_where(r),
         times=_times(r.excess),
     ),
-    Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",
+    Why.SCALE: "Differs by {r.amount:.3g} of its scale, more than the {r.allowed:g} allowed between two frameworks",
     Why.ALL_PARTS: "Judged together with the other parts of the fused record",
-    Why.ONE_SIDE: "On the {r.side} side only",
+    Why.ONE_SIDE: "Only on the {r.side} side",
     Why.ONE_SIDE_FILE: lambda r: phrase(
         "Only on the {r.side} (first folder) side: {r.name}"
         if r.side == "target"
         else "Only on the {r.side} (second folder) side: {r.name}",
         r=r,
     ),
-    Why.KIND_NOT_COLLECTED: ("On the {r.side} side only: nothing of this kind was collected on the {there} side"),
+    Why.KIND_NOT_COLLECTED: ("Only on the {r.side} side: values of this kind were not collected on the {there} side"),
     Why.GRADIENT_LOST: "A gradient flowed here on the {r.side} side but could not be collected",
     Why.OTHER_GRADIENT: (
-        "The gradient is this call's own on one side and the sum over all users of the tensor on the other "
-        "(target {r.target}, golden {r.golden})"
+        "One side has the gradient of this call, the other the sum over all uses of the tensor (target "
+        "{r.target}, golden {r.golden})"
     ),
     Why.UNREADABLE: "Not readable: {r.name}",
     Why.FAILED: "Not compared: {r.name}; {r.names[0]}, {r.names[1]}",
-    Why.PROCESS_DIED: "Not compared: the process died over it; {r.names[0]}, {r.names[1]}. {r.name}",
+    Why.PROCESS_DIED: "Not compared: the worker process died; {r.names[0]}, {r.names[1]}. {r.name}",
     Why.NOT_SAVED: "No tensor was saved on the {r.side} side",
     Why.BY_STATISTICS: "By statistics",
-    Why.PART: "One is a part of the other, which statistics alone cannot compare",
+    Why.PART: "One is a part of the other, which cannot be compared by statistics alone",
     Why.NO_STATISTICS: "No statistics on the {r.side} side",
-    Why.DIGESTS_ONLY: "No statistics on the {r.side} side, which has digests only",
-    Why.DIGESTS_OF_TWO: "Digests differ, which says nothing of how far two frameworks are apart",
+    Why.DIGESTS_ONLY: "No statistics on the {r.side} side, only digests",
+    Why.DIGESTS_OF_TWO: "Digests differ, but this does not show how large the difference between two frameworks is",
     Why.DIGESTS_OF_TWO_KINDS: (
-        "Digests of two kinds cannot be compared: {r.target}, golden {r.golden}; collect both sides with the same "
-        "summary_mode"
+        "Digests of different kinds cannot be compared: {r.target}, golden {r.golden}; collect both sides with "
+        "the same summary_mode"
     ),
-    Why.DAMAGED: "On both sides a statistic is no number",
+    Why.DAMAGED: "A statistic is not numeric on both sides",
     Why.WORKSPACE: "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged",
-    Why.UNINITIALISED: "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged",
-    Why.UNWRITTEN: "Uninitialised memory on at least one side, which is not a value; what fills it is judged",
-    Why.PLACEHOLDER: "{r.name} receives tensors to be filled; what they held before says nothing",
-    Why.FILLED: "{r.name} writes every element of this tensor; what it held before says nothing",
-    Why.SUM_OF_PARTS: "Parameters are fused on one side: there this is the sum of the gradients of its parts",
-    Why.ONE_VALUE: "{r.target!r} on one side is {r.golden!r} on the other",
-    Why.ONE_VALUE_EQUAL: "{r.target!r} on one side is {r.golden!r} on the other, which means the same",
-    Why.NULL: "{r.side} says None here, and {there} nothing",
-    Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
-    Why.OTHER_LEVEL: "The other side was collected at level {r.name}, which leaves out such calls",
+    Why.UNINITIALISED: "{r.name} returns uninitialized memory, which always differs; the call that fills it is judged",
+    Why.UNWRITTEN: "Uninitialized memory on at least one side; the call that fills it is judged",
+    Why.PLACEHOLDER: "{r.name} receives tensors to be filled; their earlier contents are irrelevant",
+    Why.FILLED: "{r.name} writes every element of this tensor; its earlier contents are irrelevant",
+    Why.SUM_OF_PARTS: "Parameters are fused on one side, where this is the sum of the gradients of its parts",
+    Why.ONE_VALUE: "{r.target!r} on one side corresponds to {r.golden!r} on the other",
+    Why.ONE_VALUE_EQUAL: "{r.target!r} on one side and {r.golden!r} on the other have the same meaning",
+    Why.NULL: "None on the {r.side} side, missing on the {there} side",
+    Why.LOST: "Could not be collected on the {r.side} side; see `missing` in its dump.json",
+    Why.OTHER_LEVEL: "The other side was collected at level {r.name}, which does not record such calls",
     Why.SUM_COMPARED: (
         "The target has the {r.target} gradient, the golden the {r.golden} one; the sum over all users is compared as "
         "{r.name}"
     ),
-    Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
+    Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side; see `missing` in each dump.json",
     Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
     Why.RESIDUAL: _residual,
-    Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
-    Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
-    Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
-    Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
+    Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm; its inputs explain {r.allowed:.2g}{by}",
+    Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm; its inputs explain {r.allowed:.2g}{by}",
+    Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}; its inputs explain {r.allowed:.2g}",
+    Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}; its inputs explain {r.allowed:.2g}",
     Why.LAW_KEPT: lambda r: phrase("Noise: {law}, as on the golden side", law=phrase(r.name)),
     Why.LAW_BROKEN: lambda r: phrase(
-        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {law}",
+        "Its {r.side} differs by {r.amount:.2g} from the value that follows from its inputs, golden "
+        "{r.excess:.2g}, although {law}",
         r=r,
         law=phrase(r.name),
     ),
-    Why.NOISE_BEFORE: "Noise of the calls that made it",
-    Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
+    Why.NOISE_BEFORE: "Noise of the calls that produced it",
+    Why.DIES_OUT: "The difference has no effect: no relevant value differs because of it",
     Why.IGNORED: "Ignored by --ignore {r.name}",
     Why.USER_TOLERANCE: lambda r: phrase(
         "Within the user's limit |target - golden| <= {absolute} + {relative}*|golden| ({options})",
@@ -280,50 +281,51 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
         relative=f"{r.allowed:g}",
         options=", ".join(r.names),
     ),
-    Why.UNSHOWN: "This argument differs, and noise would hide its effect",
+    Why.UNSHOWN: "This argument differs, but its effect is below the noise",
     Why.WIDE_BOUND: (
-        "Differs by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}: a bound beyond 0.1 shows nothing"
+        "Differs by {r.amount:.2g}; its inputs explain {r.allowed:.2g}, and a bound above 0.1 is inconclusive"
     ),
-    Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
-    Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
-    Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
-    Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
-    Why.DRIFT_ONLY: "The weights differ by no more than run-to-run drift{by}",
+    Why.DRIFT_SETTINGS: "The previous update corresponds to the settings of the golden; the weights have drifted",
+    Why.DRIFT_GRADIENTS: "The previous updates differ as explained by the gradients; the weights have drifted{by}",
+    Why.DRIFT_UPDATES: "The previous updates agree; the weights have drifted{by}",
+    Why.DRIFT_STATISTICS: "The means changed equally; the weights have drifted",
+    Why.DRIFT_ONLY: "The weights do not differ by more than run-to-run drift{by}",
     Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
     Why.UPDATE_DIFFERS: lambda r: phrase(
-        "The update before differs by more than optimizer and gradients explain ({times})", times=_times(r.excess)
+        "The previous update differs by more than the optimizer and the gradients explain ({times})",
+        times=_times(r.excess),
     ),
     Why.INNER_NODE: (
-        "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
-        "the arguments"
+        "dumps of PyTorch by msprobe contain the gradients of an inner autograd node here, which may differ from "
+        "those of the arguments"
     ),
-    Why.NO_RESULT: "{there} has no such result here",
-    Why.NO_RESULT_OF_CALL: "{there} gives no such result here",
+    Why.NO_RESULT: "{there} does not have this result",
+    Why.NO_RESULT_OF_CALL: "{there} does not return this result",
     Why.BUFFER: "PyTorch keeps this in a buffer, which is not collected with the parameters",
-    Why.NO_RESULT_OF_GRADIENT: "{there} gives no result whose gradient this is",
+    Why.NO_RESULT_OF_GRADIENT: "{there} does not return the result of this gradient",
     Why.DEFAULT: "{there} does the same by default",
-    Why.OTHER_DEFAULT: "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}",
-    Why.OTHER_WAY: "The other side computes its result in another way; its inputs are not compared",
+    Why.OTHER_DEFAULT: "{r.name} is {r.target!r}, but {there} computes with {r.golden!r}",
+    Why.OTHER_WAY: "The other side computes the result differently; the inputs are not compared",
     Why.NO_EFFECT: "Only one side's call has this argument, and both return the same",
-    Why.NO_ARGUMENT: "{there} has no such argument, or its result tells it",
-    Why.ONE_ARGUMENT: "Only {r.side}'s call has this argument; the default of {there} is not known",
+    Why.NO_ARGUMENT: "{there} does not have this argument, or its result implies it",
+    Why.ONE_ARGUMENT: "Only {r.side}'s call has this argument; the default of {there} is unknown",
     Why.CELL_ARGUMENT: "Only one side's cell receives this; the other has or computes it itself",
     Why.NO_COUNTERPART: "No counterpart: {r.name}",
-    Why.LAST_ONLY: "msprobe keeps the gradients of the last micro-batch only",
+    Why.LAST_ONLY: "msprobe keeps only the gradients of the last micro-batch",
     Why.PASSED_THROUGH: "Passes its input on unchanged",
-    Why.COMPARED_LATER: "Written differently: what is computed from it is compared",
-    Why.OF_FORWARD: "Its forward call is written differently",
-    Why.NOBODY_USES: "No recorded call is known to use what it returns",
+    Why.COMPARED_LATER: "Implemented differently: values computed from it are compared",
+    Why.OF_FORWARD: "Its forward call is implemented differently",
+    Why.NOBODY_USES: "No recorded call is known to use its result",
     Why.NOT_COMPARED: "Nothing that recorded calls compute from it is compared",
-    Why.OTHER_STEP: "Its forward call begins or ends at another step than on the other side",
-    Why.ZEROS: "None on one side and zeros on the {r.side} side: both are no gradient",
-    Why.UNNEEDED: "Only the {r.side} side has this gradient: nothing uses it, as no parameter leads there",
+    Why.OTHER_STEP: "Its forward call starts or ends at a different step than on the other side",
+    Why.ZEROS: "None on one side and zeros on the {r.side} side: both mean no gradient",
+    Why.UNNEEDED: "Only the {r.side} side has this gradient; it is unused, since no parameter depends on it",
     Why.LIKENESS: "{r.name}",
     Why.FUSED: "its parameters are those of several layers on the other side, concatenated",
     Why.LAST_GRADIENTS: (
-        "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
+        "the modules of the parameters are paired, and msprobe keeps the gradients of the last micro-batch"
     ),
-    Why.CANDIDATES: lambda r: phrase("Could be {calls}; say which with a mapping", calls=some(r.names)),
+    Why.CANDIDATES: lambda r: phrase("Could be {calls}; select one with a mapping", calls=some(r.names)),
     Why.TEXT: "{r.name}",
 }
 

@@ -26,17 +26,19 @@ COLUMNS = (
     Column("step", "number of the step", 6),
     Column("rank", "number of the rank", 6),
     Column("micro_step", "number of the micro step; 0 without one", 11),
-    Column("id", "position or key within a list or dict, 0 for a single tensor; the order of saves out of a graph", 8),
+    Column(
+        "id", "position or key within a list or dict, 0 for a single tensor; for saves in a graph the order of saves", 8
+    ),
     Column("shape1", "shape in the first folder; empty without a tensor there", 14),
     Column("shape2", "shape in the second folder", 14),
-    Column("相同元素百分比(%)", "elements that are the same, in percent", 18),
-    Column("首个不匹配元素索引", "flat index of the first element that differs; empty without any", 18),
-    Column("最大绝对误差", "greatest absolute difference", 20),
-    Column("最大相对误差", "greatest difference relative to the greater of the two absolute values", 20),
+    Column("相同元素百分比(%)", "equal elements, in percent", 18),
+    Column("首个不匹配元素索引", "flat index of the first element that differs; empty if all are equal", 18),
+    Column("最大绝对误差", "largest absolute difference", 20),
+    Column("最大相对误差", "largest difference relative to the larger of the two absolute values", 20),
     Column("误差在千分之一内元素占比(%)", "elements whose relative difference is at most 0.001, in percent", 26),
     Column("误差在百分之一内元素占比(%)", "the same for 0.01", 26),
-    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
-    Column("Reason", "why, in a sentence; empty for a plain pass", 60),
+    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`; pairs that were not judged never pass", 10),
+    Column("Reason", "the reason; empty for a simple pass", 60),
 )
 
 
@@ -108,7 +110,7 @@ class SingleComparator:
         """
         if isinstance(num_processes, bool) or not isinstance(num_processes, int) or num_processes < 1:
             raise UsageError(
-                f"SingleComparator.compare: num_processes is {num_processes!r}; write a whole number from 1 on"
+                f"SingleComparator.compare: num_processes is {num_processes!r}; pass an integer of at least 1"
             )
         from msprobe.compare.tables.sheet import write_sheet
         from msprobe.store.lock import exclusive
@@ -120,8 +122,8 @@ class SingleComparator:
         pairs = pair(find(target), find(golden))
         if not pairs:
             raise UsageError(
-                f"{target} and {golden}: no tensor stands at data/<tag>/step<n>/rank<n>/ of either; "
-                "give the folders that two runs saved their key data to"
+                f"{target} and {golden}: neither contains tensors in data/<tag>/step<n>/rank<n>/; give the "
+                "folders with the key data of two runs"
             )
         judged = judge_pairs(pairs, num_processes)
         sheets: list[Path] = []

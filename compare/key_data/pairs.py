@@ -52,7 +52,7 @@ def files_by_key(spot: ValueFolder, *, by_index: bool) -> Iterator[tuple[Key, st
     saves = saves_at(spot, by_index=by_index)
     here = [saved for saved in saves if saved.record.file in files]
     if len(here) < len(saves):
-        text = f"{spot.folder.path}: {len(saves) - len(here)} saves of its index have no file there and are left out"
+        text = f"{spot.folder.path}: {len(saves) - len(here)} saves in its index have no file and are skipped"
         once(text, text)
     for saved in here:
         yield Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, _id(saved, spot)), saved.record.file
@@ -87,8 +87,8 @@ def find(root: Path) -> SingleTree:
     """
     if not (root / DATA).is_dir():
         raise UsageError(
-            f"{root} has no folder data; give the folder that holds it, which is the dump_path of the run that saved "
-            "the key data. What `save` left in a save_dir of its own is compared by `msprobe compare`"
+            f"{root} has no folder data; give the dump_path of the run that saved the key data. To compare files "
+            "written by `save` to a separate save_dir, use `msprobe compare`"
         )
     try:
         tree = single_tree(root / DATA, follow=True)
@@ -96,7 +96,7 @@ def find(root: Path) -> SingleTree:
         raise UsageError(str(err)) from err
     if tree.strangers:
         logger.warning(
-            "%s: %d npy files do not stand in data/<tag>/step<n>/rank<n>/ and are not compared, such as %s",
+            "%s: %d npy files are not in data/<tag>/step<n>/rank<n>/ and are not compared, such as %s",
             tree.data,
             len(tree.strangers),
             tree.strangers[0],

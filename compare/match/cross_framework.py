@@ -140,7 +140,7 @@ def _without(ordered: Sequence[Match], target: Dump, golden: Dump, table: "ApiTa
             if text := table.reason_without(name.stem):
                 found[place] = Reason(Why.NO_COUNTERPART, name=text.rstrip("."))
         elif name.stem not in known:
-            found[place] = Reason(Why.NO_COUNTERPART, name="the table knows none in MindSpore")
+            found[place] = Reason(Why.NO_COUNTERPART, name="the table lists none in MindSpore")
     return found
 
 

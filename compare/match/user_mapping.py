@@ -83,7 +83,7 @@ class _Gathering:
 
         found = pair_layers(placed_calls(self._target), placed_calls(self._golden), rules)
         if not found:
-            why = "no call of the target has a scope that the golden has; it needs construct.json beside both dumps"
+            why = "no call of the target has a scope of the golden; construct.json is required next to both dumps"
             self._report("layer_mapping", why)
         classes = {name.stem.rpartition(".")[2] for name in self._names[0]} | {TOP}
         for type_name in rules.by_class:

@@ -27,7 +27,7 @@ from msprobe.store.lock import claimed
 from .tables import GOLDEN, NAME, NEIGHBOURS, TARGET, Table, measures_of, open_table, tables_of_ranks
 
 _LONGEST = 1 << 20  # bytes; a list of calls is a page
-_EXAMPLE = "write a list of names or of their beginnings below `api:`, as in `- Distributed.all_reduce`"
+_EXAMPLE = "write a list of names or name prefixes below `api:`, such as `- Distributed.all_reduce`"
 _KEYS = ("api", "compare_index")
 
 
@@ -50,11 +50,11 @@ def read_choice(path: Path) -> Choice:
         inputs: Any = yaml.safe_load(read_input(path, _LONGEST))
     except OSError as err:
         is_large = err.errno == errno.EFBIG
-        hint = "name parts of names that many calls have" if is_large else "check the path behind -config"
+        hint = "use parts of names that many calls share" if is_large else "check the path after -config"
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {hint}") from err
     except (yaml.YAMLError, ValueError, RecursionError) as err:
-        text = one_line(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
-        raise UsageError(f"{path}: is no YAML ({text}); {_EXAMPLE}") from err
+        text = one_line(err)[:300] if not isinstance(err, RecursionError) else "nested too deeply"
+        raise UsageError(f"{path}: is not valid YAML ({text}); {_EXAMPLE}") from err
     if not inputs:
         raise UsageError(f"{path}: is empty; {_EXAMPLE}")
     if not isinstance(inputs, dict):
@@ -67,7 +67,7 @@ def read_choice(path: Path) -> Choice:
     api = _texts(path, inputs, "api", _EXAMPLE)
     if not api:
         raise UsageError(f"{path}: api is missing or empty; {_EXAMPLE}")
-    hint = "write a list of headings, as in `- Max diff`, or leave it out for all"
+    hint = "write a list of column headings, such as `- Max diff`, or omit it for all"
     return Choice(tuple(entry.rstrip(".") for entry in api), _texts(path, inputs, "compare_index", hint))
 
 
@@ -80,8 +80,8 @@ def _texts(path: Path, inputs: dict[Any, Any], key: str, hint: str) -> tuple[str
         raise UsageError(f"{path}: {key} is a {type(value).__name__} and must be a list; {hint}")
     for item in value:
         if not isinstance(item, str) or not item.strip(". "):
-            text = "an empty text" if isinstance(item, str) else f"a {type(item).__name__}"
-            raise UsageError(f"{path}: {key} holds {text} and must be a list of texts; {hint}")
+            text = "an empty string" if isinstance(item, str) else f"a {type(item).__name__}"
+            raise UsageError(f"{path}: {key} contains {text} but must be a list of strings; {hint}")
     return tuple(dict.fromkeys(item.strip() for item in value))
 
 
@@ -90,8 +90,8 @@ def check_measures(path: Path, wanted: Sequence[str], known: Sequence[str]) -> N
     for name in wanted:
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"they may have: {', '.join(known)}"
-            raise UsageError(f"{path}: compare_index holds {name!r}, which is no measure of these tables; {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
+            raise UsageError(f"{path}: compare_index contains {name!r}, which is not a measure of these tables; {hint}")
 
 
 _NO_NUMBER = ("N/A", "unsupported", "Nan", "nan")
@@ -104,8 +104,8 @@ _NAMED = 5
 class Absent(Enum):
     """What was asked for and is not in the result."""
 
-    ENTRY = "entries of api that no table has"
-    MEASURE = "columns of compare_index that the table of a rank lacks"
+    ENTRY = "entries of api that are in no table"
+    MEASURE = "columns of compare_index missing in the table of a rank"
 
 
 Key = tuple[str, int]
@@ -151,9 +151,9 @@ class Merged:
     def notes(self) -> Iterator[str]:
         """Say which ranks lack which records."""
         for names, ranks in self.lacking.items():
-            which = f"rank {ranks[0]} lacks" if len(ranks) == 1 else f"ranks {few(ranks, _NAMED)} lack"
+            which = f"missing on rank {ranks[0]}:" if len(ranks) == 1 else f"missing on ranks {few(ranks, _NAMED)}:"
             number = f"{len(names)} of {len(self.keys)} records"
-            yield f"{which} {number}, as a stage of a pipeline does: {few(names, _NAMED)}"
+            yield f"{which} {number}, as with pipeline stages: {few(names, _NAMED)}"
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -225,27 +225,29 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
     for rank, path in paths.items():
         table = open_table(path)
         if table.mode != mode:
-            raise UsageError(f"{first} compares by {mode} and {path} by {table.mode}; merge tables of one kind")
+            raise UsageError(f"{first} compares by {mode}, but {path} by {table.mode}; merge tables of one kind")
         for title in measures:
             if title not in table.titles:
                 without[title].append(rank)
         cells[rank] = _cells(table, measures, place_of)
     if not used:
         raise UsageError(
-            f"{config}: no record in {folder} has one of these in its name: "
-            f"{', '.join(choice.api)[:300]}; take entries from the column NPU Name of the tables"
+            f"{config}: no record in {folder} has a name with one of these entries: "
+            f"{', '.join(choice.api)[:300]}; use names from the column NPU Name of the tables"
         )
     for at, entry in enumerate(choice.api):
         if at not in used:
-            logger.warning("%s: no record has %s in its name", config, visible(entry))
+            logger.warning("%s: no record name contains %s", config, visible(entry))
     for title, ranks in without.items():
         if len(ranks) == len(paths):
             raise UsageError(
-                f"{config}: compare_index holds {title}, and no table in {folder} has that column; leave it "
-                "out, or compare again with this version"
+                f"{config}: compare_index contains {title}, but no table in {folder} has this column; remove it, "
+                "or compare again with this version"
             )
         if ranks:
-            logger.warning("%s stays empty for rank %s: no such column there", title, ", ".join(map(str, ranks)))
+            logger.warning(
+                "%s is empty for rank %s: its table does not have this column", title, ", ".join(map(str, ranks))
+            )
     ordered = _in_order([list(known) for known in cells.values()])
     return Merged(
         measures,

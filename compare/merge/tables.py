@@ -75,10 +75,14 @@ def open_table(path: Path) -> Table:
     rows = _checked(path, _sheet_rows(path) if path.suffix == ".xlsx" else _csv_rows(path))
     titles = tuple(map(str, next(rows, ())))
     if "NPU MD5" in titles:
-        raise UsageError(f"{path}: compares digests, which have no measures; merge tables of statistics or of tensors")
+        raise UsageError(
+            f"{path}: is a comparison of digests, which have no measures; merge tables of statistics or tensors"
+        )
     mode = next((mode for mode in NEIGHBOURS if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
     if mode is None:
-        raise UsageError(f"{path}: has not the headings of a comparison table; leave it out, or compare again")
+        raise UsageError(
+            f"{path}: does not have the column headings of a comparison table; remove it, or compare again"
+        )
     return Table(str(path), mode, titles, rows, path.suffix == ".xlsx")
 
 
@@ -92,7 +96,7 @@ def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Ce
     # zipfile, the XML parser and openpyxl meet a broken file with whatever error it happens to lead to.
     except Exception as err:
         text = " ".join(f"{type(err).__name__}: {err}".split())[:200]
-        raise UsageError(f"{path}: is damaged or no table ({text}); compare this rank again, or leave it out") from err
+        raise UsageError(f"{path}: is damaged or not a table ({text}); compare this rank again, or remove it") from err
 
 
 def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
@@ -160,8 +164,8 @@ def _check_size(path: Path, file: BinaryIO) -> None:
         swollen = part.file_size > _FROM and part.file_size > _SWOLLEN * part.compress_size
         if swollen or (not is_sheet and part.file_size > _HELD):
             raise UsageError(
-                f"{path}: {part.filename[:80]} unpacks from {part.compress_size} to {part.file_size} bytes, as no "
-                "table does; write this table as csv, or compare this rank again"
+                f"{path}: {part.filename[:80]} unpacks from {part.compress_size} to {part.file_size} bytes, which "
+                "is implausible for a table; write this table as csv, or compare this rank again"
             )
 
 
@@ -191,15 +195,15 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
         if not named or not entry.is_file():
             why_not = "not called compare_result_rank<N>_<time>.xlsx or .csv"
             if entry.is_dir():
-                why_not = "a folder; its tables are merged where it is given with -i"
+                why_not = "a folder; to merge its tables, give it with -i"
             elif _ONE_CARD.fullmatch(entry.name):
                 why_not = "the table of a single card"
-            logger.info("%s is left aside: %s", visible(str(entry)), why_not)
+            logger.info("%s is skipped: %s", visible(str(entry)), why_not)
             continue
         rank = int(named[1])
         if rank in found:
             raise UsageError(
-                f"{folder}: {found[rank].name} and {entry.name} are both of rank {rank}; leave one of them"
+                f"{folder}: {found[rank].name} and {entry.name} are both of rank {rank}; remove one of them"
             )
         found[rank] = entry
     if len(found) < 2:

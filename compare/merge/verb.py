@@ -1,7 +1,7 @@
-"""Put the comparison tables of several ranks side by side.
+"""Merge the comparison tables of several ranks.
 
-Give with -i the folder that holds the tables of one step, compare_result_rank0_....xlsx or .csv and so on, and with
---config a YAML file with the calls:
+-i gives the folder with the tables of one step, such as compare_result_rank0_....xlsx or .csv, and --config a YAML file
+with the calls:
 
     api:
     - Mint.add
@@ -9,10 +9,10 @@ Give with -i the folder that holds the tables of one step, compare_result_rank0_
     compare_index:
     - Max diff
 
-Every record whose name contains an entry of `api` is taken; without `compare_index` all measures are. The answer has
-one sheet per measure, with a row per record and a column per rank. A cell is empty where a rank has no such record, as
-the stages of a pipeline do; the output says which ranks lack which. Exit code: 0 done, 1 done, and an entry of `api`
-has no record on any rank, or a rank's table lacks a column of `compare_index`; 2 the command was wrong.
+Every record whose name contains an entry of `api` is merged; without `compare_index`, all measures are. The result has
+one sheet per measure, with a row per record and a column per rank. A cell is empty if a rank does not have the record,
+as with pipeline stages; the output lists these ranks. Exit code: 0 done, 1 done, and an entry of `api` has no record on
+any rank, or a rank's table lacks a column of `compare_index`; 2 the command was wrong.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Options(JsonAnswer):
         one_of(*FORMATS),
         "--format",
         default=FORMATS[0],
-        help="format; csv: a file per measure",
+        help="format; csv: one file per measure",
         zh="格式；csv：每个指标一个文件",
     )
 

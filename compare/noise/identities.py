@@ -39,13 +39,13 @@ class Law(Enum):
     SAME = "the elements are those of the input"
     LINEAR = "the elements are a linear function of the input's"
     SUM = "the sum of all elements follows from the inputs' sums"
-    PARTS = "the parts make up the whole"
+    PARTS = "the parts add up to the whole"
     COPIES = "the elements are copies of the input's"
     PICKED = "the elements are picked from the input"
     MONOTONE = "the extremes are those of the input, mapped"
     SQUARES = "the sum of squares follows from the norm"
     SHARES = "every row sums to one number"
-    CENTRED = "the mean is taken out"
+    CENTRED = "the mean is subtracted"
 
 
 class Identity(NamedTuple):

@@ -42,12 +42,12 @@ def steps_of(path: Path, layout: Layout, which: str) -> dict[Step, dict[int, Pat
     found: dict[Step, dict[int, Path]] = {}
     whole = side(path)
     if whole.family != "dump":
-        raise UsageError(f"{path}: is {whole.text}; ranks of a parallel layout are merged of dumps of calls only")
+        raise UsageError(f"{path}: is {whole.text}; only dumps of calls can be merged by a parallel layout")
     for place, source in whole.places.items():
         if place.what == "dump":
             found.setdefault(Step(place.tree, place.step), {})[place.rank or 0] = source.paths[0]
     if not found:
-        raise UsageError(f"{path}: holds no dump of calls; collect with level L0 or mix")
+        raise UsageError(f"{path}: contains no dump of calls; collect with level L0 or mix")
     for step, ranks in found.items():
         if layout.ranks == len(ranks) == 1:  # a single process, whatever its number
             found[step] = {0: next(iter(ranks.values()))}
@@ -60,14 +60,14 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
     wanted = set(range(layout.ranks))
     if lacking := sorted(wanted - ranks.keys()):
         raise UsageError(
-            f"{folder}: of the {layout.ranks} ranks that --rank-size says of the {which}, {few(lacking, NAMED)} "
-            f"{'is' if len(lacking) == 1 else 'are'} not there; copy the dumps of all ranks into one folder, or give "
-            "the sizes of this run"
+            f"{folder}: of the {layout.ranks} ranks of the {which} (--rank-size), {few(lacking, NAMED)} "
+            f"{('is' if len(lacking) == 1 else 'are')} missing; copy the dumps of all ranks into one folder, or "
+            "give the sizes of this run"
         )
     if more := sorted(ranks.keys() - wanted):
         raise UsageError(
-            f"{folder}: holds rank {few(more, NAMED)} too, beyond the {layout.ranks} ranks that --rank-size says of "
-            f"the {which}; give the number of all ranks of the run"
+            f"{folder}: also contains rank {few(more, NAMED)}, beyond the {layout.ranks} ranks of the {which} "
+            "(--rank-size); give the total number of ranks of the run"
         )
 
 
@@ -78,7 +78,7 @@ def read_rank(path: Path) -> RankDump:
     construct, frames = beside(file)
     if not construct:
         raise DumpError(
-            f"{file}: no cells around its calls are known ({files.CONSTRUCT} beside it is empty or missing), which "
-            "tell the micro batches and stages apart; collect with level L0 or mix"
+            f"{file}: the modules around its calls are unknown ({files.CONSTRUCT} next to it is empty or "
+            "missing), so micro batches and stages cannot be distinguished; collect with level L0 or mix"
         )
     return RankDump(str(file), head, entries, construct, frames)

@@ -90,7 +90,7 @@ def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path)
     if not steps and len(sides) == 2 and all(len(each.steps) == 1 for each in sides):
         return _merge_steps(sides, [[next(iter(each.steps)) for each in sides]], root)
     if not steps:
-        raise UsageError(f"{target} and {golden} have no step in common; give the two folders that belong together")
+        raise UsageError(f"{target} and {golden} have no common step; give two folders of the same run steps")
     return _merge_steps(sides, [[step for _ in sides] for step in steps], root)
 
 

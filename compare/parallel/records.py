@@ -187,7 +187,7 @@ class _Call:
             self._tally.count("equal on all ranks")
             return self._described(records[0], shapes[0])
         if sums := self._merger.exchanges.sum_of(records):
-            self._tally.count("added up by an exchange")
+            self._tally.count("reduced over ranks")
             # Of a reduce-scatter each rank keeps a part.
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])

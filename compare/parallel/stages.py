@@ -252,8 +252,9 @@ class Layers:
         self.is_indexed = bool(firsts) and firsts <= {str(chunk) for chunk in range(layout.vpp)}
         if layout.vpp > 1 and (not self.is_indexed or len(firsts) < layout.vpp):
             raise DumpError(
-                f"{stages[0].where}: the cells of {layout.vpp} chunks (--vpp {layout.vpp}) are not told apart by a "
-                "number at the beginning of their names; give start() the list of the chunks, or another --vpp"
+                f"{stages[0].where}: the cells of {layout.vpp} chunks (--vpp {layout.vpp}) cannot be "
+                "distinguished by a number at the beginning of their names; pass the list of chunks to start(), "
+                "or give another --vpp"
             )
         held: dict[str, dict[int, set[int]]] = {}
         for stage, each in enumerate(paths):

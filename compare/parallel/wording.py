@@ -9,23 +9,25 @@ from msprobe.findings.kind import Kind
 from .records import MergeNote, Tally
 
 _SENTENCES = {
-    kinds.REPLICAS_DIFFER: "{n} that the tensor parallel ranks should hold alike differ, first {first}, by {apart}",
+    kinds.REPLICAS_DIFFER: "{n} that should be equal on the tensor parallel ranks differ, first {first}, by {apart}",
     kinds.PART_OF_A_SUM: (
-        "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum that no recorded "
-        "exchange adds up"
+        "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum whose "
+        "reduction was not recorded"
     ),
     kinds.NOT_KNOWN: (
-        "{n} were not merged, first {first}: neither the golden nor the class of the layer tells whether the ranks "
-        "have parts of a tensor or of a sum"
+        "{n} were not merged, first {first}: neither the golden nor the class of the layer shows whether the "
+        "ranks have parts of a tensor or of a sum"
     ),
     kinds.SIDE_BY_SIDE: (
-        "{n} of the ranks are shown side by side, first {first}: without a golden nothing tells whether they are parts "
-        "of a tensor or of a sum"
+        "{n} of the ranks are stacked, first {first}: without a golden it is unknown whether they are parts of a "
+        "tensor or of a sum"
     ),
-    kinds.VALUES_DIFFER: "{n} that are no tensors differ among tensor parallel ranks and were left out, first {first}",
-    kinds.STRUCTURES_DIFFER: "{n} have another form on each tensor parallel rank and were left out, first {first}",
-    kinds.NOT_ON_ALL_RANKS: "{n} are not on every tensor parallel rank and were left out, first {first}",
-    kinds.ON_SEVERAL_STAGES: "{n} are on several pipeline stages, and those of the first are kept, first {first}",
+    kinds.VALUES_DIFFER: "{n} that are not tensors differ among tensor parallel ranks and were omitted, first {first}",
+    kinds.STRUCTURES_DIFFER: (
+        "{n} have different structures on the tensor parallel ranks and were omitted, first {first}"
+    ),
+    kinds.NOT_ON_ALL_RANKS: "{n} are not on all tensor parallel ranks and were omitted, first {first}",
+    kinds.ON_SEVERAL_STAGES: "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
 }
 
 

@@ -49,7 +49,7 @@ def compare_flows(request: Request) -> FlowResult:
     for option, at, wanted in (("--steps", 0, request.steps), ("--ranks", 1, request.ranks)):
         _refuse_absent(option, wanted, {place[at] for found in places for place in found})
     if request.stack_file is not None:
-        logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
+        logger.warning("%s is the stack of one dump, but a flow has several; it is ignored", request.stack_file)
     with (
         exclusive(request.output),  # the names of the tables of single keys have no time
         claimed(request.output, identity_of(request), lambda second: [summary(request.output, second)]) as second,
@@ -69,12 +69,12 @@ def _compare(
     first = first_difference(walked, stages, collection_style(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.listed, request.user_limits)
     if not result.judged and not result.unjudged and not configurations.count:
-        text = "; ".join(map(str, missing[:3])) or "neither key data nor dumps are on both sides"
-        hint = "give the roots of two runs that saved key data or dumped stages"
+        text = "; ".join(map(str, missing[:3])) or "neither key data nor dumps exist on both sides"
+        hint = "give the root folders of two runs with key data or dumps of stages"
         raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {text}; {hint}")
     with writing(request.output):
         write_down(result, request.output, request.format, second)
-    logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
+    logger.info("the tables are in %s, the complete result is in %s", request.output, summary(request.output, second))
     return result
 
 

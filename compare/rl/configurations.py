@@ -29,7 +29,7 @@ class Meaning:
 
 
 NUMERIC = (
-    Meaning("random numbers", "MindSpore and PyTorch: a generator's numbers follow from its seed",
+    Meaning("random numbers", "MindSpore and PyTorch: the numbers of a generator depend on its seed",
             ("seed", "random state", "do sample", "deterministic")),
     Meaning("sampling",
             "softmax with temperature; top-k sampling, arXiv:1805.04833; nucleus sampling, arXiv:1904.09751",
@@ -37,17 +37,17 @@ NUMERIC = (
     Meaning("dtype and rounding", "IEEE 754: a narrower type rounds earlier",
             ("dtype", "precision", "bf16", "fp16", "fp32", "amp", "loss scale", "compute type", "quantization")),
     Meaning("normalisation",
-            "layer normalisation, arXiv:1607.06450; RMS normalisation, arXiv:1910.07467; Adam, arXiv:1412.6980",
+            "layer normalization, arXiv:1607.06450; RMS normalization, arXiv:1910.07467; Adam, arXiv:1412.6980",
             ("eps", "epsilon", "norm type", "dropout", "rope theta", "rope scaling")),
     Meaning("the update", "AdamW, arXiv:1711.05101",
             ("lr", "learning rate", "weight decay", "betas", "beta1", "beta2", "warmup", "optimizer", "clip grad")),
     Meaning("the objective", "PPO, arXiv:1707.06347; GAE, arXiv:1506.02438; GRPO, arXiv:2402.03300",
             ("kl", "beta", "clip", "cliprange", "gamma", "lam", "lambda", "entropy", "adv estimator", "coef",
              "reward")),
-    Meaning("shapes and batches", "sums in another order round otherwise; another length reads other tokens",
+    Meaning("shapes and batches", "the order of sums changes rounding; a different length reads other tokens",
             ("batch", "batch size", "micro batch", "num layers", "hidden size", "length", "tokens", "padding",
              "pad token id", "eos token id", "num generations", "epochs", "shuffle", "parallel")),
-    Meaning("what is loaded", "other weights, tokens or data are another run",
+    Meaning("what is loaded", "other weights, tokens or data make a different run",
             ("checkpoint", "ckpt", "load", "model path", "model name", "tokenizer", "dataset", "data path",
              "vocab size")),
 )  # fmt: skip
@@ -75,11 +75,11 @@ def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
 _DEEPEST = 100  # what is nested deeper is compared as a whole
 
 COLUMNS = (
-    Column("setting", "its path: names with dots between them, `[n]` for a place in a list", 48),
-    Column("target", "value in the target, as JSON; empty where the target has none", 30),
+    Column("setting", "its path: names separated by dots, `[n]` for an index in a list", 48),
+    Column("target", "value in the target, as JSON; empty if missing", 30),
     Column("golden", "value in the golden", 30),
-    Column("changes", "what a setting of this name changes; empty where its name says nothing", 22),
-    Column("source", "where that is said", 40),
+    Column("changes", "the effect of a setting with this name; empty if unknown", 22),
+    Column("source", "source of this information", 40),
 )
 
 
@@ -119,7 +119,7 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Configur
     for path in (target, golden):
         try:
             if not is_file(path):
-                raise OSError("it is no file but a link, a pipe or a folder")
+                raise OSError("it is not a file but a link, a pipe or a folder")
             held = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
             sides.append(dict(_leaves(redaction.setting("", held))))
         except (OSError, ValueError, RecursionError, MemoryError) as err:

@@ -40,14 +40,16 @@ class Part:
 _PROMPTS = ("prompts", "prompt_ids", "prompt_mask")
 _PUT_TOGETHER = ("input_ids", "attention_mask", "position_ids")
 _TOKENS = ("prompts", "prompt_mask", "responses", "response_mask", *_PUT_TOGETHER)
-_GATHERED = "the log probabilities of the responses' tokens are taken from its logits (temperature, shift by one, mask)"
+_GATHERED = (
+    "how the log probabilities of the response tokens are computed from its logits (temperature, shift by one, mask)"
+)
 
 FLOW = (
     Part("", (), (*_PROMPTS, "prompt_length", "labels", "ground_truth"), "the data of the step: loader and tokenizer"),
     Part("actor_generate_sequences", _PROMPTS,
          ("responses", "response_ids", "sequences", "response_mask", "response_length", "generated_text",
           "rollout_log_prob", "generation_log_prob", "infer_log_prob"),
-         "tokens are sampled from its logits (temperature, top_k, top_p, seed), ended, cut and padded",
+         "how tokens are sampled from its logits (temperature, top_k, top_p, seed), ended, truncated and padded",
          "actor", switch="actor_infer_dump",
          others=("generate", "generate_sequences", "generation", "rollout", "actor_rollout")),
     Part("", (*_PROMPTS, "responses", "response_mask"), _PUT_TOGETHER,
@@ -55,22 +57,22 @@ FLOW = (
     Part("reference_compute_log_prob", _TOKENS, ("ref_log_prob", "reference_log_prob"), _GATHERED,
          "reference", switch="reference_dump", others=("reference", "ref", "ref_log_prob", "compute_ref_log_prob")),
     Part("critic_compute_values", _TOKENS, ("values", "old_values"),
-         "the values of the responses' tokens are taken from its output (shift by one, mask)",
+         "how the values of the response tokens are computed from its output (shift by one, mask)",
          "critic", switch="critic_train_dump", others=("compute_values", "values", "critic")),
     Part("actor_compute_log_prob", _TOKENS, ("old_log_prob", "old_entropy"), _GATHERED,
          "actor", switch="actor_train_dump", others=("log_prob", "compute_log_prob", "old_log_prob")),
     Part("", ("responses", "response_mask"), ("rewards", "reward_scores", "rm_scores", "scores", "token_level_scores"),
-         "the reward functions, or the reward model, and their normalisation"),
+         "the reward functions, or the reward model, and their normalization"),
     Part("", ("ref_log_prob", "old_log_prob", "rewards", "token_level_scores"),
          ("kl", "kl_penalty", "token_level_rewards"), "the distance between actor and reference, and its coefficient"),
     Part("", ("rewards", "scores", "token_level_scores", "token_level_rewards", "kl", "values", "response_mask"),
-         ("advantages", "returns"), "the estimate of advantages (gamma, lambda, groups, normalisation, mask)"),
+         ("advantages", "returns"), "the estimate of advantages (gamma, lambda, groups, normalization, mask)"),
     Part("actor_update", (*_TOKENS, "old_log_prob", "ref_log_prob", "advantages"),
          ("log_prob", "entropy", "ratio", "kl_loss", "pg_loss", "policy_loss", "actor_loss", "loss", "grad_norm"),
-         "log probabilities, ratio, clipping, KL and loss are computed from its logits",
+         "how log probabilities, ratio, clipping, KL and loss are computed from its logits",
          "actor", "actor", "actor_train_dump", ("update", "train_actor", "update_actor")),
     Part("critic_update", (*_TOKENS, "values", "returns"), ("vpreds", "value_loss", "vf_loss", "critic_loss"),
-         "the loss of the values is computed from its output",
+         "how the value loss is computed from its output",
          "critic", "critic", "critic_train_dump", ("train_critic", "update_critic")),
 )  # fmt: skip
 

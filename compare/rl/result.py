@@ -125,7 +125,7 @@ class FlowResult:
             yield excused_said(self.excused, self.user_limits)
         yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
         if len(self.missing) > _LISTED:
-            yield f"missing: {len(self.missing) - _LISTED} more, in the json"
+            yield f"missing: {len(self.missing) - _LISTED} more, in the JSON file"
         yield from wording.order_of(self.stages)
         yield from self.sentences()
         if self.first is not None:
@@ -218,12 +218,14 @@ FOLDER = "key_data"
 OF_KEYS = (
     Column("step", "number of the step", 6),
     Column("rank", "number of the rank", 6),
-    Column("key", "name of the key; rows stand in the order of the flow", 24),
-    Column("made by", "the stage that makes it; empty for host code, `?` where that is not known", 28),
+    Column("key", "name of the key; rows are in the order of the flow", 24),
+    Column("made by", "the stage that produces it; empty for host code, `?` if unknown", 28),
     Column("Verdict", "the worst of its tensors", 10),
-    Column("first difference", "micro step, id and index of the first element that differs; empty without any", 24),
-    Column("role", "`begins`, `received`, `open` (what it is made of was not saved), `agrees`, `unjudged`", 10),
-    Column("Reason", "why, in a sentence", 60),
+    Column(
+        "first difference", "micro step, id and index of the first element that differs; empty if all are equal", 24
+    ),
+    Column("role", "`begins`, `received`, `open` (its inputs were not saved), `agrees`, `unjudged`", 10),
+    Column("Reason", "the reason", 60),
 )
 
 

@@ -24,67 +24,70 @@ from .walk import UPDATES, Seen, next_beginnings
 _NAMED = 8  # so many names stand in a sentence
 
 _RECEIVED = "the stage received different input"
-_DIFFER = "it begins before this stage: {weights} differ"
-_DATA = "the data of step {step}, and the code that makes of them what"
-_MADE = "the checkpoints that are loaded, and the seeds that are set before the models are made"
-_CHANGED = "what changes weights behind {}: the optimizer, its learning rate and state, clipping, weight decay"
+_DIFFER = "the difference starts before this stage: {weights} differ"
+_DATA = "the data of step {step}, and the code that computes from them the inputs that"
+_MADE = "the loaded checkpoints, and the seeds set before the models are constructed"
+_CHANGED = "the code that changes weights after {}: the optimizer, its learning rate and state, clipping, weight decay"
 
 _ORIGINS = {
     Origin.HOST_CODE_BEFORE: (
-        _RECEIVED + ", although {keys}: it comes from host code before the stage",
-        "that code, such as masks, positions and padding",
+        _RECEIVED + ", although {keys}: the difference comes from host code before the stage",
+        "this code, such as masks, positions and padding",
     ),
     Origin.HOST_CODE_BETWEEN: (
-        _RECEIVED + ", although {stages}: it comes from host code between the stages",
+        _RECEIVED + ", although {stages}: the difference comes from host code between the stages",
         "the code between {last} and {name}",
     ),
     Origin.INPUT_OF_SEVERAL: (
-        "the stages {names} received different input, and the dumps do not tell which of them runs first",
-        _DATA + " these stages are given",
+        "the stages {names} received different input, and it is unknown from the dumps which of them runs first",
+        _DATA + " these stages receive",
     ),
     Origin.INPUT_OF_UNORDERED: (
-        _RECEIVED + ", and the dumps do not tell which stage runs before it",
-        _DATA + " {stage} is given",
+        _RECEIVED + ", and it is unknown from the dumps which stage runs before it",
+        _DATA + " {stage} receives",
     ),
-    Origin.INPUT: (_RECEIVED + ", and nothing that it reads was saved", _DATA + " {stage} is given"),
-    Origin.LOADED: (_DIFFER + " as they were loaded or made", _MADE),
+    Origin.INPUT: (_RECEIVED + ", and none of its inputs were saved", _DATA + " {stage} receives"),
+    Origin.LOADED: (_DIFFER + " since they were loaded or initialized", _MADE),
     Origin.LOADED_OR_THIS_STEP: (
-        _DIFFER + " as they were loaded or made, or since an update earlier in this step",
-        _MADE + "; or what changes weights before {stage}",
+        _DIFFER + " since they were loaded or initialized, or since an update earlier in this step",
+        _MADE + "; or the code that changes weights before {stage}",
     ),
-    Origin.LOADED_OR_UPDATE: (_DIFFER + " as they were loaded or made, or since an update before", _MADE),
-    Origin.UPDATE: (_DIFFER + " since an update before", ""),
+    Origin.LOADED_OR_UPDATE: (_DIFFER + " since they were loaded or initialized, or since an earlier update", _MADE),
+    Origin.UPDATE: (_DIFFER + " since an earlier update", ""),
     Origin.STAGES_AGREE: (_DIFFER + ", although every stage of step {before} agrees", _CHANGED.format("the stages")),
     Origin.UPDATE_AGREES: (_DIFFER + ", although {names} of step {before} agrees", _CHANGED.format("it")),
     Origin.NOT_HANDED_OVER: (
         _DIFFER + ", and those of {names} in this step do not: the new weights do not reach this stage",
-        "how weights are handed to {name} after an update",
+        "how weights are transferred to {name} after an update",
     ),
     Origin.STEP_AGREES: (
-        "the stages of step {names} agree, and the weights differ in the next one",
-        "the end of step {names}: the gradients' reduction, the optimizer, the loading of updated weights",
+        "the stages of step {names} agree, but the weights differ in the next step",
+        "the end of step {names}: the gradient reduction, the optimizer, the loading of updated weights",
     ),
-    Origin.UNKNOWN: ("whether it begins here cannot be said", ""),
-    Origin.HERE: ("it begins here: {keys}", ""),
+    Origin.UNKNOWN: ("it is unknown whether the difference starts here", ""),
+    Origin.HERE: ("the difference starts here: {keys}", ""),
     Origin.OUTSIDE: (
-        "it begins in the inputs of the call, from outside the stage or from code of it between two calls",
-        "where that comes from, upwards from the line that makes the call",
+        "the difference starts in the inputs of the call, which come from outside the stage or from its code "
+        "between two calls",
+        "the origin of these inputs, upwards from the line of the call",
     ),
     Origin.BETWEEN_CALLS: (
-        "it begins in code of the stage between two recorded calls, or in what that code received from outside",
-        "that code, such as the loss; {operations} records its calls",
+        "the difference starts in code of the stage between two recorded calls, or in data that this code "
+        "received from outside",
+        "this code, such as the loss; {operations} records its calls",
     ),
-    Origin.HERE_BY_DUMP: ("it begins here, as far as the dump says: {inputs} agrees", ""),
+    Origin.HERE_BY_DUMP: ("the difference starts here, as far as the dump shows: {inputs} agrees", ""),
     Origin.UNKNOWN_KEY: (
-        "no call can be named: {name} is none of the keys whose stage is known{saved}",
-        "the code that makes {name}",
+        "no call can be located: the stage of the key {name} is unknown{saved}",
+        "the code that produces {name}",
     ),
-    Origin.NO_STAGE: ("no call can be named: no stage makes {name}", "{after}"),
+    Origin.NO_STAGE: ("no call can be located: no stage produces {name}", "{after}"),
     Origin.HOST_CODE_AFTER: (
-        "no call can be named: the dump of {of} agrees in this step{blind}, so it is host code after the stage",
-        "how {after}; where that code runs before {end}, {operations} records its calls",
+        "no call can be located: the dump of {of} agrees in this step{blind}, so the difference comes from host "
+        "code after the stage",
+        "{after}; if this code runs before {end}, {operations} records its calls",
     ),
-    Origin.STAGE_UNSEEN: ("{of} makes it, and {lack}", ""),
+    Origin.STAGE_UNSEEN: ("{of} produces it, and {lack}", ""),
 }
 """What is said of each origin, and what to look at."""
 
@@ -145,19 +148,21 @@ def why(first: First) -> Words:
         text = phrase("{before}; {after}", before=_agree(_KEYS_BEFORE, first.seen.agreeing), after=text)
     more = []
     if first.is_hidden:
-        more.append(phrase("none of the keys that the stage makes shows it"))
+        more.append(phrase("none of the keys produced by the stage shows it"))
     if first.also:
         stages = listed([called(name) for name in first.also])
         more.append(phrase("the same call is the first wrong one in {stages}", stages=stages))
     if first.earlier is not None and first.earlier.finding is not None:
         finding = full_said(first.earlier.finding)
         more.append(
-            phrase("its dump of step {step} says: first wrong call: {call}", step=first.earlier.step, call=finding)
+            phrase(
+                "according to its dump of step {step}, first wrong call: {call}", step=first.earlier.step, call=finding
+            )
         )
     if first.elsewhere is not None and first.elsewhere.finding is not None:
         more.append(
             phrase(
-                "{stage} has a dump of this step, and a difference begins there too: first wrong call: {call}",
+                "{stage} has a dump of this step, in which a difference also starts: first wrong call: {call}",
                 stage=called(first.elsewhere.name),
                 call=full_said(first.elsewhere.finding),
             )
@@ -171,16 +176,16 @@ def then(first: First) -> Words:
     update = phrase("the update of step {step}", step=item.step - 1)
     if first.is_update_left_out:
         return phrase(
-            "look at: {update}; both sides have a dump of it, which --steps left out; give that step too", update=update
+            "look at: {update}; both sides have a dump of it, which --steps excludes; include this step", update=update
         )
     if collect is None or first.origin is Origin.STEP_AGREES:
         look = _ORIGINS[first.origin][1]
         return phrase("look at: {what}", what=phrase(look, **_words(first))) if look else ""
     what = _collecting(collect)
     if item.kind == "stage":
-        what = phrase("{update}, of which there are no two dumps; {what}", update=update, what=what)
+        what = phrase("{update}, which was not dumped on both sides; {what}", update=update, what=what)
     elif first.origin is Origin.UNKNOWN_KEY:
-        what = phrase("the stages of step {step}, of which there is no dump; {what}", step=item.step, what=what)
+        what = phrase("the stages of step {step}, which were not dumped; {what}", step=item.step, what=what)
     elif first.may_be_weights:
         what = phrase("{what}; its weights may be the cause: {update}", what=what, update=_with_update(collect))
     return phrase("collect it: {what}", what=what)
@@ -210,7 +215,7 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
         steps = f"; again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}" if again else ""
         yield f"another difference: {item_text(seen.item)}{steps}"
     if len(following) > top:
-        yield f"another difference: {len(following) - top} more, in the json"
+        yield f"another difference: {len(following) - top} more, in the JSON file"
 
 
 def item_text(item: Item) -> Words:
@@ -345,21 +350,18 @@ def _collecting(collect: Collect) -> Words:
     if style.by_switches:
         switches = _switches(collect.switches)
         ways.append(
-            phrase(
-                "set {switches}, where MsProbe collects it" if style.by_stages else "set {switches}", switches=switches
-            )
+            phrase("set {switches}, if MsProbe collects it" if style.by_stages else "set {switches}", switches=switches)
         )
     if style.by_stages:
         name = style.name_of(collect.part)
         inputs = f", token_range={collect.tokens}" if collect.tokens else ""
         by_stage = phrase(
-            "put {start} before that part of the step and {stop} behind it, with step=[{step}] of the "
-            "PrecisionDebugger",
+            "put {start} before this part of the step and {stop} after it, with step=[{step}] of the PrecisionDebugger",
             start=f'debugger.stage("{name}").start(model{inputs})',
             stop=f'debugger.stage("{name}").stop()',
             step=step,
         )
-        ways.append(phrase("{way}, where debugger.stage does", way=by_stage) if style.by_switches else by_stage)
+        ways.append(phrase("{way}, if debugger.stage collects it", way=by_stage) if style.by_switches else by_stage)
     way = joined(ways, "{before}; or {after}")
     return phrase(
         "{way}; then run both again" if collect.runs == "both" else "{way}; then run the {side} again",
@@ -376,7 +378,7 @@ def _with_update(collect: Collect) -> Words:
     stage = f'debugger.stage("{style.name_of(update)}")'
     steps = f"step=[{step - 1}, {step}]"
     ways += [phrase("{before} and {after}", before=stage, after=steps)] * style.by_stages
-    return phrase("{ways} collects the update before in the same runs", ways=_or(ways))
+    return phrase("{ways} collects the earlier update in the same runs", ways=_or(ways))
 
 
 def _switches(fields: Mapping[str, Value]) -> str:
@@ -393,8 +395,8 @@ def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
     if outcome.first is None:
         return text
     if seen.role == "received":
-        through = f", {' and '.join(dict.fromkeys(seen.through))} differing before it" if seen.through else ""
-        text += f"; it carries on a difference{through}"
+        through = f", after differences in {' and '.join(dict.fromkeys(seen.through))}" if seen.through else ""
+        text += f"; it propagates a difference{through}"
     return f"{text}; first wrong call: {outcome.first.name} in {outcome.first.cell}"
 
 
@@ -413,8 +415,8 @@ def order_of(stages: Sequence[Stage]) -> Iterator[Words]:
         )
         return
     yield phrase(
-        "order of the stages in a step: the dumps do not tell it for {names}; of one step, those in which a "
-        "difference begins by their own dump are named first",
+        "order of the stages in a step: unknown from the dumps for {names}; stages in whose dump a difference "
+        "starts are listed first",
         names=", ".join(stage.name for stage in known if not stage.is_placed),
     )
 
@@ -432,11 +434,11 @@ def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]
     elif found.count:
         places = sum(each.is_of_place for each in differences)
         yield phrase(
-            "configurations: {number} of {total} settings differ{places}; possible explanations, no faults by "
-            "themselves:",
+            "configurations: {number} of {total} settings differ{places}; possible explanations, not necessarily "
+            "errors:",
             number=len(differences),
             total=found.count,
-            places=phrase(", {number} of them places or times", number=places) if places else "",
+            places=phrase(", {number} of them paths or times", number=places) if places else "",
         )
         yield from (phrase("  {setting}", setting=setting(each)) for each in differences[:top])
         if len(differences) > top:
@@ -446,7 +448,7 @@ def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]
 def setting(each: Difference) -> Words:
     """`rl.seed: 1, golden 2 (random numbers)`."""
     target, golden = (
-        phrase("not there") if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        phrase("missing") if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         for text in (each.target, each.golden)
     )
     text = phrase("{name}: {target}, golden {golden}", name=each.path, target=target, golden=golden)
@@ -469,7 +471,7 @@ def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[
             yield phrase("{stage}: {what}", stage=name, what=each)
     for root, side in ((target, "target"), (golden, "golden")):
         for stage_name in root.hollow:
-            yield phrase("stage {name} of the {side} holds no dump", name=stage_name, side=side)
+            yield phrase("stage {name} of the {side} contains no dump", name=stage_name, side=side)
 
 
 def _one_sided(one: OneSided) -> Iterator[Words]:

@@ -78,15 +78,15 @@ def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps
     """
     for what, numbers in (("prompt_lengths", prompts), ("steps", steps)):
         if numbers is not None and len(numbers) != generated.count:
-            raise UsageError(f"{what}: has {len(numbers)} entries for {generated.count} samples; give one for each")
+            raise UsageError(f"{what}: has {len(numbers)} entries for {generated.count} samples; give one per sample")
     count = min(generated.count, recomputed.count)
     left = right = np.arange(count)
     if generated.tokens is not None and recomputed.tokens is not None:
         left, right = _by_tokens(generated, recomputed).T
     elif generated.count != recomputed.count:
         raise UsageError(
-            f"generated has {generated.count} samples, recomputed {recomputed.count}; give the token ids of both, so "
-            "that they can be paired by those"
+            f"generated has {generated.count} samples, recomputed {recomputed.count}; give the token ids of both, "
+            "which are needed for pairing"
         )
     sizes = generated.sizes[left], recomputed.sizes[right]
     both = np.minimum(*sizes)

@@ -75,7 +75,7 @@ class Gap(Enum):
     """Why something could not be judged."""
 
     NOT_FINITE = "samples with NaN or infinities"
-    LOST = "samples of one side, and arrays that cannot be read"
+    LOST = "samples on one side only, and unreadable arrays"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +124,15 @@ class RolloutResult:
         if len(self.candidates) > 1:
             lines.append("  candidates: " + ", ".join(f"{c.cause} {c.strength:.2f}" for c in self.candidates))
         lines.append(
-            f"{o.samples} samples, {o.tokens} tokens: mean gap {o.mean:+.4g}, mean absolute {o.mean_absolute:.4g}, "
-            f"greatest {o.max_absolute:.4g}; KL k1 {o.k1:.4g}, k2 {o.k2:.4g}, k3 {o.k3:.4g}; correlation "
-            f"{o.correlation:.6g}, slope {o.slope:.6g}; probabilities {o.probability_gap:.4g} apart"
+            f"{o.samples} samples, {o.tokens} tokens: mean gap {o.mean:+.4g}, mean absolute "
+            f"{o.mean_absolute:.4g}, largest {o.max_absolute:.4g}; KL k1 {o.k1:.4g}, k2 {o.k2:.4g}, k3 "
+            f"{o.k3:.4g}; correlation {o.correlation:.6g}, slope {o.slope:.6g}; mean difference of probabilities "
+            f"{o.probability_gap:.4g}"
         )
         for at in self.worst(top):
             s = self.by_sample
             lines.append(
-                f"sample {self.aligned.sample[at]}: mean absolute gap {s.mean_absolute[at]:.4g}, greatest "
+                f"sample {self.aligned.sample[at]}: mean absolute gap {s.mean_absolute[at]:.4g}, largest "
                 f"{s.max_absolute[at]:.4g} at position {s.worst[at]} of {self.aligned.lengths[at]}"
             )
         return lines
@@ -150,7 +151,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
     for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
         if len(left):
             named = ", ".join(map(str, left[:5].tolist())) + (", ..." if len(left) > 5 else "")
-            lost.append(f"{len(left)} samples are in {name} only and are not compared ({named}).")
+            lost.append(f"{len(left)} samples are only in {name} and are not compared ({named}).")
     is_finite, broken = _finite_samples(aligned)
     lost += broken
     not_judged = tuple(aligned.sample[~is_finite].tolist())
@@ -158,8 +159,8 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         aligned = aligned.chosen(is_finite)
     if not len(aligned.generated):
         raise UsageError(
-            "no token is on both sides with a finite log-prob; "
-            + (broken[0] if broken else "look at the masks and the lengths that were given")
+            "no token has a finite log-prob on both sides; "
+            + (broken[0] if broken else "check the given masks and lengths")
         )
     gaps = aligned.generated - aligned.recomputed
     by_sample, by_position = gathered(aligned, gaps)
@@ -175,8 +176,8 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         verdict = PASS
         if lost:
             verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TEXT, name=each.removesuffix(".")) for each in lost))
-        text = f"{message}, greatest {total.max_absolute:.3g} over {total.tokens} tokens"
-        evidence = [f"{text}: no more than float32 in another order."]
+        text = f"{message}, largest {total.max_absolute:.3g} over {total.tokens} tokens"
+        evidence = [f"{text}: no more than float32 rounding in a different order of sums."]
     else:
         candidates = _ranked(findings)
         is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
@@ -212,9 +213,9 @@ def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
     whole[samples] = False
     first, sample = int(places[0]), int(samples[0])
     text = (
-        f"{int((~whole).sum())} samples hold NaN or infinity (or what stands for it) and are not judged, first sample "
-        f"{aligned.sample[sample]} at position {first - int(aligned.starts[sample])}: {aligned.generated[first]:g} "
-        f"generated, {aligned.recomputed[first]:g} recomputed."
+        f"{int((~whole).sum())} samples contain NaN or infinity (or a replacement value) and are not judged, "
+        f"first sample {aligned.sample[sample]} at position {first - int(aligned.starts[sample])}: "
+        f"{aligned.generated[first]:g} generated, {aligned.recomputed[first]:g} recomputed."
     )
     return whole, [text]
 
@@ -223,10 +224,10 @@ def _remarks(aligned: Aligned) -> list[str]:
     """Sentences on what alignment reordered or cut."""
     parts = []
     if aligned.is_reordered:
-        parts.append("The samples stand in another order, and were paired by their token ids.")
+        parts.append("The samples are in a different order and were paired by their token ids.")
     one, other = aligned.sizes
     if (one != other).any() and is_end_token(aligned.sizes):
         longer = "generated" if (one > other).any() else "recomputed"
         count = int((one != other).sum())
-        parts.append(f"One token more in {count} samples of {longer} (an end token) is not compared.")
+        parts.append(f"An additional end token in {count} samples of {longer} is not compared.")
     return parts

@@ -20,20 +20,20 @@ SUMMARY = "rollout_check.json"
 SAMPLES = (
     Column("sample", "number of the sample in generated", 9),
     Column("recomputed_sample", "its number in recomputed", 18),
-    Column("step", "its training step; empty where nothing tells", 6),
-    Column("prompt", "tokens of its prompt; empty where nothing tells", 8),
+    Column("step", "its training step; empty if unknown", 6),
+    Column("prompt", "tokens of its prompt; empty if unknown", 8),
     Column("tokens", "response tokens that are compared", 8),
     Column("mean", "mean gap, generated - recomputed", 20),
     Column("mean_absolute", "mean absolute gap", 20),
-    Column("max_absolute", "greatest absolute gap", 20),
-    Column("worst_position", "its position in the response, from 0 on", 14),
+    Column("max_absolute", "largest absolute gap", 20),
+    Column("worst_position", "its position in the response, starting at 0", 14),
 )
 POSITIONS = (
-    Column("position", "position in the response, from 0 on", 9),
-    Column("samples", "samples that are that long", 9),
+    Column("position", "position in the response, starting at 0", 9),
+    Column("samples", "number of samples of this length", 9),
     Column("mean", "mean gap", 20),
     Column("mean_absolute", "mean absolute gap", 20),
-    Column("max_absolute", "greatest absolute gap", 20),
+    Column("max_absolute", "largest absolute gap", 20),
 )
 
 

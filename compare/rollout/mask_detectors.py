@@ -30,9 +30,9 @@ def by_kinds(case: Case) -> list[Suspect]:
     fewer = min(int(differs.sum()), int((~differs).sum()), 4)
     if whole.prompts is None or math.comb(len(differs), fewer) * _BY_CHANCE < 1:
         text += (
-            "; prompt_lengths would tell whether padding or a cut prompt does it"
+            "; prompt_lengths would show whether padding or a truncated prompt is the cause"
             if whole.prompts is None
-            else "; so few samples do not tell by what"
+            else "; the number of samples is too small to determine the cause"
         )
         return [Suspect("mask", 0.45, text), Suspect("truncation", 0.44, text)]
     found = _by_prompts(whole.prompts[counted], differs, text) or _by_prompts(
@@ -68,16 +68,17 @@ def _neither(case: Case, rounding: float, message: str) -> list[Suspect]:
     starts = first[first >= 0]
     if len(starts) and (starts < _BEGINNING).mean() >= 0.9:
         text = (
-            f"{message}, from their first tokens on and whatever their prompts: they see what is not theirs, as in a "
-            "packed batch"
+            f"{message}, from their first tokens on, independent of their prompts: they attend to other samples, "
+            "as in a packed batch"
         )
         return [Suspect("mask", 0.6, text), Suspect("truncation", 0.3, message)]
     late = np.flatnonzero(first >= _BEGINNING)
     size = np.abs(case.gaps)[case.aligned.starts[:-1][late] + first[late]]
     if len(late) >= max(3, 0.3 * len(starts)) and float(np.median(size)) >= NATS and np.ptp(first[late]):
         text = (
-            f"{message}, whatever their prompts, {len(late)} of them from some later token on, which is "
-            f"{float(np.median(size)):.3g} nats off (median): one side has another token there, or in the prompt"
+            f"{message}, independent of their prompts, {len(late)} of them from a later token on, which differs "
+            f"by {float(np.median(size)):.3g} nats (median): one side has a different token there, or in the "
+            "prompt"
         )
         return [Suspect("tokens", 0.6, text), Suspect("mask", 0.3, message)]
     return [Suspect("mask", 0.45, message), Suspect("tokens", 0.45, message)]
@@ -119,8 +120,8 @@ def by_onset(case: Case) -> list[Suspect]:
     is_early = (first == 0) & (last < lengths // 2)
     if (first == 0).mean() >= 0.8 and is_early.mean() >= 0.8:
         text = (
-            f"{len(differs)} samples differ from their first token on, and agree again behind position "
-            f"{int(last.max())} at the latest: what stands before the response differs"
+            f"{len(differs)} samples differ from their first token on, and agree again after position "
+            f"{int(last.max())} at the latest: the text before the response differs"
         )
         return [Suspect("truncation", 0.8, text)]
     return []
@@ -139,13 +140,13 @@ def _late(case: Case, differs: Array, first: Array) -> list[Suspect]:
         often = int(times.argmax())
         if times[often] >= 0.9 * len(numbers):
             place = what.format(int(value[often]))
-            text = f"{times[often]} of {len(numbers)} samples that differ agree up to {place} and differ from there on"
+            text = f"{times[often]} of {len(numbers)} differing samples agree up to {place} and differ from there on"
             return [Suspect("truncation", 0.9, text)]
     places = case.aligned.starts[:-1][differs] + first
     middle = float(np.median(np.abs(case.gaps)[places]))
     text = (
-        f"{len(differs)} samples agree up to some token, which is then {middle:.3g} nats off (median), at another "
-        "position in each: one side has another token there"
+        f"{len(differs)} samples agree up to a token that differs by {middle:.3g} nats (median), at a different "
+        "position in each: one side has a different token there"
     )
     ids = case.aligned.ids
     if ids is not None:
@@ -179,8 +180,8 @@ def by_vocabulary(case: Case) -> list[Suspect]:
         return []
     named = ", ".join(map(str, known[wrong][:5])) + (", ..." if wrong.sum() > 5 else "")
     text = (
-        f"token {named} is more than {NATS:g} nat off in {int(often[wrong].sum())} of its {int(times[wrong].sum())} "
-        f"places (mean {float(np.abs(case.gaps)[at_wrong].mean()):.2f}), all others in {int((far & ~at_wrong).sum())} "
-        f"of {int((~at_wrong).sum())}"
+        f"token {named} differs by more than {NATS:g} nat in {int(often[wrong].sum())} of its "
+        f"{int(times[wrong].sum())} positions (mean {float(np.abs(case.gaps)[at_wrong].mean()):.2f}), all others "
+        f"in {int((far & ~at_wrong).sum())} of {int((~at_wrong).sum())}"
     )
     return [Suspect("tokens", 0.9, text)]

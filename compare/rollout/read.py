@@ -74,11 +74,11 @@ def _npz(path: Path) -> dict[str, Array]:
             _check_size(file)
             opened = np.load(file, allow_pickle=False)
             if isinstance(opened, np.ndarray):
-                raise UsageError(f"{path}: is one array; give both with --generated A.npy --recomputed B.npy")
+                raise UsageError(f"{path}: is a single array; give both with --generated A.npy --recomputed B.npy")
             with opened as packed:
                 return {name: packed[name] for name in packed.files}
     except FileNotFoundError as err:
-        raise UsageError(f"{path}: is not there; give an npz file or the folder of a run") from err
+        raise UsageError(f"{path}: does not exist; give an npz file or the folder of a run") from err
     except UsageError:
         raise
     except OSError as err:
@@ -94,7 +94,7 @@ def _check_size(file: BinaryIO) -> None:
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as packed:
             if sum(member.file_size for member in packed.infolist()) > available():
-                raise MemoryError("it unpacks to more than this machine's memory")
+                raise MemoryError("its unpacked size exceeds the memory of this machine")
     file.seek(0)
 
 
@@ -106,11 +106,11 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
             taken[option] = held[name]
         elif name.endswith(".npy"):
             if not Path(name).is_file():
-                raise UsageError(f"{name}: is not there; --{option} takes a path of an npy file")
+                raise UsageError(f"{name}: does not exist; --{option} takes the path of an npy file")
             taken[option] = load_npy(Path(name))
         elif name:
-            where = f"{source} holds {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
-            raise UsageError(f"--{option.replace('_', '-')} {name}: is no npy file, and {where}")
+            where = f"{source} contains {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
+            raise UsageError(f"--{option.replace('_', '-')} {name}: is not an npy file, and {where}")
     return taken
 
 
@@ -150,11 +150,11 @@ def _of_run(root: Path, names: Names) -> Inputs:
     for option, name in wanted.items():
         if name not in by_tag:
             flag, found = option.replace("_", "-"), ", ".join(sorted(by_tag))
-            raise UsageError(f"--{flag} {name}: {root} has no key data of that name, but {found}")
+            raise UsageError(f"--{flag} {name}: {root} has no key data with this name, but {found}")
     for option in ("generated", "recomputed"):
         if option not in wanted:
             raise UsageError(
-                f"{root}: holds none of {', '.join(USUAL[option])}; say with --{option} which log-probs are meant, of "
+                f"{root}: contains none of {', '.join(USUAL[option])}; choose the log-probs with --{option}, from "
                 f"{', '.join(sorted(by_tag))}"
             )
     generated, recomputed = wanted["generated"], wanted["recomputed"]
@@ -163,7 +163,7 @@ def _of_run(root: Path, names: Names) -> Inputs:
     places = sorted((set(one) & set(other)) - whole, key=Key.order)
     if not places:
         why = f": {lost[0]}" if lost else ""
-        raise UsageError(f"{root}: {generated} and {recomputed} have no step, rank and micro step in common{why}")
+        raise UsageError(f"{root}: {generated} and {recomputed} have no common step, rank and micro step{why}")
     batches = []
     for place in places:
         at = place.step, place.rank, place.micro_step
@@ -209,7 +209,7 @@ def _whole_and_parts(
         if here != there and 1 in (here, there) and 0 not in (here, there):
             lost.append(
                 f"Not compared (step {step}, rank {rank}): {generated} was saved in {here} micro steps and "
-                f"{recomputed} in {there}; save both whole, or both in the same mini-batches."
+                f"{recomputed} in {there}; save both completely, or both in the same mini-batches."
             )
             places |= both[0] | both[1]
     return lost, places

@@ -71,7 +71,7 @@ def read_side(
         name, shape, len(flat), mask, read_numbers("lengths", lengths), read_numbers("prompt_lengths", prompt_lengths)
     )
     if flat.dtype.kind in "OSUMmcV":
-        raise UsageError(f"{name}: an array of {flat.dtype} holds no log-probs; pass floating-point numbers")
+        raise UsageError(f"{name}: an array of {flat.dtype} does not contain log-probs; pass floating-point numbers")
     taken = (flat if places is None else flat[places]).astype(np.float64, copy=False)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     _no_probabilities(name, taken, starts)
@@ -84,10 +84,12 @@ def _no_probabilities(name: str, values: Array, starts: Array) -> None:
     if highest > HIGHEST:
         at = int(np.flatnonzero(values == highest)[0])
         sample = int(np.searchsorted(starts, at, side="right")) - 1
-        hint = "; these look like probabilities, give their logarithms" if ((values >= 0) & (values <= 1)).all() else ""
+        hint = (
+            "; these appear to be probabilities, pass their logarithms" if ((values >= 0) & (values <= 1)).all() else ""
+        )
         raise UsageError(
-            f"{name}: is {values[at]:.6g} in sample {sample} at position {at - starts[sample]}; a log-prob is never "
-            f"above 0{hint}"
+            f"{name}: is {values[at]:.6g} in sample {sample} at position {at - starts[sample]}; a log-prob cannot "
+            f"exceed 0{hint}"
         )
 
 
@@ -104,7 +106,7 @@ def _flatten(name: str, values: object) -> tuple[Array, Shape]:
         wrong = next((at for at, row in enumerate(rows) if row.ndim != 1), None)
         if wrong is not None:
             raise UsageError(
-                f"{name}[{wrong}]: has shape {list(rows[wrong].shape)}; a list holds one 1-d array for each sample"
+                f"{name}[{wrong}]: has shape {list(rows[wrong].shape)}; a list must have one 1-d array per sample"
             )
         return np.concatenate(rows), np.array([len(row) for row in rows], np.int64)
     array = _array(name, values)
@@ -120,7 +122,7 @@ def _array(name: str, values: object) -> Array:
     try:
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as err:  # RuntimeError: a tensor of torch that needs its gradient
-        raise UsageError(f"{name}: cannot be read as an array ({err}); pass arrays of numpy") from err
+        raise UsageError(f"{name}: cannot be read as an array ({err}); pass numpy arrays") from err
 
 
 def read_numbers(name: str, values: object) -> Array | None:
@@ -130,7 +132,7 @@ def read_numbers(name: str, values: object) -> Array | None:
     array = _array(name, values)
     is_right = array.ndim == 1 and array.dtype.kind in "iuf" and np.isfinite(array).all() and (array >= 0).all()
     if not is_right or (array != np.floor(array)).any():
-        raise UsageError(f"{name}: must be one whole number from 0 on for each sample, as a 1-d array")
+        raise UsageError(f"{name}: must be a 1-d array with one non-negative integer per sample")
     return array.astype(np.int64)
 
 
@@ -142,11 +144,11 @@ def _choose(name: str, shape: Shape, size: int, mask: object, lengths: Array | N
         _same_count(name, len(shape) if is_ragged else shape[0], lengths, prompts)
         return (None, np.asarray(shape)) if is_ragged else _by_lengths(name, shape[0], shape[1], lengths, prompts)
     if mask is not None:
-        raise UsageError(f"{name}: is packed (1-d), where lengths say what belongs to which sample; leave the mask out")
+        raise UsageError(f"{name}: is packed (1-d), so lengths assign elements to samples; omit the mask")
     if lengths is None:
         raise UsageError(
-            f"{name}: is packed (1-d) and needs lengths, the number of response tokens of each sample "
-            "(np.diff(cu_seqlens)); a single sample is a list of one array"
+            f"{name}: is packed (1-d) and requires lengths, the number of response tokens of each sample "
+            "(np.diff(cu_seqlens)); pass a single sample as a list of one array"
         )
     _same_count(name, len(lengths), None, prompts)
     if lengths.sum() == size:
@@ -155,16 +157,14 @@ def _choose(name: str, shape: Shape, size: int, mask: object, lengths: Array | N
         sizes = np.stack((prompts, lengths), axis=1).reshape(-1)
         return np.flatnonzero(np.repeat(np.tile([False, True], len(lengths)), sizes)), lengths
     if len(lengths) > 1 and lengths[0] == 0 and lengths[-1] == size and (np.diff(lengths) >= 0).all():
-        raise UsageError(f"{name}: lengths look like running sums; give np.diff(cu_seqlens)")
-    raise UsageError(f"{name}: has {size} elements, and lengths add up to {lengths.sum()}; they must be the same")
+        raise UsageError(f"{name}: lengths appear to be cumulative sums; pass np.diff(cu_seqlens)")
+    raise UsageError(f"{name}: has {size} elements, but lengths add up to {lengths.sum()}; these must be equal")
 
 
 def _same_count(name: str, count: int, lengths: Array | None, prompts: Array | None) -> None:
     for what, numbers in (("lengths", lengths), ("prompt_lengths", prompts)):
         if numbers is not None and len(numbers) != count:
-            raise UsageError(
-                f"{name}: has {count} samples, and {what} {len(numbers)} entries; give one for each sample"
-            )
+            raise UsageError(f"{name}: has {count} samples, and {what} {len(numbers)} entries; give one per sample")
 
 
 def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
@@ -172,17 +172,17 @@ def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
     if isinstance(shape, np.ndarray):
         values, mask_shape = _flatten(of_mask, mask)
         if not isinstance(mask_shape, np.ndarray) or not np.array_equal(mask_shape, shape):
-            raise UsageError(f"{of_mask}: must be a list of masks, each as long as the array that it belongs to")
+            raise UsageError(f"{of_mask}: must be a list of masks, each as long as its array")
     else:
         values = _array(of_mask, mask)
         if values.shape != shape:
             raise UsageError(
-                f"{of_mask}: has shape {list(values.shape)}, {name} {list(shape)}; the mask says of each element "
-                "whether it is of a response"
+                f"{of_mask}: has shape {list(values.shape)}, {name} {list(shape)}; the mask must mark each "
+                "element as response or not"
             )
     kept = values.astype(bool)
     if values.dtype != np.bool_ and (values.dtype.kind not in "iuf" or not np.array_equal(kept, values)):
-        raise UsageError(f"{of_mask}: must hold only 0 and 1, or booleans")
+        raise UsageError(f"{of_mask}: must contain only 0 and 1, or booleans")
     if isinstance(shape, np.ndarray):
         row = np.repeat(np.arange(len(shape)), shape)
         return np.flatnonzero(kept), np.bincount(row[kept], minlength=len(shape))
@@ -198,8 +198,7 @@ def _neighbour(name: str, what: str) -> str:
 def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts: Array | None) -> Chosen:
     if lengths is None and prompts is None:
         raise UsageError(
-            f"{name}: is a matrix, and nothing says which of its elements are of a response; give "
-            f"{_neighbour(name, 'mask')}, or lengths"
+            f"{name}: is a matrix whose response elements are unknown; give {_neighbour(name, 'mask')}, or lengths"
         )
     first = np.zeros(rows, np.int64) if prompts is None else prompts
     last = np.full(rows, width) if lengths is None else first + lengths
@@ -207,8 +206,8 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
     if len(beyond):
         at = beyond[0]
         raise UsageError(
-            f"{name}: sample {at} would take columns {first[at]} to {last[at]} of {width}; prompt_lengths count where "
-            f"a row holds its prompt too, otherwise give {_neighbour(name, 'mask')}"
+            f"{name}: sample {at} would use columns {first[at]} to {last[at]} of {width}; prompt_lengths apply if "
+            f"a row also contains its prompt, otherwise give {_neighbour(name, 'mask')}"
         )
     column = np.arange(width)
     kept = (column >= first[:, None]) & (column < last[:, None])
@@ -219,12 +218,12 @@ def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Ar
     """The token ids of the response; padding may hold anything."""
     flat, token_shape = _flatten(_neighbour(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
-        raise UsageError(f"{_neighbour(name, 'tokens')}: must have the form of {name}: one token id for each log-prob")
+        raise UsageError(f"{_neighbour(name, 'tokens')}: must have the shape of {name}: one token id per log-prob")
     taken = flat if places is None else flat[places]
     kind = taken.dtype.kind
     is_whole = kind in "iu" or (kind == "f" and bool((np.isfinite(taken) & (taken == np.floor(taken))).all()))
     if len(taken) and not is_whole:
-        raise UsageError(f"{_neighbour(name, 'tokens')}: must be whole numbers, not {flat.dtype}")
+        raise UsageError(f"{_neighbour(name, 'tokens')}: must be integers, not {flat.dtype}")
     return taken.astype(np.int64)
 
 

@@ -34,26 +34,25 @@ _ALWAYS = 0.985
 def by_size(case: Case) -> list[Suspect]:
     """Are the gaps as small as rounding makes them, and is one side rounded?"""
     grids, total = case.grids, case.overall
-    text = f"mean absolute gap {total.mean_absolute:.3g}, greatest {total.max_absolute:.3g}, k3 {total.k3:.3g}"
+    text = f"mean absolute gap {total.mean_absolute:.3g}, largest {total.max_absolute:.3g}, k3 {total.k3:.3g}"
     if not case.is_within(case.rounding):
         return [
-            Suspect("numerics", 0.35, f"{name} holds only values of {grid}; {text} are more than its rounding")
+            Suspect("numerics", 0.35, f"{name} contains only values of {grid}; {text} exceed its rounding")
             for name, grid in [*grids.items()][:1]
         ]
-    text += f", mean difference of probabilities {total.probability_gap:.2g} (verl asks for less than 0.005)"
+    text += f", mean difference of probabilities {total.probability_gap:.2g} (verl requires less than 0.005)"
     strength = 0.9 if grids else 0.75 if total.mean_absolute < 5e-3 else 0.65
     found = case.coherence
     if found is not None and total.mean_absolute > 1e-3 and found.is_one_way:
-        text += f"; whole tokens or samples move one way ({found}), as an update of the weights makes them"
+        text += f"; whole tokens or samples shift in one direction ({found}), as after an update of the weights"
         return [Suspect("weights", 0.78, text), Suspect("numerics", min(strength, 0.75), text)]
     if grids:
-        named = " and ".join(f"{name} holds only values that {grid} has" for name, grid in grids.items())
+        named = " and ".join(f"{name} contains only values of {grid}" for name, grid in grids.items())
         return [Suspect("numerics", strength, f"{named}: {text}")]
-    size = "rounding to 16 bits on the way, or another eps" if total.mean_absolute > 1e-3 else "another eps or kernel"
-    return [
-        Suspect("numerics", strength, f"{text}: of the size of {size}"),
-        Suspect("weights", 0.9 - strength, text),
-    ]
+    size = (
+        "an intermediate rounding to 16 bits, or another eps" if total.mean_absolute > 1e-3 else "another eps or kernel"
+    )
+    return [Suspect("numerics", strength, f"{text}: of the size of {size}"), Suspect("weights", 0.9 - strength, text)]
 
 
 def by_scatter(case: Case) -> list[Suspect]:
@@ -64,8 +63,9 @@ def by_scatter(case: Case) -> list[Suspect]:
     if found is None or not found.is_no_way:
         return []
     text = (
-        f"mean absolute gap {total.mean_absolute:.3g}, more than rounding to 16 bits makes, but no token and no sample "
-        f"moves one way ({found}), as an update of the weights makes them: a great eps, or quantised weights"
+        f"mean absolute gap {total.mean_absolute:.3g}, more than rounding to 16 bits explains, but no token or "
+        f"sample shifts in one direction ({found}), as after an update of the weights: a large eps, or quantized "
+        "weights"
     )
     return [Suspect("numerics", 0.67, text)]
 
@@ -84,7 +84,7 @@ def by_steps(case: Case) -> list[Suspect]:
         return []
     text = (
         f"the mean absolute gap grows from {means[0]:.3g} in step {numbers[0]} to {means[-1]:.3g} in step "
-        f"{numbers[-1]}, as where generation is not given the new weights"
+        f"{numbers[-1]}, as if generation does not receive the new weights"
     )
     return [Suspect("weights", 0.9, text)]
 
@@ -103,24 +103,24 @@ def by_weights(case: Case) -> list[Suspect]:
     )
     if total.probability_gap > PROBABILITIES_APART:
         text += (
-            f"; probabilities differ by {total.probability_gap:.3g} on average, beyond the {PROBABILITIES_APART} that "
-            "numerics make"
+            f"; probabilities differ by {total.probability_gap:.3g} on average, more than the "
+            f"{PROBABILITIES_APART} that numerics explain"
         )
     if total.correlation > 0.5 and 0.5 < total.slope < 2:
         if abs(total.k1 - total.k2) <= 4 * error + total.k2:
             text += (
-                f"; k1 {total.k1:.3g} (give or take {error:.2g}) fits k2 {total.k2:.3g}, as of samples of one model "
-                "under another"
+                f"; k1 {total.k1:.3g} (± {error:.2g}) matches k2 {total.k2:.3g}, as for samples of one model "
+                "evaluated by another"
             )
             if total.mean_absolute <= SCATTER.mean and case.ids is None:
-                text += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
+                text += "; 8-bit weights or a large eps cause similar gaps; give token ids to distinguish"
             return [Suspect("weights", 0.65, text)]
         return [Suspect("weights", 0.5, text)]
     g, r = case.aligned.generated, case.aligned.recomputed
     if total.mean > 0 and float(r.std()) < 0.5 * float(g.std()):
         text += (
-            f"; recomputed is nearly one value (spread {float(r.std()):.3g}), as of weights that were never trained "
-            "or loaded"
+            f"; recomputed is nearly constant (spread {float(r.std()):.3g}), as with weights that were never "
+            "trained or loaded"
         )
         return [Suspect("weights", 0.6, text)]
     return [Suspect("weights", 0.4, text)]
@@ -146,10 +146,10 @@ def _cut(case: Case) -> list[Suspect]:
         if 1 - float(kept.mean()) < 5 * error or float(np.quantile(one_way, 0.999)) > 4:
             continue
         text = (
-            f"{name} is at or above {other} for {float((one_way >= -noise).mean()):.2%} of the tokens, by {size:.3g} "
-            "on average: probabilities over all tokens cannot all rise, those of a part that was kept do (on average "
-            f"{float(kept.mean()):.3f} of it was kept, at least {float(np.exp(-np.quantile(one_way, 0.999))):.3f}): "
-            "top-k, top-p or min-p on one side"
+            f"{name} is at or above {other} for {float((one_way >= -noise).mean()):.2%} of the tokens, by "
+            f"{size:.3g} on average: probabilities over all tokens cannot all increase, but those of a kept "
+            f"subset can (on average {float(kept.mean()):.3f} of it was kept, at least "
+            f"{float(np.exp(-np.quantile(one_way, 0.999))):.3f}): top-k, top-p or min-p on one side"
         )
         return [Suspect("sampling settings", 0.9, text)]
     return []
@@ -169,9 +169,9 @@ def _cut_and_noise(case: Case) -> list[Suspect]:
     if len(gaps) < 30 or 1 - float(kept.mean()) < 5 * error:
         return []
     text = (
-        f"generated is above recomputed by {total.mean:.3g} on average, nearly the mean absolute gap; the ratio of the "
-        "probabilities, which is 1 on average of two distributions over all tokens, is "
-        f"{float(kept.mean()):.3f} (give or take {error:.2g}): top-k, top-p or min-p in generated, and rounding"
+        f"generated is above recomputed by {total.mean:.3g} on average, nearly the mean absolute gap; the ratio "
+        "of the probabilities, which is 1 on average for two distributions over all tokens, is "
+        f"{float(kept.mean()):.3f} (± {error:.2g}): top-k, top-p or min-p in generated, and rounding"
     )
     return [Suspect("sampling settings", 0.8, text)]
 
@@ -195,10 +195,10 @@ def _sure(case: Case) -> list[Suspect]:
     if abs(b - 1) < TEMPERATURE_FROM:
         return []
     text = (
-        f"{max(up, 1 - up):.1%} of {int(chosen.sum())} tokens that are likelier than 1/2 are "
-        f"{'surer' if up > 0.5 else 'less sure'} in generated, their log-odds by "
-        f"{'at least' if up > 0.5 else 'at most'} {b:.3g} times: logits divided by a temperature between {1 / b:.3g} "
-        "and 1 there and not in recomputed"
+        f"{max(up, 1 - up):.1%} of {int(chosen.sum())} tokens with a probability above 1/2 are "
+        f"{('more' if up > 0.5 else 'less')} probable in generated, their log-odds by "
+        f"{('at least' if up > 0.5 else 'at most')} {b:.3g} times: logits divided by a temperature between "
+        f"{1 / b:.3g} and 1 there and not in recomputed"
     )
     return [Suspect("sampling settings", 0.88, text)]
 
@@ -213,7 +213,7 @@ def _linear(case: Case) -> list[Suspect]:
     if rho**2 < 0.7 or abs(b - 1) < TEMPERATURE_FROM or not 0.1 < b < 10 or correlation(g, r) < 0.8:
         return []
     text = (
-        f"the gap is a straight line in the log-prob ({rho**2:.1%} of its variance), of slope {b - 1:+.3g}: logits "
+        f"the gap is linear in the log-prob ({rho**2:.1%} of its variance), with slope {b - 1:+.3g}: logits "
         f"divided by a temperature of about {1 / b:.3g} in generated and not in recomputed"
     )
     return [Suspect("sampling settings", 0.7 + 0.15 * (rho**2 - 0.7) / 0.3, text)]
@@ -235,8 +235,8 @@ def _penalty(case: Case) -> list[Suspect]:
     if max(at, 1 - at) < 0.75 or middles[0] * middles[1] >= 0:
         return []
     text = (
-        f"tokens that were in the response before have a median gap of {middles[0]:+.3g}, new ones of "
-        f"{middles[1]:+.3g}, and {max(at, 1 - at):.1%} of such pairs are in that order: a penalty of repetition on "
+        f"tokens that occurred earlier in the response have a median gap of {middles[0]:+.3g}, new tokens of "
+        f"{middles[1]:+.3g}, and {max(at, 1 - at):.1%} of such pairs are in this order: a repetition penalty on "
         "one side"
     )
     return [Suspect("sampling settings", 0.72, text)]

@@ -1,15 +1,15 @@
-"""Compare the log-probs of generation with those that training computed again, and name the likely cause.
+"""Compare the log-probs of generation with those recomputed by training, and report the likely cause.
 
   msprobe rollout-check rollout.npz [--generated KEY --recomputed KEY --mask KEY --tokens KEY ...]
   msprobe rollout-check --generated A.npy --recomputed B.npy --mask M.npy
   msprobe rollout-check RUN [--generated rollout_log_prob --recomputed old_log_prob --mask response_mask ...]
 
-RUN is a folder that holds `data`, as MsProbe, SingleSave and save write it; steps, ranks and micro steps are joined.
-What is not named is looked for under its usual names; an empty name ('') leaves it out.
-The answer is on standard output, also in its last line; tables by sample and by position go to the folder of -o.
+RUN is a folder with a subfolder `data`, as written by MsProbe, SingleSave and save; steps, ranks and micro steps are
+concatenated. Arrays that are not given are searched by their default names; an empty name ('') omits an array. The
+result is printed; its last line has the verdict. Tables by sample and by position are written to the folder of -o.
 
-Exit code 0: both sides are the same to float32. 1: they differ, rounding to 16 bits included, or something could not be
-judged. 2: the command was wrong, or what it names cannot be read or is no log-prob.
+Exit code 0: both sides are equal within float32 rounding. 1: they differ, also by 16-bit rounding, or something could
+not be judged. 2: the command was wrong, or an input cannot be read or does not contain log-probs.
 """
 
 from dataclasses import dataclass
@@ -42,37 +42,39 @@ class Options(JsonAnswer):
     )
     generated: str | None = _array(
         "--generated",
-        "log-probs of generation, default `generated`, else `rollout_log_prob`",
+        "log-probs of generation, default: `generated`, else `rollout_log_prob`",
         "生成时的 log-prob，默认 `generated`，否则 `rollout_log_prob`",
     )
     recomputed: str | None = _array(
         "--recomputed",
-        "log-probs of training, default `recomputed`, else `old_log_prob`",
+        "log-probs of training, default: `recomputed`, else `old_log_prob`",
         "训练重新计算的 log-prob，默认 `recomputed`，否则 `old_log_prob`",
     )
     tokens: str | None = _array(
         "--tokens",
-        "token ids of both sides, default `tokens`, else `responses`",
+        "token ids of both sides, default: `tokens`, else `responses`",
         "两侧的 token id，默认 `tokens`，否则 `responses`",
     )
     generated_tokens: str | None = _array("--generated-tokens", "token ids of generation", "生成侧的 token id")
     recomputed_tokens: str | None = _array("--recomputed-tokens", "token ids of training", "训练侧的 token id")
     mask: str | None = _array(
         "--mask",
-        "1 where an element belongs to a response, for both sides, default `mask`, else `response_mask`",
+        "mask of both sides, 1 for response tokens, default: `mask`, else `response_mask`",
         "两侧的掩码，属于回答的元素为 1，默认 `mask`，否则 `response_mask`",
     )
     generated_mask: str | None = _array("--generated-mask", "mask of generation", "生成侧的掩码")
     recomputed_mask: str | None = _array("--recomputed-mask", "mask of training", "训练侧的掩码")
     lengths: str | None = _array(
         "--lengths",
-        "response tokens of each sample, for packed arrays and for matrices without a mask",
+        "number of response tokens of each sample, for packed arrays and for matrices without a mask",
         "每个样本的回答 token 数，用于打包的数组和没有掩码的矩阵",
     )
-    prompt_lengths: str | None = _array("--prompt-lengths", "prompt tokens of each sample", "每个样本的提示 token 数")
+    prompt_lengths: str | None = _array(
+        "--prompt-lengths", "number of prompt tokens of each sample", "每个样本的提示 token 数"
+    )
     steps: str | None = _array(
         "--steps",
-        "training step of each sample, where it is not that of the run",
+        "training step of each sample, if it differs from the step of the run",
         "每个样本的训练 step，与运行的 step 不同时使用",
     )
     output: Path = option(

@@ -24,10 +24,10 @@ _RULE = {"api": "- ", "cell": "[^#]", "layer": "  [^#]", "data": "[^# ]"}
 """How a line begins that is a rule."""
 
 _TEXTS = {
-    "api": "Functions that stand for each other, call by call in order, with their arguments and results.",
+    "api": "Corresponding functions, call by call in order, with their arguments and results.",
     "cell": "Path and class of a cell: path and class of its counterpart.",
-    "layer": "By class of the enclosing cell: the path of a cell inside it, and what it is called there.",
-    "data": "Row by row, and therefore the most particular: of one record it counts before the other three.",
+    "layer": "By class of the enclosing cell: the path of a cell inside it, and its name on the other side.",
+    "data": "Single rows, which take precedence over the other three mappings.",
 }
 
 Path = tuple[str, ...]
@@ -91,7 +91,7 @@ class _Files:
             is_one = operations(stem, other, (self._sides[0].framework, self._sides[1].framework)) > STRANGERS
             is_clear = is_one and is_numbered and len(stems) == 1 and back[other] == {stem} and None not in places
             mark = "" if is_clear else "# "
-            apart = "; their numbers or arguments do not meet everywhere, the rows of the data mapping do"
+            apart = "; their numbers or arguments do not always correspond, but the rows of the data mapping do"
             least = min(pair.confidence for pair in pairs)
             lines += [
                 f"# {least:.2f} {len(pairs)} calls{'' if is_clear else apart}",

@@ -1,11 +1,11 @@
-"""Suggest which call of one framework corresponds to which call of the other, as mapping files.
+"""Suggest mapping files that relate the calls of two frameworks.
 
   msprobe mapping suggest TARGET GOLDEN -o mapping.yaml
 
 TARGET and GOLDEN are dumps of one network in two frameworks: a dump.json, the folder of a rank, or of a step with one
 rank. The files are mapping.api.yaml, mapping.cell.yaml, mapping.layer.yaml and mapping.data.yaml, for the options -am,
--cm, -lm and -dm of `msprobe compare`; files without a rule are not written. Ambiguous pairs are in the files as
-comments. Exit code: 0 a pair was found, 1 no pair was found, 2 the command was wrong.
+-cm, -lm and -dm of `msprobe compare`; files without a rule are not written. Ambiguous pairs are written as comments.
+Exit code: 0 a pair was found, 1 no pair was found, 2 the command was wrong.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from msprobe.options.kinds import PATH, one_of
 
 _SHOWN = 10
 _SURE = 0.8
-_ANOTHER = "choose another place with -o"
+_ANOTHER = "choose another path with -o"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class Options(JsonAnswer):
         metavar="FILE",
         default=Path("mapping.yaml"),
         role=OUTPUT,
-        help="common name of the files",
-        zh="各文件的公共名称",
+        help="common prefix of the file names",
+        zh="各文件名的公共前缀",
     )
 
 
@@ -60,7 +60,7 @@ def run(options: Options) -> int:
     unsure, goldens = sum(pair.confidence < _SURE for pair in found.calls), {pair.golden for pair in found.calls}
     counts = (
         f"{len(found.calls)} of {len(mine)} calls are paired, with {len(goldens)} of {len(theirs)}; {unsure} of the "
-        f"pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
+        f"pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls are ambiguous"
     )
     details = {
         "pairs": len(found.calls),
@@ -76,7 +76,7 @@ def run(options: Options) -> int:
 
     files: dict[str, Path] = {}
     if not found.calls:
-        line = "No pair was found: check that both dumps are of one network, one step and one level."
+        line = "No pair was found: check that both dumps are from the same network, step and level."
         if options.is_json:
             printed(document("unjudged", line, Verdicts().exit_code))
         else:
@@ -100,9 +100,9 @@ def run(options: Options) -> int:
     if len(found.ambiguous) > _SHOWN:
         lines.append(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {options.target} -gp {options.golden} {flags[-1]}"
-    lines.append(f"Review the files, edit them, and compare: {command}")
+    lines.append(f"Check and edit the files, then compare: {command}")
     if options.is_json:
-        review = Suggestion("review the files, edit them, and compare", command)
+        review = Suggestion("check and edit the files, then compare", command)
         printed(document("shown", lines[-1], 0, (review,)))
         return 0
     for line in lines:

@@ -22,7 +22,7 @@ class Column:
 
 _NAMES = (
     Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 50),
-    Column("Bench Name", "the golden record it was matched with; `N/A` without one", 20),
+    Column("Bench Name", "the matched golden record; `N/A` without one", 20),
     Column("NPU Dtype", "dtype of the target's tensor, Python type of any other value", 11, folded=True),
     Column("Bench Dtype", "the same of the golden", 11, folded=True),
     Column("NPU Tensor Shape", "shape of the target's tensor, `[]` for a single value", 16, folded=True),
@@ -32,8 +32,8 @@ _NAMES = (
 _TENSOR = (
     Column("Cosine", "cosine of the angle between the two tensors; `unsupported` for one element or none", 11),
     Column("EucDist", "L2 norm of the difference", 11),
-    Column("MaxAbsErr", "greatest absolute difference", 11),
-    Column("MaxRelativeErr", "greatest difference relative to the golden element", 15),
+    Column("MaxAbsErr", "largest absolute difference", 11),
+    Column("MaxRelativeErr", "largest difference relative to the golden element", 15),
     Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001", 12),
     Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005", 12),
 )
@@ -55,7 +55,7 @@ _STATISTICS = (
 )
 
 _VALUES = (
-    Column("NPU max", "the target's maximum; the value itself where it is no tensor", 11, folded=True),
+    Column("NPU max", "the target's maximum; the value itself if it is not a tensor", 11, folded=True),
     Column("NPU min", "the target's minimum", 11, folded=True),
     Column("NPU mean", "the target's mean", 11, folded=True),
     Column("NPU l2norm", "the target's L2 norm", 11, folded=True),
@@ -66,7 +66,7 @@ _VALUES = (
 )
 
 _DIGESTS = (
-    Column("NPU MD5", "the target's digest (a CRC-32, whatever the heading says; behind `crc32c:` a CRC-32C)"),
+    Column("NPU MD5", "the target's digest (a CRC-32, despite the heading; after `crc32c:` a CRC-32C)"),
     Column("BENCH MD5", "the golden's digest"),
 )
 
@@ -74,43 +74,41 @@ _ACCURACY = Column(
     "Accuracy Reached or Not", "msprobe 8.1's rule: `No` for Cosine < 0.99 with MaxAbsErr > 0.001, and beyond", 11
 )
 _RESULT_STATISTICS = Column("Result", "msprobe 8.1's rule: `Warning` where a statistic differs by more than half", 9)
-_RESULT_DIGESTS = Column(
-    "Result", "`pass` for equal digests, `Different`, `N/A` without a golden or where nothing is known", 9
-)
-_MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 18)
+_RESULT_DIGESTS = Column("Result", "`pass` for equal digests, `Different`, `N/A` without a golden or digest", 9)
+_MESSAGE = Column("Err_message", "the message of msprobe 8.1 for the row", 18)
 _STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 30)
 _FILES = Column("Data_name", "the two npy files; `-1` for none", 40, folded=True)
 
 _MEASURES = (
-    Column("Scale Error", "greatest absolute difference divided by the golden's greatest finite absolute value", 11),
-    Column("Max Error Index", "index of the element with the greatest absolute difference", 14, folded=True),
-    Column("Bias", "mean of target minus golden, sign and all: rounding has none, a wrong formula has", 11),
-    Column("Max ULP", "greatest difference in units in the last place of the golden's element", 10),
+    Column("Scale Error", "largest absolute difference divided by the golden's largest finite absolute value", 11),
+    Column("Max Error Index", "index of the element with the largest absolute difference", 14, folded=True),
+    Column("Bias", "signed mean of target minus golden: near 0 for rounding, not for a wrong formula", 11),
+    Column("Max ULP", "largest difference in units in the last place of the golden's element", 10),
 )
 
 _OURS = (
-    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
-    Column("Reason", "why, in a sentence; empty for a plain pass", 60),
-    Column("Begins", "`begins` where a difference begins, `received` where it was propagated, else empty", 10),
+    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`; pairs that were not judged never pass", 10),
+    Column("Reason", "the reason; empty for a simple pass", 60),
+    Column("Begins", "`begins` where a difference starts, `received` where it was propagated, else empty", 10),
     Column(
         "Matched by",
-        "`name`, `renumbered` (numbers had shifted), `structure` (another name at the same place), "
-        "`mapping` (the user says so), `fuzzy`; empty without a partner",
+        "`name`, `renumbered` (shifted numbers), `structure` (another name at the same place), `mapping` (given "
+        "by the user), `fuzzy`; empty without a counterpart",
         11,
     ),
 )
 
 NOISE = (
-    Column("Residual", "error of the target's kernel on its own inputs, where the call was executed again", 10),
-    Column("Noise", "the residual up to which that is noise; empty where no residual decided", 10),
-    Column("Class", "what the target's kernel computes in, by its residual", 12),
-    Column("Limits", "whose limit decided: `built-in`, `calibrated`, or `exact`", 10),
+    Column("Residual", "error of the target's kernel on its own inputs, if the call was executed again", 10),
+    Column("Noise", "the residual up to which the difference is noise; empty if not used", 10),
+    Column("Class", "precision of the target's kernel, estimated from its residual", 12),
+    Column("Limits", "source of the limit: `built-in`, `calibrated`, or `exact`", 10),
 )
 """Only where differences were judged under noise, behind ours."""
 
 GUESSES = (
-    Column("Match Confidence", "how sure a pair is that was found by itself, above 0 and at most 1", 10),
-    Column("Match Reason", "what speaks for the pair; without a partner, what the call could be", 40),
+    Column("Match Confidence", "confidence of an automatically found pair, above 0 and at most 1", 10),
+    Column("Match Reason", "evidence for the pair; without a counterpart, candidates for the call", 40),
 )
 """Only across frameworks, behind all others."""
 

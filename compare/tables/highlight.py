@@ -36,7 +36,7 @@ FLOOR = 0.01
 """The least that a difference of maxima is divided by."""
 
 NON_FINITE = "The target's maximum or minimum is NaN or infinite."
-TOO_FAR = "The greatest difference is above 1e10."
+TOO_FAR = "The largest difference is above 1e10."
 THOUSANDTH_LOST = "An input has more than 90 % of its elements within 0.001 of the golden, this output less than 60 %."
 THOUSANDTH_FELL = "The share of elements within 0.001 of the golden is lower by more than 0.1 than that of an input."
 COSINE_FELL = "The cosine is lower by more than 0.1 than that of an input."

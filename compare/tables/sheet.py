@@ -73,7 +73,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     code = "0: every pair passes or is exempt"
     if not is_clean:
         code = "1: something differs, or could not be judged"
-        code += "; with --exit-zero the command ends with 0" * exit_zero
+        code += "; with --exit-zero the command exits with 0" * exit_zero
     yield Line("exit code", code)
     yield Line("What was compared")
     for side, dump in (("target", comparison.target), ("golden", comparison.golden)):
@@ -96,16 +96,16 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
         yield Line("Why unjudged")
         yield from (Line(count, str(words)) for count, words in causes)
     if later := beginnings(located):
-        yield Line("Next beginnings, worst first")
+        yield Line("Other divergences, largest first")
         for finding in later[: max(top, 0)]:
             yield Line(finding.grade, guard(_beginning(finding)), finding.grade)
         if len(later) > top:
-            yield Line("", f"{len(later) - max(top, 0)} more: filter the column Begins of the next sheet for begins")
-    yield Line("Where to read on")
+            yield Line("", f"{len(later) - max(top, 0)} more: filter the column Begins of the next sheet by begins")
+    yield Line("More information")
     yield Line("next sheet", "one row per pair of records, in execution order; filter the columns Verdict and Begins")
     yield Line("folded columns", "dtypes, shapes, the values of both sides: [+] or 2 above the headings shows them")
     if label:
-        yield Line("other pairs", "where several were compared: compare_summary_*.json in the output folder")
+        yield Line("other pairs", "if several pairs were compared: compare_summary_*.json in the output folder")
     yield Line("documentation", "docs: compare (verdicts, the first wrong call), compare-table (every column)")
 
 

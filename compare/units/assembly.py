@@ -55,8 +55,8 @@ class Assembly:
         if self.detailed(kept) < self.calls:
             self.notes.append(
                 phrase(
-                    "details of {number} of {total} calls are in this page: all that differ as far as they fit, what "
-                    "is around and beside them, then the others; the tables have every record",
+                    "this page has details of {number} of {total} calls: first calls that differ, then calls "
+                    "around them, then others; the tables have all records",
                     number=self.detailed(kept),
                     total=self.calls,
                 )
@@ -96,8 +96,8 @@ class Assembly:
         if without:
             self.notes.append(
                 phrase(
-                    "for its size this page has no dataflow of {number} of {total} steps and ranks; a page of fewer of "
-                    "them (--ranks, --steps) has it",
+                    "to limit its size, this page has no dataflow for {number} of {total} steps and ranks; "
+                    "select fewer with --ranks and --steps to see it",
                     number=without,
                     total=len(states),
                 )
@@ -145,7 +145,7 @@ class Assembly:
             if size > _MOST_MEETINGS:
                 left_out = len(made) - at
                 self.notes.append(
-                    phrase("{number} later exchanges between ranks are left out of this page", number=left_out)
+                    phrase("{number} later communications between ranks are not shown on this page", number=left_out)
                 )
                 made = made[:at]
                 break
@@ -173,9 +173,8 @@ class Assembly:
             return ""
         groups = joined([some(ranks, 8) for ranks in several.values()], "{before}; {after}")
         return phrase(
-            "the ranks make {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is "
-            "shown as it was recorded; with --rank-size, --tp and --pp, which dumps do not hold, the ranks of one "
-            "model are merged first",
+            "the ranks have {number} different lists of calls{which}, as with pipeline or tensor parallelism; "
+            "each is shown as recorded; to merge the ranks of a model first, give --rank-size, --tp and --pp",
             number=len(several),
             which=phrase(" (ranks {ranks})", ranks=groups) if len(several) <= 8 else "",
         )

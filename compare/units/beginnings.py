@@ -98,7 +98,7 @@ def _evidence(finding: Divergence, comparison: Comparison, located: Located, pla
         yield phrase("and {number} more records of the call", number=len(marked) - _SHOWN)
     if finding.hidden:
         hidden = some(finding.hidden, _SHOWN)
-        yield phrase("before it these calls could not be judged in full: {names}", names=hidden)
+        yield phrase("these earlier calls could not be judged completely: {names}", names=hidden)
 
 
 def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[Words]:

@@ -77,7 +77,7 @@ def _connect(scheduler: str) -> "Client":
         from distributed.comm import get_address_host_port
     except ImportError as err:
         raise UsageError(
-            f"--scheduler {scheduler} needs Dask, which is not installed here: pip install 'msprobe-ms[cluster]'"
+            f"--scheduler {scheduler} requires Dask, which is not installed; run: pip install 'msprobe-ms[cluster]'"
         ) from err
     try:
         get_address_host_port(scheduler)  # refuses a text that is no address
@@ -85,12 +85,12 @@ def _connect(scheduler: str) -> "Client":
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
     # Nobody at home, silence (a class of its own in Python 3.10), and what the library says of a text without address.
     except (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError) as err:
-        tls = "; certificates are read from Dask's settings, distributed.comm.tls" * scheduler.startswith(
+        tls = "; certificates are read from the Dask configuration, distributed.comm.tls" * scheduler.startswith(
             ("tls", "wss")
         )
         raise UsageError(
-            f"no Dask scheduler answers at {scheduler!r} ({_why(err)}; waited at most {PATIENCE} s); "
-            f"give the address that `dask scheduler` shows, such as tcp://host:8786{tls}"
+            f"no Dask scheduler responds at {scheduler!r} ({_why(err)}; waited at most {PATIENCE} s); give the "
+            f"address printed by `dask scheduler`, such as tcp://host:8786{tls}"
         ) from err
 
 
@@ -117,7 +117,7 @@ def _check_scheduler(scheduler: str) -> None:
     if isinstance(failed[0], (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError)):
         raise failed[0]
     # What is no scheduler answers with bytes of which each library makes an error of its own.
-    raise RuntimeError(f"it does not speak Dask's protocol: {type(failed[0]).__name__}") from failed[0]
+    raise RuntimeError(f"it does not use the Dask protocol: {type(failed[0]).__name__}") from failed[0]
 
 
 async def _identify(scheduler: str) -> None:
@@ -132,7 +132,7 @@ async def _identify(scheduler: str) -> None:
         comm.abort()
     found = reply.get("type") if isinstance(reply, dict) else None
     if found != "Scheduler":
-        raise RuntimeError(f"it is a {found}" if found else "it does not say what it is")
+        raise RuntimeError(f"it is a {found}" if found else "its type is unknown")
 
 
 def _why(err: BaseException) -> str:
@@ -145,7 +145,9 @@ def _why(err: BaseException) -> str:
 def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
     """What a worker runs: the function, if it is the one that we mean."""
     if (theirs := installed()) != ours:
-        raise UsageError(f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install {ours} there, as here")
+        raise UsageError(
+            f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install version {ours}, as on this machine"
+        )
     return function(task)
 
 
@@ -157,7 +159,7 @@ def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> floa
         return 0.0
     now = time.monotonic()
     if not empty_since:
-        once("cluster", f"the cluster at {scheduler} has no worker at the moment; waiting for one")
+        once("cluster", f"the cluster at {scheduler} currently has no workers; waiting for one")
         return now
     if now - empty_since > NO_WORKERS:
         raise UsageError(
@@ -174,7 +176,8 @@ def _result(future: "Future", scheduler: str) -> Any:
         return future.result()
     except KilledWorker as err:
         return Lost(
-            f"Dask gave it up after {err.allowed_failures + 1} workers died with it; memory may be short there."
+            f"Dask gave up after {err.allowed_failures + 1} workers died while processing it; they may have too "
+            "little memory."
         )
     except CancelledError as err:
         raise _lost(scheduler) from err
@@ -184,10 +187,10 @@ def _result(future: "Future", scheduler: str) -> Any:
         if not isinstance(cause, ImportError):
             raise
         raise UsageError(
-            f"the Dask cluster cannot import what it needs ({cause}); install msprobe-ms {installed()} "
-            "for its scheduler and its workers, as here"
+            f"the Dask cluster cannot import msprobe ({cause}); install msprobe-ms {installed()} for its "
+            "scheduler and its workers, as on this machine"
         ) from err
 
 
 def _lost(scheduler: str) -> UsageError:
-    return UsageError(f"the connection to the Dask scheduler at {scheduler} was lost; look at its log and start again")
+    return UsageError(f"the connection to the Dask scheduler at {scheduler} was lost; check its log and start again")

@@ -93,10 +93,10 @@ def in_pool(
         for worker in pool.workers:
             worker.end()
     if pool.waiting:
-        once("workers", "no worker process could be started; the work goes on in this process")
+        once("workers", "no worker process could be started; the work continues in this process")
     for at in pool.waiting:
         if pool.deaths[at]:  # what has killed a worker is not let near this process
-            yield at, Lost("Its worker process died, and no other could be started.")
+            yield at, Lost("Its worker process died, and another could not be started.")
         else:
             yield at, function(tasks[at])
 
@@ -271,7 +271,7 @@ class _Pool:
         if self.deaths[worker.task] < TRIES:
             self.waiting.append(worker.task)
             return ""
-        return f"Its worker process {how}, as did those of {TRIES - 1} tries before."
+        return f"Its worker process {how}, as in {TRIES - 1} earlier attempts."
 
 
 def _how_ended(code: int) -> str:
@@ -281,7 +281,7 @@ def _how_ended(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    short = " (memory may be short: use fewer workers)" if -code == signal.SIGKILL else ""
+    short = " (possibly out of memory: use fewer workers)" if -code == signal.SIGKILL else ""
     return f"was ended by {name}{short}"
 
 

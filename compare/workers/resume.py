@@ -42,8 +42,8 @@ class Resume:
         if self._number is None:
             once(
                 f"{self._path}: held",
-                f"{self._path.parent}: another process is at work on the same comparison; "
-                "this one computes everything itself and cannot be resumed",
+                f"{self._path.parent}: another process runs the same comparison; this one computes everything and "
+                "cannot be resumed",
             )
             return
         try:
@@ -73,7 +73,7 @@ class Resume:
             try:
                 os.unlink(self._path)
             except OSError as err:
-                once(f"{self._path}: left", f"{self._path}: cannot be removed ({err.strerror}); delete it by hand")
+                once(f"{self._path}: left", f"{self._path}: cannot be removed ({err.strerror}); delete it manually")
         self.close()
 
     def close(self) -> None:
@@ -110,8 +110,8 @@ class Resume:
     def _give_up(self, err: OSError) -> None:
         once(
             f"{self._path.parent}: no journal",
-            f"{self._path.parent}: the state of the comparison cannot be kept here ({err.strerror}); "
-            "it goes on, but if it is interrupted it starts from the beginning",
+            f"{self._path.parent}: the progress of the comparison cannot be saved here ({err.strerror}); it "
+            "continues, but cannot be resumed if it is interrupted",
         )
         self.close()
 

@@ -82,7 +82,7 @@ def run(
     cannot be used.
     """
     if workers < 0:
-        raise UsageError(f"workers must be 0 (one for each core) or more, not {workers}")
+        raise UsageError(f"workers must be 0 (one per core) or more, not {workers}")
     if sizes is not None and len(sizes) != len(tasks):
         raise ValueError(f"{len(sizes)} sizes for {len(tasks)} tasks")
     order = range(len(tasks)) if sizes is None else sorted(range(len(tasks)), key=lambda at: -sizes[at])

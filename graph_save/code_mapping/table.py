@@ -44,12 +44,12 @@ class Graph:
                 self._flow = Flow(parse(lines))
         except OSError as err:
             raise DumpError(
-                f"{path}: cannot be read ({err.strerror or err}); give the .ir file of the graph that was dumped"
+                f"{path}: cannot be read ({err.strerror or err}); give the .ir file of the dumped graph"
             ) from err
         if not self._flow.trace.nodes:
             raise DumpError(
-                f"{path}: names no kernel (`# Fullname with scope: (...)`); give the text of the graph behind the last "
-                "pass, as in graph_build_0_0129.ir or anf_after_graph_build_0.ir"
+                f"{path}: contains no kernels (`# Fullname with scope: (...)`); give the text of the graph after "
+                "the last pass, such as graph_build_0_0129.ir or anf_after_graph_build_0.ir"
             )
 
     def sources(self, spelled: Iterable[str]) -> dict[str, Source]:
@@ -143,7 +143,7 @@ def map_dump(graph: Graph, data: Path, target: Path, *, in_place: bool = False) 
     with_files = [(path, held) for path, held in folders if _files(held)]
     if with_files:
         if in_place:
-            raise UsageError(f"{data}: holds npy files, which --in-place cannot add lines to; leave the option out")
+            raise UsageError(f"{data}: contains npy files, which --in-place cannot extend; omit the option")
         _write(target, (FILE_PATH, *_ADDED), _of_files(graph, with_files, data, found))
         found.files.append(target)
         return found
@@ -151,8 +151,8 @@ def map_dump(graph: Graph, data: Path, target: Path, *, in_place: bool = False) 
     tables = [path for path in tables if path.is_file() and path.suffix == ".csv"]
     if not tables:
         raise DumpError(
-            f"{data}: holds no file of a kernel dump (type.name.task.stream.time.output.0.format.npy) and no "
-            f"{STATISTIC}; give the dump_path of the framework's dump, or a folder of it"
+            f"{data}: contains no file of a kernel dump (type.name.task.stream.time.output.0.format.npy) and no "
+            f"{STATISTIC}; give the dump_path of the framework's dump, or a folder in it"
         )
     if in_place:
         for table in tables:
@@ -177,7 +177,7 @@ def _folders(data: Path) -> Iterator[tuple[Path, Content]]:
         yield data, content(data.parent, 0) if data.suffix != ".csv" else Content((), ())
         return
     if not data.is_dir():
-        raise DumpError(f"{data}: there is no such file or folder; give the framework's dump")
+        raise DumpError(f"{data}: no such file or folder; give the framework's dump")
     for folder in walk(data, WITHOUT_KERNELS):
         if STATISTIC in folder.files or any(is_kernel_file(name) or name.endswith(".npy") for name in folder.files):
             yield folder.path, content(folder.path, 0)
@@ -198,7 +198,7 @@ def _of_files(graph: Graph, folders: Sequence[tuple[Path, Content]], data: Path,
             found.count(value.name, value.op_type, source)
             yield {FILE_PATH: str(value.path.absolute()), **_cells(source)}
     if not found.values:
-        raise DumpError(f"{data}: its name is none of a kernel dump; give a file that the framework's dump wrote")
+        raise DumpError(f"{data}: not the name of a kernel dump file; give a file of the framework's dump")
 
 
 def _of_table(graph: Graph, path: Path, found: Mapped) -> tuple[tuple[str, ...], list[Row]]:

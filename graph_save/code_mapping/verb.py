@@ -1,10 +1,10 @@
-"""Write the source lines next to the values of a kernel dump.
+"""Add the source lines to the values of a kernel dump.
 
   msprobe code-mapping --ir FILE --dump-data FILE|DIR [--output DIR] [--in-place]
 
-FILE is the text of the dumped graph after its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of older
-versions) in the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump
-contains. The dump is a folder of npy files or of statistic.csv, any folder above, or one file.
+FILE is the text of the graph after its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of older versions) in
+the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump contains. The dump
+is a folder of npy files or of statistic.csv, any parent folder, or one file.
 
 The result is OUT/code_mapping_{time}.csv. Exit code 0: every kernel is in the graph. 1: some are not; the line on
 standard output names them. 2: the command was wrong, or nothing could be read.
@@ -70,13 +70,13 @@ def run(options: Options) -> int:
             second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
         found = map_dump(graph, data, _table(output, second), in_place=options.in_place)
     where = few(found.files)
-    parts = [f"{where}: {found.mapped} of {found.values} values have lines"]
+    parts = [f"{where}: {found.mapped} of {found.values} values have source lines"]
     if found.parameters:
-        parts.append(f"{found.parameters} are of parameters, which no line makes")
+        parts.append(f"{found.parameters} belong to parameters, which have no source line")
     if found.without_line:
-        parts.append(f"the graph has no line for {few(found.without_line)}")
+        parts.append(f"the graph has no source line for {few(found.without_line)}")
     if found.unknown:
-        parts.append(f"the graph does not know {few(found.unknown)}; give the text of the graph that was dumped")
+        parts.append(f"the graph does not contain {few(found.unknown)}; give the text of the dumped graph")
     line, exit_code = "; ".join(parts), int(bool(found.unknown))
     if options.is_json:
         from msprobe.base.verdicts import Verdicts

@@ -82,7 +82,7 @@ def absent(runs: Sequence[Execution], metadata: Metadata) -> dict[str, str]:
         if not run.is_parameter:
             ran.setdefault(run.first.graph, set()).add(run.name)
     return {
-        name: f"stands in the execution order of graph {graph}, and the framework wrote no file of it"
+        name: f"is in the execution order of graph {graph}, but the framework did not write a file for it"
         for graph, names in ran.items()
         for name in metadata.orders.get(graph, [])
         if name not in names
@@ -217,14 +217,17 @@ def _measure_all(scene: Scene, tensors: Path | None) -> list[Measured]:
 def _notes(contents: Sequence[Content], times: Mapping[int, int], counts_steps: bool) -> Iterator[str]:
     foreign = [name for found in contents for name in found.foreign]
     if foreign:
-        yield f"{len(foreign)} files are none of a kernel dump and were left out ({', '.join(foreign[:3])})"
+        yield f"{len(foreign)} files do not belong to a kernel dump and were skipped ({', '.join(foreign[:3])})"
     for graph, count in times.items():
         if count == 1:
             continue
         if counts_steps:
-            yield f"graph {graph} ran {count} times in this step; from the second run on its kernels are round1, ..."
+            yield (
+                f"graph {graph} ran {count} times in this step; its kernels are named round1, ... from the second run "
+                "on"
+            )
         else:
             yield (
-                f"graph {graph} wrote its parameters {count} times in one iteration; if two runs used this dump_path, "
-                "their files are mixed here: gather each run from a folder of its own"
+                f"graph {graph} wrote its parameters {count} times in one iteration; if two runs used this "
+                "dump_path, their files are mixed: gather each run from a separate folder"
             )

@@ -85,8 +85,8 @@ def measure(value: Value, target: str | None) -> Measured:
     if value.path is None:
         return _from_row(value, "")
     if value.is_raw:
-        why = "its dtype has no numpy form, and the framework left the bytes as they were"
-        return _from_row(value, f"{value.path.name} is no npy: {why}")
+        why = "its dtype is not available in numpy, and the framework wrote the raw bytes"
+        return _from_row(value, f"{value.path.name} is not an npy file: {why}")
     try:
         tensor = load(value.path)
     except DumpError as err:

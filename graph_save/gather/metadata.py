@@ -50,7 +50,7 @@ def find(raw: Path) -> list[Rank]:
     UsageError where it is no folder, DumpError where nothing below is a kernel dump or two dumps of one rank are.
     """
     if not raw.is_dir():
-        raise UsageError(f"{raw}: is no folder; give the dump_path of a kernel dump")
+        raise UsageError(f"{raw}: is not a folder; give the dump_path of a kernel dump")
     ranks: dict[Path, Rank] = {}
     for folder in walk(raw.absolute(), WITHOUT_KERNELS):
         place = place_of(folder.path)
@@ -62,13 +62,16 @@ def find(raw: Path) -> list[Rank]:
             ranks.setdefault(folder.path, Rank(rank, folder.path))  # it ran, though perhaps nothing was dumped
     if not ranks:
         raise DumpError(
-            f"{raw}: holds no kernel dump (rank_0/Net/0/0/*.npy or statistic.csv); give the dump_path of the settings "
-            "that MINDSPORE_DUMP_CONFIG names, and see that the variable was set before the first graph was compiled"
+            f"{raw}: contains no kernel dump (rank_0/Net/0/0/*.npy or statistic.csv); give the dump_path of the "
+            "settings in MINDSPORE_DUMP_CONFIG, and make sure that this variable was set before the first graph "
+            "was compiled"
         )
     found = sorted(ranks.values(), key=lambda rank: rank.rank)
     for one, other in pairwise(found):
         if one.rank == other.rank:
-            raise DumpError(f"{raw}: holds two dumps of rank {one.rank}, {one.root} and {other.root}; give one of them")
+            raise DumpError(
+                f"{raw}: contains two dumps of rank {one.rank}, {one.root} and {other.root}; give one of them"
+            )
     return found
 
 
@@ -141,11 +144,11 @@ def lacking(requested: Iterable[str], dumped: Sequence[str], known: Sequence[str
         idle = [kernel for kernel in known if matches(name, kernel)]
         if idle and hangs_on_number(name, idle[0]):
             what = (
-                f"is {idle[0]}, of which nothing was dumped: it did not run, or ran under another number, as in graphs "
-                f"after the first; {of_any_number(idle[0])!r} asks for all numbers"
+                f"is {idle[0]}, which was not dumped: it did not run, or ran under another number, as in graphs "
+                f"after the first; {of_any_number(idle[0])!r} selects all numbers"
             )
         elif idle:
-            what = f"is {idle[0]}, which did not run in what was dumped"
+            what = f"is {idle[0]}, which did not run in the dumped steps"
         else:
             near = unmatched([name], known).get(name) or near
             what = f"matches no kernel; {f'did you mean {near}?' if near else _available(known or dumped)}"
@@ -157,7 +160,7 @@ def _available(known: Sequence[str]) -> str:
     types = sorted({type_of(name) for name in known})
     if not types:
         return "no kernel ran at all"
-    return f"there are {', '.join(types[:_SHOWN])}{' and others' if len(types) > _SHOWN else ''}"
+    return f"available: {', '.join(types[:_SHOWN])}{(' and others' if len(types) > _SHOWN else '')}"
 
 
 _ORDER = re.compile(r"ms_execution_order_graph_(\d{1,9})\.csv")
@@ -205,7 +208,7 @@ def _order(path: Path) -> list[str]:
     try:
         lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
     except OSError as err:
-        logger.warning("%s: cannot be read (%s); kernels are ordered by time alone", path, err)
+        logger.warning("%s: cannot be read (%s); kernels are ordered only by time", path, err)
         return []
     names = [line.split(",")[0].strip() for line in lines]
     return [name for name in names if name and "FullNameWithScope" not in name]

@@ -65,7 +65,7 @@ def gather_all(
     report = Report()
     found = [rank for rank in find(raw) if holds(ranks, rank.rank)]
     if not found:
-        raise UsageError(f"{raw}: holds none of the ranks that --ranks names; leave the option out to gather all")
+        raise UsageError(f"{raw}: contains none of the ranks of --ranks; omit the option to gather all")
     count = 0
     # Reading, measuring and linking all let other threads run.
     pool = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), "msprobe gather")
@@ -74,12 +74,12 @@ def gather_all(
             count += _gather_rank(rank, raw, output, steps, with_tensors, pool, report)
     except OSError as err:
         raise UsageError(
-            f"{err.filename or output}: {err.strerror or err}; what is finished stays, mend that and gather again"
+            f"{err.filename or output}: {err.strerror or err}; finished steps are kept: fix the cause and gather again"
         ) from err
     finally:
         pool.shutdown(cancel_futures=True)
     if not count and not report.lines:
-        raise UsageError(f"{raw}: holds none of the iterations that --steps names; leave the option out to gather all")
+        raise UsageError(f"{raw}: contains none of the iterations of --steps; omit the option to gather all")
     return report
 
 
@@ -120,7 +120,7 @@ def _gather_rank(
             report.lines.append(f"{rank.root}: {sentence}")
             report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), sentence))
     if not rank.places and len(report.lines) == lines_before:
-        text = "there are no kernel files; check `iteration` and `kernels` of the dump settings"
+        text = "contains no kernel files; check `iteration` and `kernels` of the dump settings"
         report.lines.append(f"{rank.root}: {text}")
         report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), text))
     return len(wanted)
@@ -139,7 +139,7 @@ def _refuse_foreign(folder: Path, raw: Path) -> None:
         found = _RAW.search(head)
         if head and (found is None or found[1] != json.dumps(str(raw))):
             raise UsageError(
-                f"{folder}: holds a dump that was not gathered of {raw}; give another folder with -o, or remove it"
+                f"{folder}: contains a dump that was not gathered from {raw}; give another folder with -o, or remove it"
             )
 
 
@@ -164,7 +164,7 @@ def _line(made: Gathered) -> str:
     if made.lost:
         text += f"; LOST: {few(made.lost)}"
     if made.without_lines:
-        text += f"; the graph has no line for {few(made.without_lines)}"
+        text += f"; the graph has no source line for {few(made.without_lines)}"
     if made.of_the_framework:
-        text += f"; only lines of the framework for {few(made.of_the_framework)}"
+        text += f"; only source lines of the framework for {few(made.of_the_framework)}"
     return "; ".join([text, *(f"note: {note}" for note in made.notes)])

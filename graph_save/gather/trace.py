@@ -103,7 +103,7 @@ def read_trace(path: Path) -> Trace:
         with open_text(path) as lines:
             return parse(lines)
     except OSError as err:
-        logger.warning("%s: cannot be read (%s); its kernels will have no lines", path, err)
+        logger.warning("%s: cannot be read (%s); its kernels will have no source lines", path, err)
         return Trace()
 
 

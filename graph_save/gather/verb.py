@@ -1,4 +1,4 @@
-"""Turn the files of MindSpore's kernel dump into a dump that `msprobe compare` reads.
+"""Convert a kernel dump of MindSpore into a dump that `msprobe compare` reads.
 
   msprobe gather RAW -o OUT [--steps 0,2-4] [--ranks 0] [--task statistics] [--workers N]
 
@@ -38,8 +38,8 @@ class Options(Selection, Workers, JsonAnswer):
     task: str | None = option(
         one_of("tensor", "statistics"),
         "--task",
-        help="statistics: compute statistics of the tensors and leave the tensors where they are; default: the task of "
-        "the debugger that made the dump, otherwise tensor",
+        help="statistics: compute statistics and leave the tensors in RAW; default: the task of the "
+        "debugger that made the dump, otherwise tensor",
         zh="statistics：计算张量的统计量，张量留在原处；默认：生成该 dump 的调试器的 task，否则为 tensor",
     )
 

@@ -59,25 +59,23 @@ def complaints(root: Path, requested: tuple[str, ...], steps: set[int]) -> Itera
     kernels = kernels_of(root)
     if not kernels:
         yield (
-            f"level L2: the framework has dumped no kernel to {root}: since the debugger was made it has compiled no "
-            "graph. Kernels of PyNative operations are not dumped: use GRAPH_MODE or @jit. And settings that come "
-            "after the first graph of a process are not read: construct the debugger at the top of the script"
+            f"level L2: no kernel was dumped to {root}: no graph was compiled after the debugger was constructed. "
+            "Kernels of PyNative operations are not dumped: use GRAPH_MODE or @jit. Settings are read only "
+            "before the first graph of a process: construct the debugger at the top of the script"
         )
         return
     missed = unmatched(requested, kernels)
     for name, near in missed.items():
         hint = f"did you mean {shown(near)}?" if near else f"the names are in {root / 'execution_order'}"
-        yield f"level L2: {shown(name)} of list has matched no kernel; {hint}"
+        yield f"level L2: {shown(name)} in list did not match any kernel; {hint}"
     if len(missed) < len(requested) or not requested:
         written = {each.name for each in (root / NET).glob("*/*")}
         if empty := sorted(step for step in steps if str(step) not in written):
             numbered = next((kernel for name in requested for kernel in kernels if hangs_on_number(name, kernel)), "")
-            other = (
-                f", or with other numbers; {shown(of_any_number(numbered))} asks for all of them" if numbered else ""
-            )
+            other = f", or with other numbers; {shown(of_any_number(numbered))} selects all of them" if numbered else ""
             yield (
-                f"level L2: nothing was dumped of step {', '.join(map(str, empty))}: no graph with the kernels asked "
-                f"for ran between start() and stop(){other}"
+                f"level L2: nothing was dumped in step {', '.join(map(str, empty))}: no graph with the selected "
+                f"kernels ran between start() and stop(){other}"
             )
 
 
@@ -98,8 +96,9 @@ class KernelDump:
         if dump_settings.serves(settings, machine):
             once(
                 "api capture",
-                f"level L2: the capture of the kernels of {dump_settings.requested_api(settings)} ends at its door: "
-                "this version cannot switch the dump of the Ascend runtime on; its settings are written at each step",
+                f"level L2: capturing the kernels of {dump_settings.requested_api(settings)} is not supported "
+                "beyond generating its settings: this version cannot enable the dump of the Ascend runtime; the "
+                "settings are written at each step",
             )
             return
         plan = plan_of(settings, machine)
@@ -147,7 +146,7 @@ class KernelDump:
             except SettingsError:
                 take_back()
                 raise
-        logger.info("kernels are dumped by the framework as %s says; msprobe gather reads them", file)
+        logger.info("the framework dumps kernels by the settings in %s; read them with msprobe gather", file)
         return iterations
 
     def _write(self, file: Path, plan: Plan) -> None:
@@ -174,7 +173,7 @@ class KernelDump:
     def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Refuse what cannot be collected at this level; any model is accepted, and none is needed."""
         if token_range is not None:
-            raise UsageError("start(): token_range is not known at level L2; leave it out")
+            raise UsageError("start(): token_range is not available at level L2; omit it")
 
     def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Dump from here on, into the iteration that has the number of the step."""
@@ -224,8 +223,8 @@ def _was_written(root: Path) -> bool:
 
 def _of_an_earlier_run(root: Path) -> UsageError:
     return UsageError(
-        f"PrecisionDebugger: {root} holds kernels of an earlier run, and the framework would write among them; "
-        "move it away, or choose another dump_path"
+        f"PrecisionDebugger: {root} contains kernels of an earlier run, which the framework would mix with new "
+        "ones; move the folder, or choose another dump_path"
     )
 
 

@@ -73,7 +73,7 @@ def wrong_path(dump_path: Path) -> str:
     """Why the framework's kernel dump cannot write there; empty where its name is right."""
     if foreign := _FOREIGN.search(str(dump_path)):
         return (
-            f"{dump_path} holds {foreign[0]!r}, and the framework's kernel dump takes only letters, digits, "
+            f"{dump_path} contains {foreign[0]!r}, but the framework's kernel dump accepts only letters, digits, "
             "'-', '_' and '/'; choose another folder"
         )
     return ""
@@ -86,8 +86,8 @@ def plan_of(settings: Settings, machine: Machine) -> "Plan":
             raise _only_on_ascend(settings, machine)
         if machine.whole_graph:
             raise UsageError(
-                'task "exception_dump": at jit_level O2 the framework launches no kernels; '
-                'use set_context(jit_config={"jit_level": "O0"})'
+                'task "exception_dump" is not available at jit_level O2, where the framework does not launch '
+                'single kernels; use set_context(jit_config={"jit_level": "O0"})'
             )
         return exception(settings)
     if settings.task == "overflow_check":
@@ -95,22 +95,23 @@ def plan_of(settings: Settings, machine: Machine) -> "Plan":
             raise _only_on_ascend(settings, machine)
         if not machine.whole_graph:
             raise UsageError(
-                'task "overflow_check" at level L2 needs graph mode at jit_level O2; collect the task "statistics" '
-                "at level L2, whose maxima and minima show what is not finite"
+                'task "overflow_check" at level L2 needs graph mode at jit_level O2; use task "statistics" at '
+                "level L2, whose maxima and minima show values that are not finite"
             )
         return overflow(settings)
     if api := requested_api(settings):
         raise UsageError(
-            f"list: {api} is the name of an API, and the kernels of one API can be captured in PyNative mode on Ascend "
-            f'only, here is {machine.device}; name kernels, such as "MatMul", or collect the API at level L1'
+            f"list: {api} is the name of an API, but kernels of one API can be captured only in PyNative mode on "
+            f'Ascend (device: {machine.device}); give kernels, such as "MatMul", or collect the API at level L1'
         )
     return whole_graph(settings, machine) if machine.whole_graph else kernels(settings, machine)
 
 
 def _only_on_ascend(settings: Settings, machine: Machine) -> UsageError:
     return UsageError(
-        f'task "{settings.task}" at level L2: the framework offers it on Ascend only, and here is {machine.device}; '
-        'collect the task "statistics" at level L2, whose maxima and minima show what is not finite'
+        f'task "{settings.task}" at level L2: the framework supports it only on Ascend (device: '
+        f'{machine.device}); use task "statistics" at level L2, whose maxima and minima show values that are not '
+        "finite"
     )
 
 
@@ -208,18 +209,18 @@ def exception(settings: Settings) -> Plan:
         "common_dump_settings": _of_whole_graph(settings, _EXCEPTION),
         "e2e_dump_settings": {"enable": not settings.async_dump, "trans_flag": True},
     }
-    notes = ("step: an exception is dumped at any step; the setting has no effect here",) if settings.step else ()
+    notes = ("step: exceptions are dumped at all steps; the setting has no effect",) if settings.step else ()
     return Plan("kernel_graph_exception_check.json", contents, notes=notes)
 
 
 _NO_LONGER_READ = (
-    "level L2 at jit_level O2: MindSpore calls these settings deprecated since version 2.6, and may not read them; "
-    'use set_context(jit_config={"jit_level": "O0"}) to collect kernels'
+    "level L2 at jit_level O2: these settings are deprecated since MindSpore 2.6 and may be ignored; use "
+    'set_context(jit_config={"jit_level": "O0"}) to collect kernels'
 )
 
 
 def _collected(settings: Settings) -> CollectSettings:
-    assert isinstance(settings.section, CollectSettings), "the tasks statistics and tensor have such a section"
+    assert isinstance(settings.section, CollectSettings), "only the tasks statistics and tensor have this section"
     return settings.section
 
 
@@ -264,12 +265,12 @@ def _notes(settings: Settings, section: CollectSettings, on_cpu: bool) -> list[s
     if section.tensor_list:
         notes.append('tensor_list has no effect at level L2; use task "tensor" with a list of kernels')
     if isinstance(section, TensorSettings) and section.file_format != "npy":
-        notes.append('file_format: only kernel dumps at jit_level O2 can be "bin"; npy is written')
+        notes.append('file_format: "bin" is available only for kernel dumps at jit_level O2; npy is written')
     if on_cpu and settings.async_dump:
-        notes.append("async_dump has no effect at level L2 on a CPU, where the framework writes at once")
+        notes.append("async_dump has no effect at level L2 on a CPU, where the framework writes immediately")
     if on_cpu and settings.task == "statistics":
         notes.append(
-            "level L2 on a CPU: the framework saves tensors only, which needs more disk; "
-            "msprobe gather computes their statistics, whatever device and precision say"
+            "level L2 on a CPU: the framework saves only tensors, which needs more disk space; msprobe gather "
+            "computes their statistics, independent of the settings device and precision"
         )
     return notes

@@ -47,14 +47,16 @@ def check(dump_path: Path) -> None:
         raise SettingsError(f"dump_path: {wrong}")
     if _dump_folders:
         raise UsageError(
-            f"PrecisionDebugger: the kernels of this process go to {_dump_folders[0]}, and the framework takes one "
-            "kernel dump in the life of a process; use one debugger at level L2, and another process for other settings"
+            f"PrecisionDebugger: the kernels of this process are already dumped to {_dump_folders[0]}, and the "
+            "framework supports one kernel dump per process; use one debugger at level L2, and another process "
+            "for other settings"
         )
     if a_graph_was_compiled():
         raise UsageError(
-            "PrecisionDebugger: too late for level L2: MindSpore has compiled a graph in this process, and reads the "
-            "settings of its kernel dump before the first one only; construct the debugger at the top of the script, "
-            "before networks are compiled or run, optimizers run, and communication is initialised"
+            "PrecisionDebugger: too late for level L2: MindSpore has already compiled a graph in this process, "
+            "and reads the settings of its kernel dump only before the first graph; construct the debugger at "
+            "the top of the script, before networks are compiled or run, optimizers run, and communication is "
+            "initialized"
         )
 
 
@@ -62,7 +64,7 @@ def set_variables(file: Path, acl: bool) -> Callable[[], None]:
     """Name the settings to the framework and, with `acl`, to the Ascend runtime; returns a function that undoes it."""
     before = {name: os.environ.get(name) for name in (CONFIG, ACL_CONFIG)}
     if before[CONFIG]:
-        once(CONFIG, f"{CONFIG} named {before[CONFIG]}; level L2 has it name {file} instead")
+        once(CONFIG, f"{CONFIG} was {before[CONFIG]}; level L2 sets it to {file}")
     _dump_folders.append(file.parent)
     _set(CONFIG, str(file))
     _set(ACL_CONFIG, str(file) if acl else None)
@@ -86,7 +88,7 @@ def read_now(iteration: int) -> None:
     except RuntimeError as err:
         why = str(err).partition("\n")[0]
         file = os.environ[CONFIG]
-        raise SettingsError(f"level L2: the framework refuses {file}: {why}; mend the setting that it names") from err
+        raise SettingsError(f"level L2: the framework rejects {file}: {why}; correct this setting") from err
 
 
 def _set(name: str, value: str | None) -> None:

@@ -99,8 +99,8 @@ def wait(folder: Path, patience: float = PATIENCE) -> bool:
     until = time.monotonic() + patience
     while not any(folder.glob(f"{DONE}_*.npy")):
         if time.monotonic() > until:
-            what = f"{folder}: the framework has not written all of a step's tensors within {patience:.0f} s"
-            once(what, f"{what}; what is there is taken")
+            what = f"{folder}: the framework did not write all tensors of a step within {patience:.0f} s"
+            once(what, f"{what}; the existing tensors are used")
             return False
         time.sleep(0.05)
     return True
@@ -229,7 +229,7 @@ class Dumping:
         step = self._root / f"step{self._step}"
         ranks = list(step.glob("rank*")) if step.is_dir() else []
         if not ranks:
-            once(f"no files in {step}", f"{step}: the framework has written no tensors of this step")
+            once(f"no files in {step}", f"{step}: the framework did not write any tensors of this step")
         for rank in ranks:
             wait(rank)
             replay(rank, plan, listener)
@@ -247,6 +247,6 @@ class Dumping:
             if passes(cause):
                 raise
             what = f"the framework could not count a step of its tensor files: {reason(cause)}"
-            once(what, f"{what}; the training goes on")
+            once(what, f"{what}; the training continues")
         shutil.rmtree(self._root / f"step{self._step}", ignore_errors=True)
         self._step += 1

@@ -74,18 +74,18 @@ def flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     bare = ", without quotation marks" if isinstance(value, str) else ""
-    raise SettingsError(f"{shown(value)} is not a truth value; write true or false{bare}")
+    raise SettingsError(f"{shown(value)} is not a boolean; write true or false{bare}")
 
 
 def texts(value: object) -> tuple[str, ...]:
     """A list of texts. An empty text is refused: as a pattern it would match every name."""
     if isinstance(value, str):
-        raise SettingsError(f"{shown(value)} is a single text; write a list, [{shown(value)}]")
+        raise SettingsError(f"{shown(value)} is a single string; write a list, [{shown(value)}]")
     if not isinstance(value, list | tuple):
-        raise SettingsError(f'{shown(value)} is not a list of texts; write [] or a list such as ["relu"]')
+        raise SettingsError(f'{shown(value)} is not a list of strings; write [] or a list such as ["relu"]')
     for element in value:
         if not isinstance(element, str) or not element:
-            raise SettingsError(f"{shown(element)} is not a name; the list may hold texts of at least one character")
+            raise SettingsError(f"{shown(element)} is not a name; the list may contain only non-empty strings")
     return tuple(value)
 
 
@@ -97,7 +97,7 @@ def one_of(*allowed: str) -> Check:
             return value
         near = nearest(value, allowed) if isinstance(value, str) else ""
         hint = f"did you mean {shown(near)}? It may be" if near else "it may be"
-        raise SettingsError(f"{shown(value)} is not known here; {hint} one of {listed(allowed)}")
+        raise SettingsError(f"{shown(value)} is unknown; {hint} one of {listed(allowed)}")
 
     return check
 
@@ -109,7 +109,7 @@ def whole(low: int, *, also: tuple[int, ...] = ()) -> Check:
         if isinstance(value, int) and not isinstance(value, bool) and (value >= low or value in also):
             return value
         more = "".join(f", or {number}" for number in also)
-        raise SettingsError(f"{shown(value)} does not fit; write a whole number from {low} on{more}")
+        raise SettingsError(f"{shown(value)} is invalid; write an integer of at least {low}{more}")
 
     return check
 
@@ -120,7 +120,7 @@ def above(low: float) -> Check:
     def check(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool) and low < value < float("inf"):
             return float(value)
-        raise SettingsError(f"{shown(value)} does not fit; write a number greater than {low:g}")
+        raise SettingsError(f"{shown(value)} is invalid; write a number greater than {low:g}")
 
     return check
 
@@ -140,12 +140,12 @@ def some_of(*allowed: str) -> Check:
 def ascending(value: object) -> tuple[int | float, ...]:
     """A list of different numbers in rising order, each within the range of int64."""
     if not isinstance(value, list | tuple) or not value:
-        raise SettingsError(f"{shown(value)} is not a list of numbers; write one such as [-1, 0, 1]")
+        raise SettingsError(f"{shown(value)} is not a list of numbers; write a list such as [-1, 0, 1]")
     for number in value:
         if isinstance(number, bool) or not isinstance(number, int | float) or not -(2**63) <= number < 2**63:
-            raise SettingsError(f"{shown(number)} is not a number within int64; write numbers such as [-1, 0, 1]")
+            raise SettingsError(f"{shown(number)} is not an int64 number; write numbers such as [-1, 0, 1]")
     if any(right <= left for left, right in pairwise(value)):
-        raise SettingsError(f"{shown(value)} does not rise; sort it and remove what stands twice")
+        raise SettingsError(f"{shown(value)} is not strictly increasing; sort it and remove duplicates")
     return tuple(value)
 
 
@@ -155,22 +155,22 @@ def absolute(value: "str | PurePath") -> Path:
         return user_path(value).absolute()
     except OSError as err:
         raise SettingsError(
-            f"{shown(str(value))} is relative, and the working directory is gone; give an absolute path, or start in a "
-            "folder that is there"
+            f"{shown(str(value))} is relative, but the working directory no longer exists; give an absolute path, "
+            "or start in an existing folder"
         ) from err
 
 
 def folder(value: object) -> Path:
     """A folder to write to, as an absolute path; it need not exist yet."""
     if not isinstance(value, str | PurePath):
-        raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
+        raise SettingsError(f"{shown(value)} is not a path; write it in double quotes")
     if not str(value):
-        raise SettingsError("the path is empty; name the folder that the dump shall be written to")
+        raise SettingsError("the path is empty; give the folder to which the dump is written")
     if "\0" in str(value):
-        raise SettingsError(f"{shown(value)} holds a NUL character, which no path can; remove it")
+        raise SettingsError(f"{shown(value)} contains a NUL character, which is invalid in paths; remove it")
     path = absolute(value)
     if os.path.exists(path) and not os.path.isdir(path):  # pathlib's own questions raise on a name that is too long
-        raise SettingsError(f"{shown(value)} is a file; name a folder, or a path that does not exist yet")
+        raise SettingsError(f"{shown(value)} is a file; give a folder, or a path that does not exist yet")
     return path
 
 
@@ -185,15 +185,17 @@ def size(value: object) -> int:
         return value
     if isinstance(value, str) and (fits := _SIZE.fullmatch(value)):
         return int(float(fits[1]) * _UNITS[fits[2].lower()])
-    raise SettingsError(f'{shown(value)} is no size; write a number of bytes, or a text such as "20GB" or "512MiB"')
+    raise SettingsError(
+        f'{shown(value)} is not a size; write a number of bytes, or a string such as "20GB" or "512MiB"'
+    )
 
 
 def existing(value: object) -> str:
     """An existing path, absolute; an empty text is none."""
     if not isinstance(value, str | PurePath):
-        raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
+        raise SettingsError(f"{shown(value)} is not a path; write it in double quotes")
     if not str(value):
         return ""
     if "\0" in str(value) or not os.path.exists(user_path(value)):
-        raise SettingsError(f'{shown(str(value))} does not exist; name a dump, or write ""')
+        raise SettingsError(f'{shown(str(value))} does not exist; give a dump, or write ""')
     return str(absolute(value))

@@ -37,7 +37,7 @@ def digest(array: Array, kind: str = MD5) -> str:
     byte order that they have; TypeError for an array of objects.
     """
     if array.dtype.hasobject:
-        raise TypeError(f"an array of {array.dtype} has no bytes of its own to digest; pass numbers")
+        raise TypeError(f"a digest of an array of {array.dtype} cannot be computed; pass a numeric array")
     checksum, sign = _KINDS[kind]
     crc, is_narrow = 0, is_bfloat16(array)
     for piece in _pieces(array, is_narrow):

@@ -61,7 +61,7 @@ def open_input(path: str | os.PathLike[str], limit: int | None = None) -> Binary
         flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
         number = os.open(path, flags)
     except ValueError as err:  # NUL, or characters that no file system name has
-        raise OSError(errno.EINVAL, f"no file can have this name: {err}", path) from err
+        raise OSError(errno.EINVAL, f"the file name is invalid: {err}", path) from err
     try:
         state = os.fstat(number)
         _refuse_odd(state.st_mode, path)
@@ -94,11 +94,11 @@ def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:
     if stat.S_ISREG(mode):
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "something else")
-    raise OSError(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is no plain file but a {kind}", path)
+    raise OSError(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is not a regular file but a {kind}", path)
 
 
 def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
-    return OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB, the most that such a file may have", path)
+    return OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB, the limit for such files", path)
 
 
 def make_folder(folder: Path) -> None:
@@ -150,7 +150,7 @@ def refuse_existing(path: Path, remedy: str) -> None:
 
 
 def _taken(path: Path, remedy: str) -> UsageError:
-    return UsageError(f"{path}: is there already; {remedy}, or remove it")
+    return UsageError(f"{path}: already exists; {remedy}, or remove it")
 
 
 @contextmanager

@@ -202,7 +202,9 @@ def check_model(model: AnyModel, cell: type, kind: Kind = CELLS) -> None:
     """Refuse, before anything runs, what is no model; `cell` is the framework's class of cells."""
     for key in model if isinstance(model, dict) else ():
         if not isinstance(key, str) or not key:
-            raise UsageError(f"start(): models of a dict are named by its keys, and {key!r} is not a text; use texts")
+            raise UsageError(
+                f"start(): the keys of a dict of models are their names, and {key!r} is not a string; use strings"
+            )
     members = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
     for member in members:
         if not isinstance(member, cell):
@@ -238,7 +240,7 @@ def _of_foreign(found: Callable[[], list[Item]]) -> list[Item]:
     except BaseException as err:  # a model may be foreign code
         if passes(err):
             raise
-        once("frozen parameters", f"which parameters are frozen cannot be seen: {reason(err)}", logging.DEBUG)
+        once("frozen parameters", f"frozen parameters cannot be detected: {reason(err)}", logging.DEBUG)
         return []
 
 

@@ -313,9 +313,9 @@ class InPlace:
         if extension is None and of_c:
             once(
                 "functions of C",
-                f"the extension _in_place of msprobe is not built here: {of_c} functions of C are other "
-                "objects while they are collected (`torch.relu is f` may change), and their calls by references that "
-                "were made before are not recorded; install a C compiler and install msprobe again",
+                f"the C extension _in_place of msprobe was not built: {of_c} C functions are replaced by other "
+                "objects during collection (`torch.relu is f` may change), and calls through references obtained "
+                "earlier are not recorded; install a C compiler and reinstall msprobe",
             )
 
     def _at_name(self, place: Place, original: Any) -> Any:

@@ -46,7 +46,7 @@ def must_fit(file: BinaryIO, path: object) -> None:
     """
     size = os.fstat(file.fileno()).st_size
     if size > _SMALL and size > (free := available()):
-        raise MemoryError(f"{path}: {size} bytes are more than this machine's memory has room for ({free} bytes)")
+        raise MemoryError(f"{path}: {size} bytes do not fit into the free memory of this machine ({free} bytes)")
 
 
 def _of_container() -> int | None:

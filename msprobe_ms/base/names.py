@@ -149,18 +149,21 @@ def type_of(kernel: str) -> str:
 def wrong_kernel(name: str) -> str:
     """What is wrong with a name of `list`, empty where nothing is. Whether such a kernel exists shows in the run."""
     if not name.strip() or name != name.strip() or _CONTROL.search(name):
-        return f"{shown(name)} is no kernel's name; write it without blanks around it and without control characters"
+        return f"{shown(name)} is not a kernel name; write it without surrounding spaces and without control characters"
     if not name.startswith("name-regex"):
         return ""
     pattern = expression(name)
     if not pattern:
-        return f'{shown(name)} has no expression between its parentheses; write "name-regex(.*MatMul.*)"'
+        return f'{shown(name)} has no expression in its parentheses; write "name-regex(.*MatMul.*)"'
     if foreign := _ONLY_PYTHON.search(pattern):
-        return f"{shown(name)}: the framework's expressions (ECMAScript) do not know {shown(foreign[0])}; do without it"
+        return (
+            f"{shown(name)}: the framework's regular expressions (ECMAScript) do not support {shown(foreign[0])}; "
+            "remove it"
+        )
     try:
         re.compile(pattern)
     except re.error as err:
-        return f"{shown(name)} is no regular expression: {err}; mend it"
+        return f"{shown(name)} is not a valid regular expression: {err}; correct it"
     return ""
 
 

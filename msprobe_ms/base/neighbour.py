@@ -35,6 +35,6 @@ def warn() -> None:
 
         once(
             "neighbour",
-            f"{NAME} {version} is installed beside msprobe-ms; both are imported as `msprobe` and overwrite files of "
-            f"each other. Run `pip uninstall {NAME} msprobe-ms`, then install the one that you want",
+            f"{NAME} {version} and msprobe-ms are both installed; both are imported as `msprobe` and overwrite "
+            f"each other's files. Run `pip uninstall {NAME} msprobe-ms`, then install only one of them",
         )

@@ -207,7 +207,7 @@ class _Walk:
         self._remaining, self._over, self._first_over = self._most, 0, ""
         made = self._loop(value, place)
         if self._over:
-            cause = f"has more than {self._most} members; {self._over} of them are left out"
+            cause = f"has more than {self._most} members; {self._over} of them are omitted"
             self.lost.append(Lost(self._first_over, cause, "too many members"))
         return made
 
@@ -281,7 +281,7 @@ class _Walk:
         except BaseException as cause:
             if passes(cause):
                 raise
-            self._lose(place, f"to read it raised {reason(cause)}")
+            self._lose(place, f"reading it raised {reason(cause)}")
         return pairs
 
     def _fields(self, value: Any, place: str) -> list[tuple[Any, Any]]:
@@ -293,7 +293,7 @@ class _Walk:
         except BaseException as cause:
             if passes(cause):
                 raise
-            self._lose(place, f"to read it raised {reason(cause)}")
+            self._lose(place, f"reading it raised {reason(cause)}")
         for name in islice(names, self._remaining):
             try:
                 pairs.append((name, getattr(value, name)))
@@ -301,7 +301,7 @@ class _Walk:
                 if passes(cause):
                     raise
                 pairs.append((name, None))
-                self._lose(_inside(place, name), f"to read it raised {reason(cause)}")
+                self._lose(_inside(place, name), f"reading it raised {reason(cause)}")
         self._leave_over(len(names) - len(pairs), place)
         return pairs
 

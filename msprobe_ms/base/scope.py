@@ -38,7 +38,7 @@ _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 def numbers(value: object) -> tuple[int, ...]:
     """The numbers that a list means, sorted, each once."""
     if not isinstance(value, list | tuple):
-        raise SettingsError(f'{shown(value)} is not a list; write one such as [0, "3-5"], or [] for all')
+        raise SettingsError(f'{shown(value)} is not a list; write a list such as [0, "3-5"], or [] for all')
     if len(value) > MOST_ELEMENTS:
         raise SettingsError(f'the list has {len(value)} elements, more than {MOST_ELEMENTS}; write ranges, "a-b"')
     found: set[int] = set()
@@ -80,14 +80,14 @@ def _range_of(element: object) -> range:
     if not (0 <= first <= LARGEST and 0 <= last <= LARGEST):
         raise SettingsError(
             translated(
-                f"{shown(element)} is outside 0 to {LARGEST}; choose numbers within",
+                f"{shown(element)} is out of range; choose numbers from 0 to {LARGEST}",
                 f"{shown(element)} 超出 0 到 {LARGEST}；请选择范围内的数",
             )
         )
     if last < first:
         raise SettingsError(
             translated(
-                f'{shown(element)} runs backwards; write the smaller number first, "{last}-{first}"',
+                f'{shown(element)} is a descending range; write the smaller number first, "{last}-{first}"',
                 f'{shown(element)} 前后颠倒；请先写较小的数，即 "{last}-{first}"',
             )
         )
@@ -151,11 +151,11 @@ def parts(value: object) -> DataMode:
     words = texts(value)
     for word in words:
         if word not in WORDS:
-            raise SettingsError(f"{shown(word)} is not known here; choose from {listed(WORDS)}")
+            raise SettingsError(f"{shown(word)} is unknown; choose from {listed(WORDS)}")
     if len(words) > MOST_WORDS:
         raise SettingsError(f"{len(words)} words are more than {MOST_WORDS}; write each at most once")
     if "all" in words and len(words) > 1:
-        raise SettingsError(f'"all" stands beside other words in {shown(value)}; write ["all"] or leave "all" out')
+        raise SettingsError(f'{shown(value)} combines "all" with other words; write ["all"] or remove "all"')
     any_side = not {"forward", "backward"} & set(words)
     any_part = not {"input", "output"} & set(words)
     return DataMode(
@@ -240,7 +240,7 @@ class Scope:
     def log_unmatched(self) -> None:
         """Log, once for each, which patterns and bounds have matched nothing."""
         for pattern in self.unmatched_patterns():
-            what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
+            what = f'"{pattern}" of list or scope has not matched any call so far; use the names in dump.json'
             once(f"unmatched {pattern}", what)
 
     def _begin(self, name: str) -> None:
@@ -261,7 +261,7 @@ _CELL_EXAMPLE, _API_EXAMPLE = shown("Cell.fc.Dense.forward.0"), shown("Functiona
 def wrong_bounds(level: str, bounds: tuple[str, ...]) -> str:
     """What is wrong with the names of `scope` at a level, empty where nothing is."""
     if len(bounds) not in (0, 2):
-        return f"{len(bounds)} name(s) stand here; write none, or two: the call to begin with and the call to end with"
+        return f"has {len(bounds)} name(s); write none, or two: the first and the last call"
     return next((wrong for bound in bounds if (wrong := _wrong_bound(level, bound))), "")
 
 
@@ -272,10 +272,10 @@ def _wrong_bound(level: str, bound: str) -> str:
     is_api = call.kind == "api" and prefix in API_PREFIXES and bool(rest)
     if level == "L0" and not is_cell:
         hint = "; APIs are collected at level L1 or mix" if is_api else ""
-        return f"{shown(bound)} is not a cell's call; write one such as {_CELL_EXAMPLE}{hint}"
+        return f"{shown(bound)} is not a call of a cell; write a name such as {_CELL_EXAMPLE}{hint}"
     if level == "L1" and not is_api:
         hint = "; cells are collected at level L0 or mix" if is_cell else ""
-        return f"{shown(bound)} is not an API's call; write one such as {_API_EXAMPLE}{hint}"
+        return f"{shown(bound)} is not a call of an API; write a name such as {_API_EXAMPLE}{hint}"
     if level == "mix" and not (is_cell or is_api):
-        return f"{shown(bound)} is no call of a cell or API; write one such as {_CELL_EXAMPLE} or {_API_EXAMPLE}"
+        return f"{shown(bound)} is not a call of a cell or API; write a name such as {_CELL_EXAMPLE} or {_API_EXAMPLE}"
     return ""

@@ -37,10 +37,10 @@ def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:
         yield from owner.without_effect()
 
 
-_KERNELS_ONLY = "only kernel dumps read it (level L2, MindSpore alone)"
+_KERNELS_ONLY = "only kernel dumps use it (level L2 of MindSpore)"
 _KERNELS = ("L2",)
 _NEVER_USED = "it was never used with MindSpore"
-_FIXED_LIMITS = "every call is checked from the first step on, by the limits of its dtype"
+_FIXED_LIMITS = "every call is checked from the first step on, with the limits of its dtype"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
 _SUMMARIES = ("statistics", *DIGESTS)
 _STATISTICS = (
@@ -80,7 +80,7 @@ class SavingSettings(Section):
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         if level == "L2" and self.saves_pt:
-            yield "file_format", '"pt" cannot be had at level "L2", where the framework writes; use "npy"'
+            yield "file_format", '"pt" is not available at level "L2", where the framework writes the files; use "npy"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +110,29 @@ class CollectSettings(SavingSettings):
 
     def _contradictions_of_kernels(self, async_dump: bool) -> Iterator[tuple[str, str]]:
         if self.summary_mode == CRC32C:
-            yield "summary_mode", '"crc32c" cannot be had at level "L2", where the framework writes; use "md5"'
+            yield (
+                "summary_mode",
+                '"crc32c" is not available at level "L2", where the framework writes the files; use "md5"',
+            )
         if async_dump and self.summary_mode == "md5":
-            what = '"md5" cannot be had with async_dump at level "L2", where the framework writes'
+            what = '"md5" is not available with async_dump at level "L2", where the framework writes the files'
             yield "summary_mode", f'{what}; set async_dump to false, or use "statistics"'
         if self.scope:
-            yield "scope", 'level "L2" has no scope, for kernels have no first and last call; name kernels in "list"'
+            yield (
+                "scope",
+                (
+                    'level "L2" does not support scope, since kernels have no first and last call; select kernels with '
+                    '"list"'
+                ),
+            )
         for name in self.patterns:
             if wrong := wrong_kernel(name):
                 yield "list", wrong
         if not (self.data_mode.forward and self.data_mode.backward):
-            yield "data_mode", 'level "L2" does not tell forward from backward; write ["all"], ["input"] or ["output"]'
+            yield (
+                "data_mode",
+                'level "L2" does not distinguish forward and backward; write ["all"], ["input"] or ["output"]',
+            )
 
 
 def summary(value: object) -> str | tuple[str, ...]:
@@ -137,7 +149,7 @@ def memory(value: object) -> int:
     """Bytes for copies of tensors; less than a mebibyte would hold next to nothing."""
     found = size(value)
     if found < MEBIBYTE:
-        raise SettingsError(f'{shown(value)} is too little to hold tensors; write at least "1MiB"')
+        raise SettingsError(f'{shown(value)} is too small; write at least "1MiB"')
     return found
 
 
@@ -156,10 +168,10 @@ class TriggerSettings:
 def trigger(value: object) -> TriggerSettings:
     """The settings of a trigger, an object of its own."""
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{shown(value)} is not an object; write {{}} or one such as {{"on": ["nan"]}}')
+        raise SettingsError(f'{shown(value)} is not an object; write {{}} or an object such as {{"on": ["nan"]}}')
     made = TriggerSettings(**checked(TriggerSettings, value, lambda key: key, {}))
     if ("digest" in made.on) != bool(made.golden):
-        what = '"digest" compares with a golden dump, and "golden" names it: write both, or neither'
+        what = '"digest" compares with the golden dump given by "golden"; write both settings or neither'
         raise SettingsError(f"golden: {what}")
     return made
 
@@ -181,9 +193,9 @@ class StatisticsSettings(CollectSettings):
         if self.trigger is None:
             return
         if level in ("L2", "debug"):
-            yield "trigger", f'level {shown(level)} has no trigger; use "L0", "L1" or "mix", or leave it out'
+            yield "trigger", f'level {shown(level)} does not support a trigger; use "L0", "L1" or "mix", or omit it'
         if self.tensor_list:
-            yield "tensor_list", "a trigger writes the tensors of the calls that it finds; leave tensor_list out"
+            yield "tensor_list", "a trigger selects the calls whose tensors are written; omit tensor_list"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +215,8 @@ class TensorSettings(CollectSettings):
         if async_dump and level != "debug" and not self.patterns:
             yield (
                 "list",
-                'async_dump keeps tensors in memory, so "list" must name which; fill it, or set async_dump to false',
+                'async_dump keeps tensors in memory, so "list" must select the calls; fill it, or set async_dump '
+                "to false",
             )
 
 
@@ -225,7 +238,7 @@ class OverflowCheckSettings(SavingSettings):
     """Task `overflow_check`: the first calls whose tensors are not finite; at level L2, kernels that overflow."""
 
     overflow_nums: int = setting(whole(1, also=(-1,)), 1)
-    check_mode: str = setting(one_of("all", "aicore", "atomic"), "all", inert="only MindSpore before 2.3 reads it")
+    check_mode: str = setting(one_of("all", "aicore", "atomic"), "all", inert="only MindSpore before 2.3 uses it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,29 +255,39 @@ class FreeBenchmarkSettings(Section):
     handler_type: str = setting(
         one_of("check", "fix", "preheat"),
         "check",
-        inert=f'{_FIXED_LIMITS}; it is taken as "check"',
+        inert=f'{_FIXED_LIMITS}; it is treated as "check"',
         when=lambda value: value == "preheat",
     )
     fuzz_level: str = setting(one_of("L1"), "L1")
     fuzz_stage: str = setting(one_of("forward", "backward"), "forward")
     if_preheat: bool = setting(
-        flag, False, inert=f"nor have preheat_step and max_sample: {_FIXED_LIMITS}", when=lambda value: value
+        flag,
+        False,
+        inert=f"preheat_step and max_sample have no effect either: {_FIXED_LIMITS}",
+        when=lambda value: value,
     )
     preheat_step: int = setting(whole(0), 15)
     max_sample: int = setting(whole(0), 20)
 
     def without_effect(self) -> Iterator[tuple[str, str]]:
         if self.fuzz_device == "cpu" and self.pert_mode != "to_cpu":
-            yield "fuzz_device", 'only pert_mode "to_cpu" runs calls on the CPU, all others where their inputs are'
+            yield (
+                "fuzz_device",
+                'only pert_mode "to_cpu" runs calls on the CPU; other modes run them on the device of the inputs',
+            )
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         if self.handler_type == "fix" and self.pert_mode not in ("improve_precision", "to_cpu"):
             yield (
                 "pert_mode",
-                f'{shown(self.pert_mode)} cannot be fixed; use "improve_precision", "to_cpu", or handler_type "check"',
+                f'{shown(self.pert_mode)} does not support handler_type "fix"; use "improve_precision", "to_cpu", '
+                'or handler_type "check"',
             )
         if self.handler_type == "fix" and self.fuzz_stage != "forward":
-            yield "fuzz_stage", f'{shown(self.fuzz_stage)} cannot be fixed; use "forward", or handler_type "check"'
+            yield (
+                "fuzz_stage",
+                f'{shown(self.fuzz_stage)} does not support handler_type "fix"; use "forward", or handler_type "check"',
+            )
 
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.]+")
@@ -274,7 +297,7 @@ def parameters(value: object) -> tuple[str, ...]:
     """A list of parameter names."""
     for name in texts(value):
         if not _PARAMETER.fullmatch(name):
-            raise SettingsError(f"{shown(name)} is not a parameter's name; write letters, digits, '_' and '.' only")
+            raise SettingsError(f"{shown(name)} is not a parameter name; use only letters, digits, '_' and '.'")
     return texts(value)
 
 
@@ -301,7 +324,7 @@ class AccCheckSettings(Section):
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         if async_dump:
-            yield "budget_ms", 'async_dump keeps what a dump writes, and task "acc_check" checks at once; leave it out'
+            yield "budget_ms", 'async_dump has no effect with task "acc_check", which checks calls immediately; omit it'
 
 
 SECTIONS: dict[str, type[Section]] = {
@@ -321,6 +344,8 @@ PRECHECK = ("run_ut", "acc_check")
 def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
     if value == "run_ut":
-        what = '"run_ut" is no task of a training: `msprobe acc-check` checks the calls of a dump'
-        raise SettingsError(f'{what}; "acc_check" checks them while they run; choose one of {listed(tuple(SECTIONS))}')
+        what = '"run_ut" is not a task of a training: `msprobe acc-check` checks the calls of a dump'
+        raise SettingsError(
+            f'{what}, and task "acc_check" checks them during the training; choose one of {listed(tuple(SECTIONS))}'
+        )
     return str(one_of(*SECTIONS)(value))

@@ -44,9 +44,9 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
 def check(seed: int, mode: bool | None, rm_dropout: bool) -> None:
     """Refuse what cannot be meant, with `SettingsError`."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise SettingsError(f"seed_all: seed is {seed!r}; choose a whole number from 0 to {LARGEST_SEED}")
+        raise SettingsError(f"seed_all: seed is {seed!r}; pass an integer from 0 to {LARGEST_SEED}")
     if mode is not None and not isinstance(mode, bool):
-        raise SettingsError(f"seed_all: mode is {mode!r}; choose True, False, or None to leave determinism alone")
+        raise SettingsError(f"seed_all: mode is {mode!r}; choose True, False, or None to leave determinism unchanged")
     if not isinstance(rm_dropout, bool):
         raise SettingsError(f"seed_all: rm_dropout is {rm_dropout!r}; choose True or False")
 

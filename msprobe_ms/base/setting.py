@@ -63,12 +63,13 @@ def checked(
 
 def _unknown(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
     if key in elsewhere:
-        return f"the setting {shown(key)} has no place here; move it to {elsewhere[key]}"
+        return f"the setting {shown(key)} is not valid here; move it to {elsewhere[key]}"
     if near := nearest(key, (*known, *elsewhere)):
         place = "" if near in known else f" in {elsewhere[near]}"
         return f"unknown setting {shown(key)}; did you mean {shown(near)}{place}?"
     return (
-        f"unknown setting {shown(key)}; remove it, or choose from {listed(known) or 'nothing: this section is empty'}"
+        f"unknown setting {shown(key)}; remove it, or choose from "
+        f"{listed(known) or 'none: this section has no settings'}"
     )
 
 

@@ -49,12 +49,15 @@ OTHER_FILES = (
     (("npu_path", "bench_path", "target_path", "golden_path"), "a comparison's file", "'msprobe compare -i'"),
     (_MONITOR, "a monitor's configuration", "TrainerMon"),
     (("common_dump_settings", "e2e_dump_settings"), "MindSpore's own dump configuration", "MINDSPORE_DUMP_CONFIG"),
-    (("framework", "dump_data_dir"), "a dump.json, which a run wrote", "'msprobe compare'"),
+    (("framework", "dump_data_dir"), "a dump.json of a run", "'msprobe compare'"),
 )
 """Keys of other tools' files, what such a file is, and who takes it."""
 
 
-_JSON = "JSON has neither comments nor a comma before a closing bracket, and texts and keys stand in double quotes"
+_JSON = (
+    "JSON allows neither comments nor a comma before a closing bracket, and requires double quotes around strings "
+    "and keys"
+)
 
 
 def read(path: object) -> dict[str, object]:
@@ -67,16 +70,16 @@ def read(path: object) -> dict[str, object]:
     if not os.path.exists(where):
         above = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
         raise SettingsError(
-            f"{where}: there is no such file; correct config_path{f' (working directory: {above})' * bool(above)}"
+            f"{where}: no such file; correct config_path{f' (working directory: {above})' * bool(above)}"
         )
     if not os.path.isfile(where):
-        raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
+        raise SettingsError(f"{where}: not a file; set config_path to a .json file")
     if not str(where).endswith(".json"):
-        raise SettingsError(f"{where}: the name does not end in .json; rename the file if it holds JSON")
+        raise SettingsError(f"{where}: the name does not end in .json; rename the file if it contains JSON")
     try:
         text = read_input(where, CONFIGURATION).decode("utf-8-sig")
     except OSError as err:
-        remedy = "write a smaller one" if err.errno == errno.EFBIG else "give this user the right to read it"
+        remedy = "write a smaller one" if err.errno == errno.EFBIG else "grant read permission to this user"
         raise SettingsError(f"{where}: cannot be read ({err.strerror or err}); {remedy}") from err
     except UnicodeDecodeError as err:
         raise SettingsError(f"{where}: byte {err.start} is not UTF-8; save the file in UTF-8") from err
@@ -88,22 +91,22 @@ def _top(text: str, where: object) -> dict[str, object]:
         made = dict(found)
         if len(made) < len(found):
             twice = next(key for number, (key, _) in enumerate(found) if key in dict(found[:number]))
-            raise SettingsError(f"{where}: {shown(twice)} stands twice in one object; remove one")
+            raise SettingsError(f"{where}: duplicate key {shown(twice)} in one object; remove one")
         return made
 
     def broken(place: str, what: str) -> NoReturn:
-        raise SettingsError(f"{where}{place}: this is not JSON ({what}); correct it there")
+        raise SettingsError(f"{where}{place}: not valid JSON ({what}); correct it")
 
     try:
         top = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as err:
         broken(f", line {err.lineno}, column {err.colno}", f"{err.msg}; {_JSON}")
     except RecursionError:
-        broken("", "too many brackets inside each other")
+        broken("", "too deeply nested")
     except ValueError:  # the one other thing that Python cannot read
-        broken("", "a number of thousands of digits")
+        broken("", "a number with thousands of digits")
     if not isinstance(top, dict):
-        raise SettingsError(f"{where}: the file holds a {type(top).__name__}; write one object, {{...}}")
+        raise SettingsError(f"{where}: the file contains a {type(top).__name__}; write one object, {{...}}")
     return top
 
 
@@ -174,7 +177,7 @@ class Settings:
     format: str = setting(
         one_of("json", "packed", "columnar"),
         "json",
-        inert="for the framework dumps kernels in files of its own",
+        inert="since the framework writes kernel dumps in its own format",
         when=lambda value: value != "json",
         read_at=("L0", "L1", "mix", "debug"),
     )
@@ -237,7 +240,7 @@ def load(
 def noted(settings: Settings, origin: "Origin") -> Settings:
     """The same settings; what has no effect, or costs memory, is logged once."""
     if settings.async_dump and settings.level != "L2":
-        waits = "tensors wait in memory, up to half of what is free at start; collect few at a time"
+        waits = "tensors are kept in memory, up to half of the free memory at start; collect few tensors at a time"
         once("async_dump", f"{origin.common('async_dump')}: {waits}")
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
         for key, reason in inert(owner, settings.level):
@@ -317,8 +320,8 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     for marks, what, taker in OTHER_FILES:
         if found := tuple(key for key in marks if key in unknown):
             raise SettingsError(
-                f"{origin.file}: this looks like {what} (it has {listed(found)}); give it to {taker}, and a "
-                "collection's configuration to PrecisionDebugger"
+                f"{origin.file}: this looks like {what} (it has {listed(found)}); pass it to {taker}, and pass "
+                "the configuration of a collection to PrecisionDebugger"
             )
     # For a misplaced key: the section of the task, or the first section that knows it.
     own = [name for name in (contents.get("task", Settings.task),) if isinstance(name, str) and name in SECTIONS]
@@ -326,33 +329,38 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     elsewhere = {key: f"section {shown(name)}" for name in names for key in settings_of(SECTIONS[name])}
     values = checked(Settings, contents, origin.common, elsewhere, also=sections)
     if "dump_path" not in values:
-        what = "the setting is missing; name the folder to write to there, or pass dump_path to PrecisionDebugger"
+        what = "the setting is missing; set it to the output folder, or pass dump_path to PrecisionDebugger"
         raise SettingsError(f"{origin.common('dump_path')}: {what}")
     task = values.get("task", Settings.task)
     written = contents.get(task)
     if written is None:
         written = {}
     if not isinstance(written, dict):
-        raise SettingsError(f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or fill it")
+        raise SettingsError(
+            f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or an object with settings"
+        )
     elsewhere |= dict.fromkeys(settings_of(Settings), "the top level of the file")
     section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), elsewhere))
     settings = Settings(**values, section=section)
     if settings.task == "structure" and settings.level not in ("L0", "mix"):
-        once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
+        once(
+            "structure",
+            f'task "structure" records which modules contain which calls: level "{settings.level}" is treated as "mix"',
+        )
         settings = replace(settings, level="mix")
     if settings.task == "grad_probe":  # collects at optimizers, and reads no level
         settings = replace(settings, level=Settings.level)
     if settings.task in ("overflow_check", "exception_dump") and settings.level == "debug":
-        what = f'task "{settings.task}" looks at calls, and level "debug" saves what you name'
+        what = f'task "{settings.task}" works on calls, but level "debug" only saves the given tensors'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
     if settings.task == "acc_check" and settings.level not in ("L1", "mix"):
-        what = f'task "acc_check" checks functions, which level {shown(settings.level)} does not see'
+        what = f'task "acc_check" checks functions, which level {shown(settings.level)} does not collect'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L1" or "mix"')
     if settings.task == "free_benchmark" and settings.level != "L1":
-        what = 'task "free_benchmark" runs single functions a second time; write "L1"'
+        what = 'task "free_benchmark" executes individual functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
     if settings.saves_pt and settings.format != "json":
-        what = f'"pt" is a file for each tensor, and format {shown(settings.format)} puts all of them into one'
+        what = f'"pt" writes one file per tensor, but format {shown(settings.format)} writes all of them into one file'
         raise SettingsError(f'{origin.inside(settings.task)("file_format")}: {what}; use format "json"')
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
@@ -393,11 +401,11 @@ _TAKEN = re.compile(r"step\d+|graph|pynative|tensordump")
 def stage_folder(root: Path, name: object) -> Path:
     """`root/name`. UsageError where this is no folder of its own."""
     if not isinstance(name, str) or not name:
-        raise UsageError(f"stage(): the name is {name!r:.80}; write a text such as 'actor_update'")
+        raise UsageError(f"stage(): the name is {name!r:.80}; pass a string such as 'actor_update'")
     if name in (".", "..") or safe_name(name) != name or len(name.encode()) > NAME_LIMIT:
-        raise UsageError(f"stage(): {shown(name)} cannot be the name of a folder; leave out '/', and keep it short")
+        raise UsageError(f"stage(): {shown(name)} is not a valid folder name; remove '/', and use a short name")
     if _TAKEN.fullmatch(name):
-        raise UsageError(f"stage(): the debugger itself writes to a folder {shown(name)}; choose another name")
+        raise UsageError(f"stage(): {shown(name)} is the name of a folder of the debugger; choose another name")
     return root / name
 
 
@@ -418,13 +426,13 @@ def stage_settings(
     )
     root = stage_folder(above.dump_path, name)
     if "dump_path" in arguments:
-        raise SettingsError(f"{origin.common('dump_path')}: a stage writes to {root}; leave it out")
+        raise SettingsError(f"{origin.common('dump_path')}: a stage writes to {root}; omit it")
     written = {} if config_path is None else read(config_path)
     settings = parse_settings({**above.described(), **written, **arguments, "dump_path": root}, origin)
     if settings.level == "L2":
         raise SettingsError(
-            f"{origin.common('level')}: kernels are dumped by the framework, of the process as a whole; "
-            'choose "L0", "L1", "mix" or "debug" for a stage'
+            f'{origin.common("level")}: the framework dumps the kernels of the whole process; choose "L0", '
+            '"L1", "mix" or "debug" for a stage'
         )
     return noted(settings, origin)
 
@@ -441,7 +449,7 @@ def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:
     free = next(path for n in count(2) if (path := root.with_name(f"{root.name}_{n}")) not in taken)
     once(
         f"parted {free}",
-        f"PrecisionDebugger: {taken[root]} writes to {root}, so this one writes to {free}; give it a dump_path of its "
-        "own",
+        f"PrecisionDebugger: {taken[root]} already writes to {root}, so this debugger writes to {free}; set "
+        "another dump_path",
     )
     return replace(settings, dump_path=free)

@@ -62,26 +62,33 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
     if settings.task == "grad_probe":
         call = "the monitored optimizer"
     if tally.starts is None and settings.task == "grad_probe":
-        return "no optimizer was called after monitor(); call debugger.monitor(optimizer) right after making it"
+        return "no optimizer was called after monitor(); call debugger.monitor(optimizer) right after constructing it"
     if tally.starts is None:
-        also = "; other levels are collected by start()" if settings.level == "debug" else ""
+        also = "; use start() for other levels" if settings.level == "debug" else ""
         return f"{call} was never called; call it in every step, before step(){also}"
     if not tally.fits_step:
         first, last = tally.starts
         seen = f"the steps {first} to {last}" if last > first else f"step {first}"
-        hint = "" if steps or settings.task == "grad_probe" else "; step() was never called, and ends a step"
+        hint = (
+            ""
+            if steps or settings.task == "grad_probe"
+            else "; step() was never called: call it at the end of each step"
+        )
         wanted = shown(compact(settings.step))
-        return f'"step" is {wanted}, and {call} was called in {seen} only{hint}; name one of these'
+        return f'"step" is {wanted}, but {call} was called only in {seen}{hint}; choose one of these steps'
     if not tally.fits_rank:
-        return f'"rank" is {shown(compact(settings.rank))}, and no process of this run has such a rank; name one, or []'
+        return (
+            f'"rank" is {shown(compact(settings.rank))}, but no process of this run has such a rank; choose an '
+            "existing rank, or []"
+        )
     if not tally.opened or settings.level == "L2":
         return ""  # the rank is not to be collected, or the disk refused, which was logged
     if not scope_of(settings).trivial:
         section = settings.section
         chosen = {"list": getattr(section, "patterns", ()), "scope": getattr(section, "scope", ())}
         named = " and ".join(f'"{key}" {shown(list(value))}' for key, value in chosen.items() if value)
-        return f"{named} matched no call; collect a step without it, and take the names from its dump.json"
+        return f"{named} did not match any call; collect a step without it, and use the names from its dump.json"
     return (
-        "no call was seen between start() and stop(); give start() the model that is trained, and call it in the "
-        "thread that trains, before the forward"
+        "no call was recorded between start() and stop(); pass the trained model to start(), and call start() in "
+        "the training thread before the forward pass"
     )

@@ -90,7 +90,7 @@ def total(several: Iterable[Verdicts]) -> Verdicts:
 def last_line(answer: Words, verdicts: Verdicts) -> Words:
     """An answer, completed by how much could not be judged, and why."""
     if not verdicts.unjudged:
-        return answer if verdicts.judged else phrase("nothing could be judged: there is nothing of the kind")
+        return answer if verdicts.judged else phrase("nothing could be judged: nothing to judge was found")
     if not verdicts.judged:
         return phrase("nothing could be judged: {causes}", causes=_causes(verdicts.gaps))
     return phrase(

@@ -102,7 +102,9 @@ def _tables(output: Path) -> dict[str, Path]:
 
 def without_message(answer: Answer) -> Answer:
     """Return an answer of which only the kind of its failure is left: a message may repeat an argument of a call."""
-    kind = answer.failure.partition(":")[0] if answer.traceback else "a failure that only the originals show"
+    kind = (
+        answer.failure.partition(":")[0] if answer.traceback else "a failure that occurs only with the original dumps"
+    )
     return replace(answer, lines=(), failure=kind, log=(), tables={}, traceback="")
 
 

@@ -110,7 +110,7 @@ def packed_side(name: str, side: Side, is_chosen: Callable[[Place], bool]) -> Pa
     for source in places.values():
         for path in source.paths:
             if side.family == "dump" and path.is_dir():
-                raise UsageError(f"{path}: holds an unfinished dump; run `msprobe doctor {path}` first")
+                raise UsageError(f"{path}: contains an unfinished dump; run `msprobe doctor {path}` first")
             folder = path.parent if side.family == "dump" else path
             dumps[path] = (folder_above / os.path.relpath(folder, root)).as_posix()
     empty = tuple(

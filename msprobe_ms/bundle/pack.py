@@ -138,19 +138,19 @@ def _sides(request: Request, tensors: str) -> tuple[Packed, Packed]:
     for name, path in zip(bundle.SIDES, (request.target, request.golden), strict=True):
         if kind_of(path).word == "flow":
             raise UsageError(
-                f"{path}: is the root of an RL flow, which is not packed; give the folder of one stage of both sides, "
-                f"as in {path / 'actor_update'}"
+                f"{path}: is the root folder of an RL flow, which cannot be packed; give the folder of one stage "
+                f"of each side, for example {path / 'actor_update'}"
             )
         found = side(path.absolute())
         if found.family != "dump" and tensors == "none":
             raise UsageError(
-                f"{path}: is {found.text}, all of whose values are tensors; add --tensors, or --tensors --scramble"
+                f"{path}: is {found.text}, which contains only tensors; add --tensors, or --tensors --scramble"
             )
         made.append(packed_side(name, found, lambda place: _is_chosen(place, request)))
     if made[0].side.family != made[1].side.family:
         raise UsageError(
-            f"the sides are of two kinds: {request.target} is {made[0].side.text}, {request.golden} is "
-            f"{made[1].side.text}; give two of one kind"
+            f"the inputs are of different kinds: {request.target} is {made[0].side.text}, {request.golden} is "
+            f"{made[1].side.text}; give two inputs of one kind"
         )
     return made[0], made[1]
 
@@ -278,8 +278,8 @@ def _entries(stage: Path) -> dict[str, int]:
             found[f"{name}/"] = 0
     if len(found) > bundle.LIMITS.entries or sum(found.values()) > bundle.LIMITS.total:
         raise UsageError(
-            f"{len(found)} files of {sum(found.values()) >> 20} MiB are more than a bundle holds; choose with --steps "
-            "and --ranks, or leave --tensors out"
+            f"{len(found)} files of {sum(found.values()) >> 20} MiB exceed the limit of a bundle; select with "
+            "--steps and --ranks, or omit --tensors"
         )
     return dict(sorted(found.items(), key=lambda item: (item[0] != bundle.MANIFEST, item[0])))
 

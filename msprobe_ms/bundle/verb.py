@@ -1,13 +1,13 @@
-"""Pack two dumps and the answer of their comparison into one file, to report a wrong verdict.
+"""Pack two dumps and the result of their comparison into one file, to report a wrong verdict.
 
   msprobe bundle A B [-o bundle.zip]
 
-A is under suspicion, B is trusted; both are what `msprobe compare` takes, with the same options. The file holds calls,
-statistics, structure, call stacks, the options, the versions and what `msprobe compare` answers; tensors only with
---tensors. Secrets, folders, users and hosts are replaced (--anonymous: texts and source code, too). Whoever receives it
-runs `msprobe compare bundle.zip`, and also `report` and `diagnose`. The command does so as well, and its last line
-tells whether the verdicts are the same. Exit code: 0 they are, 1 they differ or something is left out, 2 nothing was
-written.
+A is under suspicion, B is trusted; both are inputs of `msprobe compare`, and the same options apply. The file contains
+calls, statistics, structure, call stacks, the options, the versions and the output of `msprobe compare`; tensors only
+with --tensors. Secrets, folders, users and hosts are replaced (with --anonymous also texts and source code). The
+receiver runs `msprobe compare bundle.zip`, `report` or `diagnose`. The new file is verified in the same way, and the
+last line reports whether its verdicts are the same. Exit code: 0 they are, 1 they differ or something is left out, 2
+nothing was written.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--tensors",
         default=False,
         role=OUTPUT,
-        help="also pack the tensors; otherwise only their statistics are compared",
+        help="also pack the tensors; by default only their statistics are packed",
         zh="同时打包张量；否则只比对统计量",
     )
     scramble: bool = option(
@@ -65,7 +65,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--scramble",
         default=False,
         role=OUTPUT,
-        help="with --tensors: permute the elements, in the same way on both sides; their values remain",
+        help="with --tensors: permute the elements in the same way on both sides; the values are kept",
         zh="与 --tensors 一起使用：以相同方式打乱两侧的元素，数值不变",
     )
     anonymous: bool = option(
@@ -73,7 +73,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--anonymous",
         default=False,
         role=OUTPUT,
-        help="replace texts among the arguments by numbers, and leave out the source code in call stacks",
+        help="replace text arguments with numbers, and omit the source code in call stacks",
         zh="把参数中的文本替换为编号，并去掉调用栈中的源码",
     )
     dry_run: bool = option(
@@ -81,7 +81,7 @@ class Options(Selection, Fuzzy, NoiseThreshold, UserLimitOptions, Mappings, Layo
         "--dry-run",
         default=False,
         role=OUTPUT,
-        help="print the entries that the file would have, and write nothing",
+        help="print the entries of the file without writing it",
         zh="打印文件将包含的条目，不写文件",
     )
 
@@ -92,14 +92,14 @@ def run(options: Options) -> int:
     if output.suffix.lower() != SUFFIX:
         raise UsageError(
             translated(
-                f"-o {output}: a bundle ends in {SUFFIX}; add it",
+                f"-o {output}: the name of a bundle must end in {SUFFIX}; add it",
                 f"-o {output}：bundle 的文件名以 {SUFFIX} 结尾；请加上",
             )
         )
     if options.scramble and not options.tensors:
         raise UsageError(
             translated(
-                "--scramble is for tensors; give --tensors too, or leave it out",
+                "--scramble requires --tensors; add it, or omit --scramble",
                 "--scramble 针对张量；请同时给出 --tensors，或去掉它",
             )
         )
@@ -161,19 +161,19 @@ def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:
         )
         written = [f"{output}: {_size(made.size)}, {len(made.entries)} entries, {tensors}"]
     answered = made.answer.failure or (made.answer.lines[-1] if made.answer.lines else "nothing")
-    lines = [*written, f"the answer of msprobe compare: exit code {made.answer.exit_code}, {answered}"]
+    lines = [*written, f"the result of msprobe compare: exit code {made.answer.exit_code}, {answered}"]
     replaced = ", ".join(f"{number} {kind}" for kind, number in sorted(made.replaced.items())) or "nothing"
     lines.append(f"replaced: {replaced}")
     if made.left_out:
-        lines.append(f"left out: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
+        lines.append(f"omitted: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
     if made.differ:
-        hint = f"; add --tensors for the {made.skipped} tensors that are left out" if made.skipped else ""
+        hint = f"; add --tensors to include the {made.skipped} omitted tensors" if made.skipped else ""
         return [
             *lines,
-            f"the bundle gives other verdicts than the dumps in {made.differ} places, of {made.pairs} pairs{hint}",
+            f"the verdicts of the bundle differ from those of the dumps for {made.differ} of {made.pairs} pairs{hint}",
         ]
-    ending = f"; {len(made.left_out)} left out" if made.left_out else ""
-    return [*lines, f"the bundle gives the verdicts of the dumps: {made.pairs} pairs{ending}"]
+    ending = f"; {len(made.left_out)} omitted" if made.left_out else ""
+    return [*lines, f"the verdicts of the bundle equal those of the dumps: {made.pairs} pairs{ending}"]
 
 
 def _size(size: int) -> str:

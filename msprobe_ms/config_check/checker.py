@@ -125,8 +125,8 @@ class ConfigChecker:
                 raise
             once(
                 "config_check forward",
-                f"config_check: nothing more is collected after forward {self._step} ({reason(err)}); "
-                f"what was collected is in {self._path}",
+                f"config_check: collection ends after forward {self._step} ({reason(err)}); the collected data is "
+                f"in {self._path}",
             )
             self._give_up()
 

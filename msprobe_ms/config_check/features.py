@@ -41,7 +41,10 @@ def _of_tensor(tensor: Any, place: str) -> Any:
     except BaseException as err:  # we never stop the training because of ourselves
         if passes(err):
             raise
-        once(f"config_check {type(err)}", f"config_check: {place} has no statistics ({reason(err)}); it is left empty")
+        once(
+            f"config_check {type(err)}",
+            f"config_check: the statistics of {place} could not be computed ({reason(err)}); they are left empty",
+        )
         return NO_STATISTIC
     if found.max is None:
         return NO_STATISTIC

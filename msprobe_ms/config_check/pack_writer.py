@@ -62,7 +62,7 @@ class PackWriter:
         if rank == 0:
             with suppress(OSError):
                 if os.stat(self.path).st_mtime < began - 60:
-                    logger.warning("%s is there already; it is replaced by the configuration of this run", self.path)
+                    logger.warning("%s already exists; it is overwritten with the configuration of this run", self.path)
         self._at_exit = self.close
         atexit.register(self._at_exit)
 

@@ -102,7 +102,9 @@ def _of_shell(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
     try:
         text = read_input(path, _SCRIPT).decode("utf-8-sig", "replace")
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); give the script that launches") from err
+        raise UsageError(
+            f"{path}: cannot be read ({err.strerror or err}); give the launch script of the training"
+        ) from err
     try:
         assigned: dict[str, list[str]] = {}
         options = [*options_of(text, assigned)]
@@ -113,7 +115,9 @@ def _of_shell(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
         redacted = [(name, redactor.setting(name, value)) for name, value in options]
         yield from ((name, redactor.setting(name, value)) for name, value in redacted)
     except (TooLong, RecursionError) as err:
-        raise UsageError(f"{path}: its variables grow beyond what a command line can hold; correct the script") from err
+        raise UsageError(
+            f"{path}: its variables exceed the maximum length of a command line; correct the script"
+        ) from err
 
 
 def _of_yaml(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:

@@ -1,19 +1,20 @@
 """Pack the configuration of a run, compare two packs, or compare two checkpoints.
 
   msprobe config-check -d [train.sh config.yaml ...] [-o pack.zip]     pack
-  msprobe config-check -d [train.sh config.yaml ...] --dry-run         print what a pack would hold
+  msprobe config-check -d [train.sh config.yaml ...] --dry-run         print the contents of a pack
   msprobe config-check -c bench.zip cmp.zip [-o DIR]                   compare two packs
   msprobe config-check -c A B [-o FILE] [-dm names.yaml] [--standard NAME]   compare two checkpoints
 
-Packed are the environment, the packages, and the settings in scripts and yaml files, without secrets; `ConfigChecker`
-(from msprobe.core.config_check) packs inputs, weights, random calls and the framework's settings of a training as well.
-The comparison of packs writes DIR/result.xlsx, one sheet for each checker.
+A pack contains the environment, the packages, and the settings in scripts and YAML files, without secrets;
+`ConfigChecker` (from msprobe.core.config_check) also packs inputs, weights, random calls and the framework's settings
+of a training. The comparison of packs writes DIR/result.xlsx, with one sheet per checker.
 
-Of checkpoints A is under suspicion, B is trusted. Each is a .ckpt of MindSpore, a .safetensors, a .pt, .pth or .bin of
-PyTorch, or a folder: shards with their index, rank_0, rank_1, ..., or a layout of Megatron-LM.
+Of two checkpoints, A is under suspicion, B is trusted. Each is a .ckpt of MindSpore, a .safetensors, a .pt, .pth or
+.bin of PyTorch, or a folder: shards with their index, rank_0, rank_1, ..., or a layout of Megatron-LM.
 
-What differs that matters is on standard output, the most important thing in the last line. Exit code 0: everything was
-compared and passes. 1: something differs, or could not be compared. 2: the command was wrong, or a side cannot be read.
+Standard output lists the relevant differences, the most important one in the last line. Exit code 0: everything was
+compared and passes. 1: something differs, or could not be compared. 2: the command was wrong, or an input cannot be
+read.
 """
 
 import json
@@ -81,14 +82,15 @@ class Options(JsonAnswer):
         "--data-mapping",
         metavar="YAML",
         default="",
-        help="names and layouts of parameters of checkpoints, or of all below a path, as in `backbone.layers: model.h`",
+        help="names and layouts of checkpoint parameters, or of all parameters below a path, for example "
+        "`backbone.layers: model.h`",
         zh="checkpoint 中参数的名称和布局，或某路径下的全部参数，例如 `backbone.layers: model.h`",
     )
     dry_run: bool = option(
         FLAG,
         "--dry-run",
         default=False,
-        help="with -d: print the contents of the pack and write nothing",
+        help="with -d: print the contents of the pack without writing it",
         zh="与 -d 一起使用：打印将打包的内容，不写文件",
     )
     standard: str = option(
@@ -100,13 +102,22 @@ class Options(JsonAnswer):
         zh="checkpoint 的阈值：dtype（默认）用于相同的权重；msprobe 用于多步之后的权重：cosine 不小于 0.99，l2 小于 1",
     )
     top: int = option(
-        whole(0), "--top", default=10, role=OUTPUT, help="list at most N of the worst", zh="最多列出 N 个最差的"
+        whole(0),
+        "--top",
+        default=10,
+        role=OUTPUT,
+        help="list at most N of the largest differences",
+        zh="最多列出 N 个最大的差异",
     )
 
     def check(self) -> None:
         """Raise UsageError where both tasks are given."""
         if self.dump is not None and self.compare is not None:
-            raise UsageError(translated("-d packs and -c compares; give one of them", "-d 打包，-c 比对；请只给出一个"))
+            raise UsageError(
+                translated(
+                    "-d (pack) and -c (compare) exclude each other; give only one", "-d 打包，-c 比对；请只给出一个"
+                )
+            )
         super().check()
 
 
@@ -116,9 +127,7 @@ def run(options: Options) -> int:
         _refuse_mapping(options, "-d")
         return _pack([Path(path) for path in options.dump], Path(options.output or PACK), options)
     if options.dry_run:
-        raise UsageError(
-            translated("--dry-run is for packing; give it with -d", "--dry-run 用于打包；请与 -d 一起使用")
-        )
+        raise UsageError(translated("--dry-run requires -d", "--dry-run 用于打包；请与 -d 一起使用"))
     if not options.compare:
         raise UsageError(
             translated(
@@ -131,7 +140,7 @@ def run(options: Options) -> int:
         if not all(zips):
             raise UsageError(
                 translated(
-                    "--compare takes two packs (.zip), or two checkpoints; one of each cannot be compared",
+                    "--compare takes two packs (.zip) or two checkpoints; a pack cannot be compared with a checkpoint",
                     "--compare 需要两个包（.zip）或两个 checkpoint；包与 checkpoint 不能相互比对",
                 )
             )
@@ -155,7 +164,7 @@ def _refuse_mapping(options: Options, where: str) -> None:
         if value:
             raise UsageError(
                 translated(
-                    f"{flag} is of two checkpoints and says nothing {where}; leave it out",
+                    f"{flag} applies only to two checkpoints and has no effect {where}; omit it",
                     f"{flag} 只针对两个 checkpoint；请去掉",
                 )
             )
@@ -194,7 +203,7 @@ def _pack(scripts: list[Path], output: Path, options: Options) -> int:
         for line in content.decode("utf-8", "replace").splitlines():
             print(visible(f"  {line}"))
     for entry, places in redacted.items():
-        more = f" and {len(places) - _LISTED} more, which pack.json lists" if len(places) > _LISTED else ""
+        more = f" and {len(places) - _LISTED} more, listed in pack.json" if len(places) > _LISTED else ""
         print(visible(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
     print(visible(last))
     return 0

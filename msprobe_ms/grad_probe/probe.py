@@ -75,7 +75,7 @@ class Watch:
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
-            self._lost(f"the table of step {self._step} cannot be begun", cause)
+            self._lost(f"the table of step {self._step} cannot be created", cause)
         return self._folder is not None
 
     def take(self, name: str, array: Callable[[], Array]) -> None:
@@ -113,7 +113,7 @@ class Watch:
 
     def _lost(self, what: str, cause: Exception) -> None:
         kind = cause.strerror if isinstance(cause, OSError) else reason(cause)  # without the path, which has the step
-        once(f"grad_probe {kind}", f"grad_probe: {what} is lost: {reason(cause)}; the training goes on")
+        once(f"grad_probe {kind}", f"grad_probe: {what} is lost: {reason(cause)}; the training continues")
 
 
 class GradProbe:
@@ -136,7 +136,10 @@ class GradProbe:
         """Watch an optimizer from its next call on."""
         self.destination = destination
         if any(each is optimizer for each in self._optimizers):
-            once(f"monitored twice {id(optimizer)}", "monitor(): this optimizer is watched already; nothing is done")
+            once(
+                f"monitored twice {id(optimizer)}",
+                "monitor(): this optimizer is already monitored; the call has no effect",
+            )
             return
         self._attach(optimizer, self)
         self._optimizers.append(optimizer)
@@ -160,7 +163,7 @@ class GradProbe:
         if any(self._names[name] for name in names):
             prefix = f"optimizer{self._watches}."
             logger.warning(
-                "monitor(): %s of another optimizer has the same name; this one's are %s...",
+                "monitor(): the name %s is also used by another optimizer; the parameters of this one are named %s...",
                 few(name for name in names if self._names[name]),
                 prefix,
             )
@@ -168,12 +171,12 @@ class GradProbe:
         unknown = [name for name in self.section.param_list if name not in names]
         if len(unknown) == len(self.section.param_list) > 0:
             logger.warning(
-                "monitor(): grad_probe.param_list names %s, and no parameter of this optimizer; it has %s",
+                "monitor(): no name in grad_probe.param_list (%s) is a parameter of this optimizer, which has %s",
                 shown(list(self.section.param_list)),
                 few(names, 5),
             )
         elif unknown:
-            logger.warning("monitor(): grad_probe.param_list: this optimizer has no %s", few(unknown, 5))
+            logger.warning("monitor(): grad_probe.param_list: this optimizer does not have %s", few(unknown, 5))
         return Watch(self, prefix)
 
     def write(self, folder: Path, step: int, rows: list[list[Cell]]) -> None:
@@ -191,7 +194,11 @@ class GradProbe:
         """Say once that no optimizer is watched, when a training step has ended."""
         if not self._optimizers:
             what = f"no optimizer {self.settings.dump_path}"
-            once(what, 'task "grad_probe" records nothing yet: call debugger.monitor(optimizer) after making it')
+            once(
+                what,
+                'task "grad_probe" does not record anything yet: call debugger.monitor(optimizer) after constructing '
+                "the optimizer",
+            )
 
     # ---- what a debugger asks of its collector ---------------------------------------------------------------------
 

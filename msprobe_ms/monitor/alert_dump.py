@@ -30,7 +30,7 @@ class AlertDump:
             return
         self._left = self._settings.steps
         logger.warning(
-            "monitor: an alert starts a dump of %d steps from step %d on, below %s", self._left, step, self._path
+            "monitor: an alert starts a dump of %d steps from step %d on, in %s", self._left, step, self._path
         )
         self._debugger = self._make(
             task=self._settings.task, level=self._settings.level, dump_path=str(self._path), step=[]

@@ -67,7 +67,7 @@ class AnomalyFile:
         before = self._count
         for each in anomalies:
             if self._count >= MOST:
-                once(f"{self.path} is full", f"{self.path} has {MOST} anomalies; later ones are not written")
+                once(f"{self.path} is full", f"{self.path} has {MOST} anomalies; further anomalies are not written")
                 break
             self._add(each)
         if self._count > before:
@@ -160,11 +160,11 @@ def _files(folder: Path) -> list[Path]:
     try:
         ranks = [(int(match[1]), name) for name in os.listdir(folder) if (match := _RANK.fullmatch(name))]
     except OSError as err:
-        raise UsageError(f"{folder}: {err.strerror or err}; name the folder {FOLDER} of a monitor's output") from err
+        raise UsageError(f"{folder}: {err.strerror or err}; give the folder {FOLDER} of a monitor's output") from err
     files = [folder / name / NAME for _, name in sorted(ranks)]
     files = [file for file in files if os.path.lexists(file)]
     if not files:
-        raise UsageError(f"{folder}: no rank*/{NAME} in it; name the folder {FOLDER} of a monitor's output")
+        raise UsageError(f"{folder}: contains no rank*/{NAME}; give the folder {FOLDER} of a monitor's output")
     return files
 
 
@@ -174,12 +174,12 @@ def _read(file: Path) -> list[Entry]:
     except OSError as err:
         raise DumpError(f"{file}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError, MemoryError) as err:
-        raise DumpError(f"{file}: no JSON; the process may have died while it wrote") from err
+        raise DumpError(f"{file}: not valid JSON; the process may have died while writing") from err
     if not isinstance(contents, dict):
         raise DumpError(f"{file}: not an object of anomalies")
     entries = [entry for key, value in contents.items() if (entry := _entry(key, value)) is not None]
     if left_out := len(contents) - len(entries):
-        logger.warning("%s: %d entries are no anomalies, and left out", file, left_out)
+        logger.warning("%s: %d entries are not anomalies and are ignored", file, left_out)
     return entries
 
 

@@ -1,10 +1,10 @@
-"""Sort the anomalies that a monitor's alerts wrote, and list the earliest ones.
+"""List the earliest anomalies that the alerts of a monitor wrote.
 
   msprobe monitor anomalies -d DIR [-o OUT] [-k 8] [-s 3,5-7]
 
 DIR is the folder anomaly_detected of a monitor's output, or that output. The anomalies of all ranks are ordered by
-step, micro step, stage of the step (forward, backward, optimizer), and place in the model. The earliest go to standard
-output, and to anomaly_analyse.json with all their fields. Exit code: 0 there is no anomaly, 1 there are some, 2 the
+step, micro step, stage of the step (forward, backward, optimizer), and place in the model. The earliest are printed,
+and written to anomaly_analyse.json with all their fields. Exit code: 0 there is no anomaly, 1 there are some, 2 the
 command was wrong or nothing could be read.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _checked(value: object) -> frozenset[int]:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise SettingsError(f"{shown(value)} is not a list of steps; write one such as [3, 4], or [] for all")
+        raise SettingsError(f"{shown(value)} is not a list of steps; write a list such as [3, 4], or [] for all")
     return frozenset(value)
 
 
@@ -44,7 +44,7 @@ def _steps(text: str) -> frozenset[int]:
     try:
         return _checked(json.loads(text))
     except (ValueError, RecursionError):
-        raise SettingsError(f'{text}: is not a list of steps; write one such as "[3,4]", or "[]" for all') from None
+        raise SettingsError(f'{text}: is not a list of steps; write a list such as "[3,4]", or "[]" for all') from None
 
 
 _STEPS = NUMBERS._replace(check=_checked, read=_steps)

@@ -245,8 +245,8 @@ class _Parts:
         logger.info("monitor: %d parameters and %d modules are monitored", len(parameters), modules)
         if not len(parameters) and not modules and not wishes.collectives.enable:
             raise UsageError(
-                "set_monitor(): no parameter and no module has one of the names in targets; write names as "
-                "model.named_parameters() or cells_and_names() give them, or {} for all"
+                "set_monitor(): no name in targets is a parameter or a module; use names from "
+                "model.named_parameters() or cells_and_names(), or {} for all"
             )
 
     def activate(self, active: bool) -> None:

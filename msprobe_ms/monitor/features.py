@@ -45,7 +45,9 @@ def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
     """Mean entropy and mean greatest weight of causal attention, of the first sample and head; q and k with 4 axes in
     `order`. The last query sees every key. ValueError for other shapes."""
     if q.ndim != 4 or k.ndim != 4 or q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"q {q.shape} and k {k.shape} have not the axes {order}; name the module that receives them")
+        raise ValueError(
+            f"q {q.shape} and k {k.shape} do not have the axes {order}; give the module that receives them"
+        )
     first = (slice(None), 0, 0) if order == ORDERS[0] else (0, slice(None), 0)
     queries, keys = (np.asarray(widen(each[first]), np.float64) for each in (q, k))
     scores_of = keys.T / np.sqrt(q.shape[-1])
@@ -143,8 +145,8 @@ class Features:
                         self._hook(hook, Key(vpp_stage, name), module)
             if names and not found:
                 raise UsageError(
-                    f"set_monitor(): l2_targets: {hook}: no module is called {' or '.join(sorted(known))}; write names "
-                    "as model.named_modules() or cells_and_names() give them"
+                    f"set_monitor(): l2_targets: {hook}: there is no module {' or '.join(sorted(known))}; use "
+                    "names from model.named_modules() or cells_and_names()"
                 )
             count += len(found)
         return count
@@ -179,7 +181,7 @@ class Features:
     def _attention(self, _: Any, given: Any, __: Any) -> list[float]:
         tensors = tree_of([given]).tensors
         if len(tensors) < 2:
-            raise ValueError("q and k are not its first two inputs; name the module that receives them")
+            raise ValueError("q and k are not its first two inputs; give the module that receives them")
         q, k = (self._backend.array(tensor) for _, tensor in tensors[:2])
         return attention(q, k, self._order)
 
@@ -187,7 +189,7 @@ class Features:
         def measure(module: AnyModule, *_: Any) -> list[float]:
             weight = getattr(module, "weight", None)
             if weight is None:
-                raise ValueError(f"a {type(module).__name__} has no weight; name the layer that has it")
+                raise ValueError(f"a {type(module).__name__} has no weight; give the layer that has it")
             return feature(self._backend.array(weight))
 
         return measure
@@ -195,7 +197,7 @@ class Features:
     def _logits(self, _: Any, __: Any, result: Any) -> list[float]:
         tensors = tree_of([result]).tensors
         if not tensors:
-            raise ValueError("it returns no tensor; name the module that returns the logits")
+            raise ValueError("it does not return a tensor; give the module that returns the logits")
         return router_logit(self._backend.array(tensors[0][1]))
 
     def end_step(self) -> None:

@@ -169,15 +169,15 @@ class OwnGradients:
             if passes % given:
                 once(
                     f"monitor micro steps {given}",
-                    f"monitor: an update came after {passes} backward passes, and grad_acc_steps is {given}: the "
-                    "numbers of unreduced gradients are the sums of the last ones only",
+                    f"monitor: an update followed {passes} backward passes, but grad_acc_steps is {given}: the "
+                    "statistics of unreduced gradients cover only the last passes",
                 )
             return
         why = ""
         if passes > 1 and usual not in (None, passes):  # of one pass the sum is whole, whatever came before
-            why = f"{passes} backward passes came before this update, and {usual} before the last one"
+            why = f"this update followed {passes} backward passes, and the previous one {usual}"
         elif passes > 1 and self._has_dropped(received):
-            why = f"{passes} backward passes came before this update, and not all of their gradients are in it"
+            why = f"this update followed {passes} backward passes and does not contain all of their gradients"
         if why:
             self._readings.discard(self._kind)
             self._guard.run("the sum of the unreduced gradients", refuse, f"{why}; pass grad_acc_steps to the monitor")
@@ -219,14 +219,15 @@ def micro_steps_of(value: Any) -> int | None:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1 and value == int(value):
         return int(value)
-    raise UsageError(f"set_monitor(): grad_acc_steps is {value!r}; write the number of micro steps of an update")
+    raise UsageError(f"set_monitor(): grad_acc_steps is {value!r}; pass the number of micro steps per update")
 
 
 def _note_cleared(passes: int) -> None:
     once(
         "monitor gradients were cleared",
-        f"monitor: an update came after {passes} backward passes between which .grad was cleared: only the last is "
-        "counted, as after an update that was skipped. If gradients are accumulated elsewhere, pass grad_acc_steps",
+        f"monitor: an update followed {passes} backward passes with .grad cleared in between: only the last pass "
+        "is counted, as if an update had been skipped. If gradients are accumulated elsewhere, pass "
+        "grad_acc_steps",
     )
 
 

@@ -69,7 +69,8 @@ class Guard:
         self._known.add(key)
         self._said[what] += 1
         once(
-            f"monitor {key}", f"monitor: {what} could not be measured at step {self.step}: {text}; the training goes on"
+            f"monitor {key}",
+            f"monitor: {what} could not be measured at step {self.step}: {text}; the training continues",
         )
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow([self.step, what, text])

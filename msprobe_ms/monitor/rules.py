@@ -48,7 +48,7 @@ class UnknownRule(SettingsError, TypeError):
 def _not_negative(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
         return float(value)
-    raise SettingsError(f"{shown(value)} is no threshold; write a number from 0 on")
+    raise SettingsError(f"{shown(value)} is not a threshold; write a non-negative number")
 
 
 @dataclass(frozen=True, kw_only=True)

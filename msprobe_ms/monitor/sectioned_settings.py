@@ -20,7 +20,7 @@ FRAMEWORKS = {
 def _threshold(value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
-    raise SettingsError(f"{shown(value)} is no threshold; write a number such as 1e-8")
+    raise SettingsError(f"{shown(value)} is not a threshold; write a number such as 1e-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class Monitors:
 def _folder(value: object) -> Path:
     if isinstance(value, str) and value and "\0" not in value:
         return user_path(value).absolute()
-    raise SettingsError(f"{shown(value)} is no path; name a folder")
+    raise SettingsError(f"{shown(value)} is not a path; give a folder")
 
 
 @dataclass(frozen=True, kw_only=True)

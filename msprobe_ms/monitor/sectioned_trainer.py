@@ -40,7 +40,7 @@ class TrainerMonitorV2:
         of the first step.
         """
         if self._engine is not None:
-            raise UsageError("start(): this monitor has begun already; call stop() first")
+            raise UsageError("start(): this monitor is already started; call stop() first")
         settings, backend = self._settings, backend_of(model)
         if optimizer is not None:
             backend.check(list(model) if isinstance(model, tuple) else model, optimizer)
@@ -50,7 +50,7 @@ class TrainerMonitorV2:
         engine.ends_with_update = optimizer is not None and patches is not False
         if optimizer is None and (settings.monitors.optimizer.enabled or settings.monitors.param.enabled):
             logger.warning(
-                "monitor: without an optimizer no moments and no weights are measured: start(model, optimizer)"
+                "monitor: moments and weights are not measured without an optimizer; call start(model, optimizer)"
             )
         watched = Watched(models_of(model), optimizer, lambda _: False, *collectives_of(backend))
         self._engine = engine

@@ -33,27 +33,29 @@ def operations(value: object) -> tuple[str, ...]:
     named = texts(value)
     unknown = [each for each in named if each not in _ACCEPTED]
     if unknown:
-        logger.warning("monitor: ops: %s not known, and left out; known: %s", few(unknown, 5), ", ".join(STATISTICS))
+        logger.warning(
+            "monitor: ops: %s is unknown and is ignored; choose from: %s", few(unknown, 5), ", ".join(STATISTICS)
+        )
     return tuple(dict.fromkeys(each for each in named if each in STATISTICS)) or ("norm",)
 
 
 def _targets(value: object) -> tuple[str, ...]:
     if isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value):
         return tuple(value)
-    raise SettingsError(f'{shown(value)} is not an object of names; write one such as {{"layers.0": {{}}}}')
+    raise SettingsError(f'{shown(value)} is not an object of names; write an object such as {{"layers.0": {{}}}}')
 
 
 def _micro(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    logger.warning("monitor: monitor_mbs_grad: %s is not a truth value, and counts as false", shown(value))
+    logger.warning("monitor: monitor_mbs_grad: %s is not a boolean and is treated as false", shown(value))
     return False
 
 
 def _small(value: object) -> float:
     if isinstance(value, float) and value >= 0:
         return value
-    raise SettingsError(f"{shown(value)} is no threshold; write a number with a decimal point such as 1e-8")
+    raise SettingsError(f"{shown(value)} is not a threshold; write a floating-point number such as 1e-8")
 
 
 def between(low: int, high: int) -> Any:
@@ -62,7 +64,7 @@ def between(low: int, high: int) -> Any:
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        raise SettingsError(f"{shown(value)} does not fit; write a whole number from {low} to {high}")
+        raise SettingsError(f"{shown(value)} is invalid; write an integer from {low} to {high}")
 
     return check
 
@@ -77,7 +79,8 @@ def _period(value: object) -> tuple[str, str] | None:
     named = texts(value)
     if len(named) not in (0, 2) or None in map(parse_time, named):
         raise SettingsError(
-            f"{shown(value)} is no period; write two times as in the folders' names, such as Dec03_21-34-40, or []"
+            f"{shown(value)} is not a period; write two times in the format of the folder names, such as "
+            "Dec03_21-34-40, or []"
         )
     return (named[0], named[1]) if named else None
 
@@ -88,7 +91,7 @@ def expressions(value: object) -> tuple[str, ...]:
         try:
             re.compile(each)
         except re.error as err:
-            raise SettingsError(f"{shown(each)} is no regular expression: {err}") from err
+            raise SettingsError(f"{shown(each)} is not a valid regular expression: {err}") from err
     return texts(value)
 
 
@@ -129,7 +132,9 @@ def section(cls: type) -> Any:
 
 def _modules_by_hook(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{shown(value)} is not an object; write one such as {{"linear_hook": ["0:layers.0.fc"]}}')
+        raise SettingsError(
+            f'{shown(value)} is not an object; write an object such as {{"linear_hook": ["0:layers.0.fc"]}}'
+        )
     allowed = one_of(*SUFFIX)
     return tuple((str(allowed(hook)), texts(names)) for hook, names in value.items())
 
@@ -200,9 +205,9 @@ def load(path: Path) -> MonitorSettings:
     values = checked(MonitorSettings, contents, lambda key: f"{path}: {key}", {})
     settings = replace(MonitorSettings(**values), contents=text)
     if settings.forward_only and settings.backward_only:
-        logger.warning("monitor: forward_only and backward_only are both true: no activation is measured")
+        logger.warning("monitor: forward_only and backward_only are both true: activations are not measured")
     if settings.recording_l2_features and not any(names for _, names in settings.l2_targets):
-        logger.warning("monitor: recording_l2_features: l2_targets names no module: no feature is measured")
+        logger.warning("monitor: recording_l2_features: l2_targets is empty: features are not measured")
     return settings
 
 
@@ -212,11 +217,11 @@ def read_object(path: Path) -> tuple[dict[str, object], str]:
         text = read_input(path, CONFIGURATION).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
         why = err.strerror if isinstance(err, OSError) else err
-        raise SettingsError(f"{path}: cannot be read: {why}; name a configuration file of the monitor") from err
+        raise SettingsError(f"{path}: cannot be read: {why}; give a configuration file of the monitor") from err
     try:
         contents = json.loads(text)
     except (ValueError, RecursionError) as err:
-        raise SettingsError(f"{path}: is no JSON: {err}; mend the file") from err
+        raise SettingsError(f"{path}: is not valid JSON: {err}; correct the file") from err
     if not isinstance(contents, dict):
-        raise SettingsError(f"{path}: holds no JSON object; write {{...}}")
+        raise SettingsError(f"{path}: does not contain a JSON object; write {{...}}")
     return contents, text

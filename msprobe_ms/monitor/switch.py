@@ -45,7 +45,7 @@ class Switch:
         try:
             settings = load(self._path)
         except MsprobeError as err:
-            logger.error("monitor: %s; the settings stay as they were", err)
+            logger.error("monitor: %s; the settings remain unchanged", err)
             return None
         return settings if settings.dynamic_on else None
 

@@ -62,7 +62,7 @@ class TrainerMon:
         opt_ty: Any = None,
     ) -> None:
         if opt_ty is not None:
-            _note_deprecated("opt_ty of TrainerMon", "leave it out: the kind of optimizer is detected")
+            _note_deprecated("opt_ty of TrainerMon", "omit it: the kind of optimizer is detected")
         self._path = absolute(os.fspath(config_file_path))
         self._settings = load(self._path)
         self._group, self._main_grad = process_group, params_have_main_grad
@@ -96,9 +96,9 @@ class TrainerMon:
         cannot be monitored.
         """
         if self._engine is not None:
-            raise UsageError("set_monitor(): this monitor already has a model; make another TrainerMon")
+            raise UsageError("set_monitor(): this monitor already has a model; create another TrainerMon")
         if isinstance(start_iteration, bool) or not isinstance(start_iteration, int) or start_iteration < 0:
-            raise UsageError(f"set_monitor(): start_iteration is {start_iteration!r}; write a whole number from 0 on")
+            raise UsageError(f"set_monitor(): start_iteration is {start_iteration!r}; pass a non-negative integer")
         self._micro_steps = micro_steps_of(grad_acc_steps)
         backend = backend_of(model)
         backend.check(list(model) if isinstance(model, tuple) else model, optimizer)
@@ -197,7 +197,7 @@ class TrainerMon:
         try:
             self._engine.install(self._wishes())
         except UsageError as err:  # nothing of the kind can be monitored in this model
-            logger.error("monitor: reload_xy(): %s; the settings stay as they were", err)
+            logger.error("monitor: reload_xy(): %s; the settings remain unchanged", err)
             self._settings = before
             self._engine.install(self._wishes())
 
@@ -246,8 +246,8 @@ class TrainerMon:
         wishes = self._wishes()
         if not wishes.any:
             logger.warning(
-                "monitor: %s turns nothing on: set xy_distribution, wg_distribution, mv_distribution, "
-                "param_distribution or cc_distribution",
+                "monitor: %s does not enable any measurement: set xy_distribution, wg_distribution, "
+                "mv_distribution, param_distribution or cc_distribution",
                 self._path,
             )
         self._collected = 0
@@ -291,7 +291,7 @@ class TrainerMon:
         try:
             self._begin()
         except UsageError as err:
-            logger.error("monitor: %s; the settings stay as they were", err)
+            logger.error("monitor: %s; the settings remain unchanged", err)
             self._settings, self._first = before
             self._collected = collected
             if was_installed:
@@ -323,7 +323,7 @@ class TrainerMon:
         folder = find_folder(self._root, self._rank, *period) if period is not None else None
         if period is not None and folder is None:
             logger.warning(
-                "monitor: append_output: %s has no folder of rank %d from %s to %s; a new one is made",
+                "monitor: append_output: %s has no folder of rank %d from %s to %s; a new folder is created",
                 *(self._root, self._rank, *period),
             )
         folder = folder or new_folder(self._root, self._rank, time.time())

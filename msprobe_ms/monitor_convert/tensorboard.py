@@ -50,9 +50,9 @@ def csv2tensorboard_by_step(
     kinds = CONVERTED if data_type_list is None else tuple(data_type_list)
     for kind in kinds:
         if kind not in CONVERTED:
-            raise ValueError(f"data_type_list: there is no kind {kind!r}; there are {', '.join(CONVERTED)}")
+            raise ValueError(f"data_type_list: unknown kind {kind!r}; choose from {', '.join(CONVERTED)}")
     if isinstance(process_num, bool) or not isinstance(process_num, int) or process_num < 1:
-        raise ValueError(f"process_num: {process_num!r} is no number of processes; give 1 or more")
+        raise ValueError(f"process_num: {process_num!r} is not a number of processes; give an integer of at least 1")
     path, notes = user_path(monitor_path), Notes()
     form, runs = find_runs(path, notes, time_start, time_end)
     if output_dirpath is None:

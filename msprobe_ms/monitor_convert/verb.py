@@ -1,9 +1,9 @@
-"""Write what a monitor collected into a database of SQLite, for queries and for msprobe's trend page.
+"""Write the output of a monitor into an SQLite database, for queries and for msprobe's trend page.
 
   msprobe data2db --db DIR --data MONITOR_DIR
 
-MONITOR_DIR is the output of TrainerMon, TrainerMonitorV2 or grad_probe. The database is DIR/monitor_data.trend.db.
-Exit code: 0 done, 2 the command was wrong.
+MONITOR_DIR is the output of TrainerMon, TrainerMonitorV2 or grad_probe. The database is DIR/monitor_data.trend.db. Exit
+code: 0 done, 2 the command was wrong.
 """
 
 import json
@@ -54,7 +54,7 @@ class Options(JsonAnswer):
         PATH,
         "--mapping",
         metavar="JSON",
-        help='other names for modules: {"net.layers": "layers"}',
+        help='new names for modules: {"net.layers": "layers"}',
         zh='模块的别名：{"net.layers": "layers"}',
     )
     micro_step: bool = option(
@@ -78,7 +78,8 @@ def run(options: Options) -> int:
     """Read, write, and print the path of the database."""
     if options.format == "dump":
         raise UsageError(
-            "--format dump: this version writes no database of a dump; `msprobe compare --format csv` writes tables"
+            "--format dump: this version cannot convert a dump into a database; use `msprobe compare --format "
+            "csv` for tables"
         )
     names = _mapping(options.mapping) if options.mapping else {}
     output = read_output(options.data)
@@ -103,7 +104,7 @@ def _mapping(path: Path) -> dict[str, str]:
     except OSError as err:
         raise UsageError(f"--mapping {path}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"--mapping {path}: is no JSON ({err}); give an object of names") from err
+        raise UsageError(f"--mapping {path}: is not valid JSON ({err}); give an object of names") from err
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise UsageError(f'--mapping {path}: is no object of names; write {{"net.layers": "layers"}}')
+        raise UsageError(f'--mapping {path}: is not an object of names; write {{"net.layers": "layers"}}')
     return names

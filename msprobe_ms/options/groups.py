@@ -81,7 +81,7 @@ class Cluster(Workers):
         if self.workers is not None and self.scheduler:
             raise UsageError(
                 translated(
-                    "workers and scheduler contradict each other: a cluster has its own workers; give one",
+                    "workers and scheduler contradict each other: a cluster has its own workers; give only one",
                     "workers 与 scheduler 冲突：集群有自己的工作进程；请只给出一个",
                 )
             )
@@ -99,7 +99,7 @@ class ExitZero(OptionGroup):
         "--exit-zero",
         default=False,
         role=EXECUTION,
-        help="exit with 0 even if there are findings",
+        help="exit with code 0 even if there are findings",
         zh="有发现时也以 0 退出",
     )
 
@@ -144,7 +144,7 @@ class AnswerFormat(OptionGroup):
         "--json",
         default=False,
         role=OUTPUT,
-        help="print the answer as JSON, the same as --format json",
+        help="print the result as JSON, the same as --format json",
         zh="以 JSON 打印结论，与 --format json 相同",
     )
 
@@ -166,7 +166,7 @@ class Fuzzy(OptionGroup):
         "--fuzzy",
         keyword="fuzzy_match",
         default=False,
-        help="also pair remaining calls in order, by name or operation",
+        help="also pair the remaining calls in order, by name or operation",
         zh="对剩余的调用，再按名称或算子依次配对",
     )
 
@@ -182,7 +182,7 @@ class LayerMapping(OptionGroup):
         "-lm",
         "--layer-mapping",
         keyword="layer_mapping",
-        help="layers by the class of their parent; without FILE layers of equal names",
+        help="map layers by the class of their parent; without FILE, layers with equal names",
         zh="按上层类给出的层映射；不带 FILE 时为同名的层",
     )
 
@@ -202,7 +202,7 @@ class Mappings(LayerMapping):
         "-am",
         "--api-mapping",
         keyword="api_mapping",
-        help="functions and their arguments; without FILE the built-in table",
+        help="map functions and their arguments; without FILE, by the built-in table",
         zh="函数及其参数；不带 FILE 时使用内置表",
     )
     cell_mapping: str | bool | None = option(
@@ -210,7 +210,7 @@ class Mappings(LayerMapping):
         "-cm",
         "--cell-mapping",
         keyword="cell_mapping",
-        help="cells; without FILE cells of equal path and class",
+        help="map cells; without FILE, cells with equal path and class",
         zh="Cell；不带 FILE 时为路径和类相同的 Cell",
     )
     data_mapping: object = option(
@@ -219,7 +219,7 @@ class Mappings(LayerMapping):
         "--data-mapping",
         metavar="FILE",
         keyword="data_mapping",
-        help="single records",
+        help="map single records",
         zh="单条记录",
     )
 

@@ -40,7 +40,7 @@ def _text(value: object) -> str:
         return value
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a text; write it between double quotes",
+            f"{checks.shown(value)} is not a string; write it in double quotes",
             f"{checks.shown(value)} 不是文本；请写在双引号之间",
         )
     )
@@ -51,7 +51,7 @@ def _path(value: object) -> Path:
         return user_path(value)
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a path; give a text or a pathlib.Path",
+            f"{checks.shown(value)} is not a path; pass a string or a pathlib.Path",
             f"{checks.shown(value)} 不是路径；请给出文本或 pathlib.Path",
         )
     )
@@ -64,7 +64,7 @@ def _path_or_true(value: object) -> object:
         return value
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not the path of a file; give one, or True for no file",
+            f"{checks.shown(value)} is not a file path; pass a path, or True for the default without a file",
             f"{checks.shown(value)} 不是文件路径；请给出路径，或用 True 表示没有文件",
         )
     )
@@ -79,7 +79,7 @@ def _numbers(value: object) -> tuple[int, ...]:
         return numbers(value)
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a list of whole numbers from 0; write [0, 1], or [] for all",
+            f"{checks.shown(value)} is not a list of non-negative integers; write a list such as [0, 1], or [] for all",
             f"{checks.shown(value)} 不是非负整数的列表；请写 [0, 1]，或用 [] 表示全部",
         )
     )
@@ -128,9 +128,9 @@ def whole(low: int | None = None) -> Kind:
 def _not_a_number(value: object, low: int | None) -> str:
     text = value if isinstance(value, str) else checks.shown(value)
     if low is None:
-        return translated(f"{text} is invalid; give a whole number", f"{text} 无效；请给出整数")
+        return translated(f"{text} is invalid; give an integer", f"{text} 无效；请给出整数")
     return translated(
-        f"{text} is invalid; give a whole number of at least {low}", f"{text} 无效；请给出不小于 {low} 的整数"
+        f"{text} is invalid; give an integer of at least {low}", f"{text} 无效；请给出不小于 {low} 的整数"
     )
 
 

@@ -200,7 +200,10 @@ def _positionals(prog: str, cls: type[OptionGroup], words: Sequence[str]) -> dic
             values[name] = _value(each, left.pop(0))
     if left:
         raise UsageError(
-            translated(f"{left[0]!r} is unexpected: it belongs to no option", f"多余的参数 {left[0]!r}：不属于任何选项")
+            translated(
+                f"{left[0]!r} is unexpected: it does not belong to any option",
+                f"多余的参数 {left[0]!r}：不属于任何选项",
+            )
             + _see(prog)
         )
     return values

@@ -39,10 +39,10 @@ def _unknown(backend: type[Backend], word: str, known: dict[str, list[Api]]) -> 
     for owner, name, stem in backend.framework.calls.functions():
         if word in (stem, backend.public_name(owner, name, stem)):
             does = "exchanges tensors between ranks" if stem.partition(".")[0] in COLLECTIVE else "draws random numbers"
-            return f"{shown(word)} {does}, and is not run a second time; leave it out"
+            return f"{shown(word)} {does} and is not run a second time; remove it"
     near = _nearest(word, known)
-    hint = f"; did you mean {shown(near)}?" if near else "; write full names such as " + shown(next(iter(known)))
-    return f"the installed framework has no {shown(word)} that is collected{hint}"
+    hint = f"; did you mean {shown(near)}?" if near else "; write full names, for example " + shown(next(iter(known)))
+    return f"{shown(word)} is not a collected API of the installed framework{hint}"
 
 
 def _nearest(word: str, known: dict[str, list[Api]]) -> str:

@@ -28,7 +28,7 @@ def difference(original: Array, other: Array, of: Format, floor: float | None = 
     the shapes differ.
     """
     if original.shape != other.shape:
-        raise ValueError(f"the second run gave the shape {other.shape} instead of {original.shape}")
+        raise ValueError(f"the second run returned the shape {other.shape} instead of {original.shape}")
     floor = float(np.sqrt(of.noise)) if floor is None else floor
     lowest, highest, change, size, unequal, non_finite = 1.0, 1.0, 0.0, 0.0, 0, 0
     with np.errstate(all="ignore"):

@@ -74,7 +74,7 @@ class Perturber:
         if model is not None:
             check_model(model, self._backend.framework.module, self._backend.framework.kind)
         if token_range is not None:
-            raise UsageError('start(): task "free_benchmark" has no token_range; leave it out')
+            raise UsageError('start(): task "free_benchmark" does not support token_range; omit it')
         self._backend.check()
 
     def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:

@@ -173,7 +173,7 @@ class SecondRuns:
         backend = self._backend
         floating = [(place, tensor, of) for place, tensor in originals if (of := backend.format(tensor))]
         if len(floating) != len(others):
-            raise ValueError(f"the second run gave {len(others)} floating-point outputs instead of {len(floating)}")
+            raise ValueError(f"the second run returned {len(others)} floating-point outputs instead of {len(floating)}")
         floor = 0.0 if self._mode is Mode.NO_CHANGE else None
         pairs = []
         for (place, tensor, of), other in zip(floating, others, strict=True):
@@ -216,7 +216,7 @@ class SecondRuns:
             results = run.outputs(others)
         backend.framework.settle([("", tensor) for _, tensor in results])
         if [tuple(tensor.shape) for _, tensor in results] != [tuple(tensor.shape) for _, tensor in originals]:
-            raise ValueError("the second run gave outputs of other shapes")
+            raise ValueError("the second run returned outputs with other shapes")
         return rebuilt(result, [backend.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)])
 
     def _input_of_fix(self, tensor: AnyTensor) -> Any:

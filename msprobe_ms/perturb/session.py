@@ -169,7 +169,7 @@ class Session:
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
-            once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training goes on")
+            once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training continues")
             return None
 
     def _record(self, call: _Call, second: SecondRun, compared: tuple[Compared, ...]) -> None:

@@ -13,42 +13,45 @@ _CAUSES = {
     Cause.NO_INPUT: "has no supported input type",
     Cause.EMPTY: "has an input without elements",
     Cause.TOO_SMALL: "has an input smaller than the noise",
-    Cause.TOO_FEW: "has an input of fewer than two elements, in which nothing can be exchanged",
+    Cause.TOO_FEW: "has an input with fewer than two elements, which cannot be permuted",
     Cause.FORMAT: "has an input of a dtype that this pert_mode does not apply to",
-    Cause.NOTHING_TO_RAISE: "computes in float32 or float64 already",
-    Cause.ON_CPU: "has all its tensors on the CPU already",
+    Cause.NOTHING_TO_RAISE: "already computes in float32 or float64",
+    Cause.ON_CPU: "already has all tensors on the CPU",
     Cause.RANDOM: "draws random numbers",
-    Cause.CODE: "is given a function, which would be run twice",
-    Cause.FOREIGN: "has a tensor in a container, or of a class, that cannot be copied",
+    Cause.CODE: "has a function argument, which would be run twice",
+    Cause.FOREIGN: "has a tensor in a container or of a class that cannot be copied",
     Cause.TRANSFORM: "is run by a transform of functions, such as vmap",
     Cause.NO_DATA: "has a tensor without data",
-    Cause.NO_GRADIENT: "has no input and output that a gradient flows between",
-    Cause.IN_PLACE: "gives or changes its own argument, which a fix cannot replace",
+    Cause.NO_GRADIENT: "has no gradient between any input and output",
+    Cause.IN_PLACE: "returns or modifies its own argument, which a fix cannot replace",
 }
 
 
 def skipped(name: str, cause: Cause) -> str:
     """Why a call is not run a second time."""
-    return f"{name} {_CAUSES[cause]}. It is not run a second time"
+    return f"{name} {_CAUSES[cause]}; it is not run a second time"
 
 
 def on_cpu_already() -> str:
     """The mode `to_cpu` where the training runs on the CPU."""
     return (
-        'free_benchmark: pert_mode "to_cpu": tensors are on the CPU already, so a second run there only shows whether '
-        "calls are deterministic, and a fix replaces nothing"
+        'free_benchmark: pert_mode "to_cpu": the tensors are already on the CPU, so a second run only shows '
+        "whether calls are deterministic, and a fix has no effect"
     )
 
 
 def failed(name: str, cause: Exception) -> str:
     """A second run, or its comparison, raised an exception."""
-    return f"free_benchmark: the second run of {name} failed: {reason(cause)}; the training goes on with its own result"
+    return (
+        f"free_benchmark: the second run of {name} failed: {reason(cause)}; the training continues with the original "
+        "result"
+    )
 
 
 def not_written(path: object, cause: Exception) -> str:
     """The disk refused."""
     why = getattr(cause, "strerror", None) or reason(cause)
-    return f"free_benchmark: {path} cannot be written: {why}; the training goes on, and its rows are lost"
+    return f"free_benchmark: {path} cannot be written: {why}; the training continues, and the rows are lost"
 
 
 def inconsistent(row: Row, place: Place) -> str:
@@ -56,7 +59,7 @@ def inconsistent(row: Row, place: Place) -> str:
     where = f" at {located(place)}" if place.file else ""
     return (
         f"{row.api} is not consistent [{INCONSISTENT.code}]: max_rel {row.max_rel:.4g} by {row.mode}, {row.stage}, "
-        f"step {row.step}{where}; further ones of this line are in {TABLE} only"
+        f"step {row.step}{where}; further results of this line are only in {TABLE}"
     )
 
 
@@ -76,7 +79,9 @@ def leaders(found: Sequence[Sensitivity]) -> list[str]:
     named = [each for each in found if each.is_ill_conditioned][:MOST]
     if not named:
         top = max((each.condition for each in found), default=0.0)
-        return [f"free_benchmark: no call stands out; a relative change of an input grows {_times(top)} at most"]
+        return [
+            f"free_benchmark: no call is an outlier; a relative change of an input is amplified at most {_times(top)}"
+        ]
     code = ILL_CONDITIONED.code
     return [f"free_benchmark: {number}. {sensitive(each)} [{code}]" for number, each in enumerate(named, 1)]
 

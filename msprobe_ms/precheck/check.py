@@ -39,9 +39,9 @@ class Why(Enum):
     """Why a direction was not checked, where it was not the reference that could not be computed (`replay.Cause`)."""
 
     CANNOT_RUN = "the framework did not execute the call"
-    UNKNOWN_OPTION = "an option that the record does not tell is none of the usual ones"
+    UNKNOWN_OPTION = "an option that was not recorded does not have a usual value"
     PROCESS_DIED = "the process died with the call"
-    CREATES = "an operation that takes no tensor, and of which no more is known"
+    CREATES = "an operation without tensor inputs whose result is not determined"
 
 
 UNASKED = NOT_APPLICABLE | {Why.CREATES}

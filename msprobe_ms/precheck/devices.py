@@ -21,10 +21,10 @@ class Cause(Enum):
     """Why an output is as it is."""
 
     WITHIN = "within the limit"
-    STANDARD = "the device alone does not meet the standard"
-    RATIO = "the error is a multiple of the other device's"
-    ABSENT = "the other file has no such output"
-    TORN = "a row of a file has more or less fields than its heading"
+    STANDARD = "only this device does not meet the standard"
+    RATIO = "the error is a multiple of the error of the other device"
+    ABSENT = "the other file does not have the output"
+    TORN = "a row of a file has more or fewer fields than the header"
     ONLY_GOLDEN = "only the other file has the output"
     NO_NUMBERS = "an error could not be measured"
 

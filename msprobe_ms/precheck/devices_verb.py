@@ -2,9 +2,10 @@
 
   msprobe api-precision-compare --npu DETAILS --gpu DETAILS [-o DIR]
 
-Both files are accuracy_checking_details_TIME.csv of `msprobe acc-check`. An output is wrong where its error against
-float64 is a multiple of the other device's. The last line on standard output names the first one. Exit code: 0 none is
-wrong, 1 one is or could not be judged, 2 the command was wrong or nothing could be judged.
+Both files are accuracy_checking_details_TIME.csv of `msprobe acc-check`. An output is wrong if its error against
+float64 is a multiple of the other device's error. The last line on standard output is the first wrong output. Exit
+code: 0 no output is wrong, 1 an output is wrong or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import time
@@ -54,7 +55,7 @@ def run(options: Options) -> int:
     target, golden = (read_rows(path, DETAILS, torn) for path in (options.npu_csv_path, options.gpu_csv_path))
     found = compared(target, golden)
     if not found:
-        raise UsageError(f"{options.npu_csv_path}: has no outputs; give the details of a check")
+        raise UsageError(f"{options.npu_csv_path}: contains no outputs; give the details file of a check")
     result = write_compared(options.output, time.strftime("%Y%m%d%H%M%S"), found)
     wrong = [each for each in found if each.status is Status.ERROR]
     skipped = sum(each.status is Status.SKIP for each in found)

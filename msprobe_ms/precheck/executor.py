@@ -168,8 +168,8 @@ def executor_of(framework: str, device: int = 0) -> Executor:
         if err.name is None or err.name.split(".")[0] not in ("mindspore", "torch"):
             raise
         raise UsageError(
-            f"{err.name.split('.')[0]} is not installed here, so calls of {framework} cannot be executed; install it, "
-            "or judge the recorded outputs of a dump of task tensor with --no-run"
+            f"{err.name.split('.')[0]} is not installed here, so calls of {framework} cannot be executed; install "
+            "it, or use --no-run to judge the recorded outputs of a dump of task tensor"
         ) from err
     made: Executor = module.Executor(device)
     return made

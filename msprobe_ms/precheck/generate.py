@@ -30,7 +30,7 @@ def place_of(dump: Dump, call: str) -> int:
         if name in dump.place:
             return dump.place[name]
     near = nearest(call, names)
-    raise UsageError(f"{dump.where}: has no call {call!r}" + (f"; did you mean {near}?" if near else ""))
+    raise UsageError(f"{dump.where}: there is no call {call!r}" + (f"; did you mean {near}?" if near else ""))
 
 
 def write(
@@ -73,9 +73,9 @@ def _executed(call: RecordedCall, operation: Operation, executor: Executor, *, i
         call = reduced(call, operation, executor)
     found = executed_alone(call, executor)
     if found is None:
-        raise UsageError(f"{call.name}: the framework does not execute the call here; leave --run and --reduce out")
+        raise UsageError(f"{call.name}: the framework cannot execute the call here; omit --run and --reduce")
     if is_reduced and found[1].status is not Status.ERROR:
-        raise UsageError(f"{call.name}: is right on this device, so there is nothing to reduce; leave --reduce out")
+        raise UsageError(f"{call.name}: is correct on this device, so it cannot be reduced; omit --reduce")
     return found[0]
 
 
@@ -116,9 +116,12 @@ def _story(dump: Dump, call: RecordedCall, finding: str) -> Story:
     made = dump.made_with
     known = [made.get("framework") or dump.framework, made.get("device", ""), made.get("tool", "")]
     versions = [*known, f"Python {made.get('python') or platform.python_version()}"]
-    return Story(f"{call.name}, and what its outputs should be in float64.", finding, ", ".join(filter(None, versions)))
+    return Story(f"{call.name}, and its expected outputs in float64.", finding, ", ".join(filter(None, versions)))
 
 
 def _refusal(dump: Dump, at: int, outcome: NotReplayed) -> str:
     detail = f" ({outcome.detail})" if outcome.detail else ""
-    return f"{dump.columns.names[at]}: {outcome.cause.value}{detail}, so no script can say what it should give"
+    return (
+        f"{dump.columns.names[at]}: {outcome.cause.value}{detail}, so the expected outputs are unknown and no script "
+        "is written"
+    )

@@ -44,11 +44,11 @@ class Reason(Enum):
     """Why."""
 
     WITHIN = "within the limit"
-    EXPLAINED = "beyond the named standard, and explained by the rounding of inputs that cancel"
+    EXPLAINED = "beyond the given standard, but explained by the rounding of inputs that cancel"
     SHAPE = "another shape than the golden value"
     DTYPE = "another dtype than recorded"
     UNEQUAL = "elements are unequal"
-    NON_FINITE = "NaN or infinities in other places than in the golden value"
+    NON_FINITE = "NaN or infinities at other positions than in the golden value"
     ELEMENT = "an element is beyond the error bound"
     ALL = "the elements together are beyond the error bound"
     SCALED = "the output is off by a factor"

@@ -86,7 +86,7 @@ def from_configuration(path: str) -> Lists:
             if key not in known and near:
                 raise SettingsError(f"{file}, {name}{key}: unknown setting; did you mean {near!r}?")
             if name and key not in known:
-                logger.warning("%s, %s%s: unknown setting, ignored; sections have %s", file, name, key, few(known, 9))
+                logger.warning("%s, %s%s: unknown setting, ignored; choose from %s", file, name, key, few(known, 9))
         if name and "error_data_path" in held:
             logger.warning("%s, %serror_data_path: ignored; error data is saved below -o", file, name)
     found = {key: [entry for name, held in places for entry in _entries(file, name, held, key)] for key in _LISTS}
@@ -100,5 +100,5 @@ def _entries(file: Path, place: str, held: Mapping[str, object], key: str) -> li
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
-        raise SettingsError(f"{file}: {place}{key} is {found!r}; make it a list of names of APIs")
+        raise SettingsError(f"{file}: {place}{key} is {found!r}; write a list of API names")
     return found

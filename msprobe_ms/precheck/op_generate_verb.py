@@ -1,9 +1,9 @@
-"""Write a script that runs one API of a dump by itself, as msprobe 8.1 has it.
+"""Write a standalone script that runs one API of a dump, as msprobe 8.1 does.
 
   msprobe op-generate -i config_op.json -o DIR
 
-The script runs without this tool, holds the outputs to their values in float64, and writes two tables into
-./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 not.
+The script runs without this tool, compares the outputs with float64 results, and writes two tables into
+./op_result_output. `msprobe repro` does the same without a configuration. Exit code: 0 written, 2 nothing was written.
 """
 
 import json
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
         at = place_of(dump, f"{settings.api_name}.{settings.propagation}")
         is_real = settings.data_mode == "real_data"
         if is_real and dump.task not in ("tensor", "acc_check"):
-            raise UsageError(f"{dump.where}: has no tensors, being of task {dump.task}; set data_mode to random_data")
+            raise UsageError(f"{dump.where}: contains no tensors (task {dump.task}); set data_mode to random_data")
         seeds: tuple[int | None, ...] = (None,)
         if not is_real:
             seeds = tuple(settings.random_seed + n for n in range(settings.iter_times))
@@ -87,7 +87,7 @@ def read_settings(file: Path) -> Settings:
             near = nearest(key, tuple(known))
             raise SettingsError(f"{file}: unknown key {key!r}" + (f"; did you mean {near}?" if near else ""))
         if type(value) is not known[key]:
-            raise SettingsError(f"{file}: {key} is {value!r}; make it of type {known[key].__name__}")
+            raise SettingsError(f"{file}: {key} is {value!r}; write a value of type {known[key].__name__}")
     made = Settings(**content)
     for key, allowed in (("propagation", ("forward", "backward")), ("data_mode", ("random_data", "real_data"))):
         if getattr(made, key) not in allowed:
@@ -107,7 +107,7 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as err:
         raise SettingsError(f"{file}: cannot be read ({err}); give a JSON file") from err
     if not isinstance(content, dict):
-        raise SettingsError(f"{file}: holds no JSON object; give one")
+        raise SettingsError(f"{file}: does not contain a JSON object; write one")
     return content
 
 

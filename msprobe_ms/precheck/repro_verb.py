@@ -1,10 +1,11 @@
-"""Write a script that reproduces one recorded call, and runs without this tool.
+"""Write a standalone script that reproduces one recorded call.
 
   msprobe repro CALL --dump dump.json [-o DIR] [--reduce]
 
-CALL is a call such as Mint.matmul.0.backward, or one of its outputs. The script has less than 80 lines and an npz file
-beside it: inputs, what the outputs should be in float64, tolerances. It says which output is wrong, with exit code 1.
---reduce makes shapes and values smaller while the call stays wrong on the current device. Exit code: 0 written, 2 not.
+CALL is a call such as Mint.matmul.0.backward, or one of its outputs. The script needs only the framework; it has fewer
+than 80 lines, and an npz file next to it with the inputs, the expected outputs in float64 and the tolerances. It prints
+the wrong outputs and exits with 1 if there are any. --reduce makes shapes and values smaller as long as the call
+remains wrong on the current device. Exit code: 0 written, 2 nothing was written.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Options(JsonAnswer):
         FLAG,
         "--reduce",
         default=False,
-        help="make the call smaller while it stays wrong",
+        help="reduce the shapes and values of the call as long as it remains wrong",
         zh="在保持出错的前提下缩小该调用",
     )
     run: bool = option(
@@ -73,7 +74,7 @@ def run(options: Options) -> int:
         executor=executor_of(dump.framework) if is_run else None,
         is_reduced=options.reduce,
     )
-    line = finding or "no output was found wrong"
+    line = finding or "no wrong output was found"
     if options.is_json:
         from msprobe.base.verdicts import Verdicts
         from msprobe.findings.document import Document, printed

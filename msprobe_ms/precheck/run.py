@@ -107,7 +107,7 @@ def _claimed(claims: str, devices: tuple[int, ...]) -> int:
     for device in devices:
         if claim(Path(claims) / str(device), create=True) is not None:  # open, and so ours, while this process lives
             return device
-    raise UsageError(f"no device is free of {', '.join(map(str, devices))}; give as many as there shall be processes")
+    raise UsageError(f"none of the devices {', '.join(map(str, devices))} is free; give one device per process")
 
 
 def _device(task: _Task) -> int:

@@ -72,19 +72,19 @@ _GRADIENTS = {
 }
 
 _CHECK = '''def check(name, output, peak, mean, factor, constant):
-    """|error| / scale <= peak, its rms <= mean; no part of the error is a factor or a constant beyond the limit."""
+    """|error| / scale <= peak, its rms <= mean; the error contains no factor or constant beyond the limit."""
     expected, scale = data["expected." + name], data["scale." + name]
     if output.shape != expected.shape:
         return f"shape {output.shape}, expected {expected.shape}"
     with np.errstate(all="ignore"):
         finite = np.isfinite(expected) & np.isfinite(output)
         if not ((output == expected) | finite | (np.isnan(output) & np.isnan(expected))).all():
-            return "NaN or infinities in other places than expected"
+            return "NaN or infinities at other positions than expected"
         error = np.where(finite, output - expected, 0.0)
         z = np.abs(np.divide(error, scale, out=np.zeros_like(error), where=error != 0))
         square = max(np.sum(expected[finite] ** 2), 1e-300)
         drift, offset = np.sum((error * expected)[finite]) / square, error.mean() / (square / error.size) ** 0.5
-    print(f"{name}: greatest error {np.abs(error).max(initial=0):.6g}, z {z.max(initial=0):.3g} of {peak:.3g}")
+    print(f"{name}: largest error {np.abs(error).max(initial=0):.6g}, z {z.max(initial=0):.3g} of {peak:.3g}")
     wrong = z.max(initial=0) > peak or np.sqrt(np.mean(z**2)) > mean or abs(drift) > factor or abs(offset) > constant
     return "beyond the tolerance" if wrong else "pass"'''
 

@@ -100,7 +100,7 @@ class Files:
             is_there = os.path.lexists(file)
             kept = [row for row in (read_rows(file, needed) if is_there else ()) if _api(row["API Name"]) in names]
             if not is_there and names and file == self.details:
-                logger.warning("%s: is missing; it will have the APIs that are checked from now on", file)
+                logger.warning("%s: is missing; it will contain only the APIs that are checked from now on", file)
             with writing(file.parent), replacing(file) as out:
                 lines = (_line([row.get(title, "") for title in titles]) for row in kept)
                 text = _BOM + _line(titles) + "".join(lines)
@@ -236,7 +236,9 @@ def read_rows(file: Path, titles: Sequence[str], torn: list[int] | None = None) 
     with _reader(file) as rows:
         head = [title.lstrip(_BOM) for title in next(rows, [])]
         if missing := [title for title in titles if title not in head]:
-            raise UsageError(f"{file}: has no column {missing[0]!r}; give a file that `msprobe acc-check` wrote")
+            raise UsageError(
+                f"{file}: the column {missing[0]!r} is missing; give a file written by `msprobe acc-check`"
+            )
         found: list[Mapping[str, str]] = []
         for number, row in enumerate(rows, 2):
             if len(row) == len(head):

@@ -81,7 +81,7 @@ class Turns:
         turn = self._turns[key]
         turn.absent += 1
         if not turn.checked and turn.absent >= most:
-            turn.closed = "no gradients came for it"
+            turn.closed = "it received no gradients"
 
     def end_step(self) -> None:
         """The step is over; a new round begins where each of its calls has had its turn."""

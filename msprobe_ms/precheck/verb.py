@@ -3,9 +3,10 @@
   msprobe acc-check --dump dump.json [-o DIR]
 
 For a dump of task tensor, the recorded outputs are judged, or the calls are executed again on the current device
-(--run). For a dump of task statistics, inputs are drawn to match the recorded statistics, and each call is executed.
-With -d, several devices share the work. The last line on standard output names the first wrong output. Exit code: 0
-nothing is wrong, 1 something is wrong or could not be judged, 2 the command was wrong or nothing could be judged.
+(--run). For a dump of task statistics, random inputs that match the recorded statistics are generated, and each call is
+executed. With -d, several devices share the work. The last line on standard output is the first wrong output. Exit
+code: 0 nothing is wrong, 1 something is wrong or could not be judged, 2 the command was wrong or nothing could be
+judged.
 """
 
 import time
@@ -70,7 +71,7 @@ class Options(WorkersOrZero, JsonAnswer):
         PATH,
         "--resume-from",
         metavar="FILE",
-        help="the result file of an interrupted check, which is resumed",
+        help="resume an interrupted check from its result file",
         zh="被中断的检查的结果文件，从该处继续",
     )
     save_error_data: bool = option(
@@ -112,7 +113,7 @@ class Options(WorkersOrZero, JsonAnswer):
         "are judged",
         zh="在当前设备上重新执行 task 为 tensor 的 dump 中的调用；默认判定已记录的输出",
     )
-    seed: int = option(whole(), "--seed", default=42, help="seed of drawn inputs", zh="生成输入所用的随机种子")
+    seed: int = option(whole(), "--seed", default=42, help="seed of generated inputs", zh="生成输入所用的随机种子")
     html: bool = option(
         FLAG,
         "--html",
@@ -142,7 +143,7 @@ def run(options: Options) -> int:
     lists = Lists((*lists.white, *split(options.white_list)), (*lists.black, *split(options.black_list)))
     apis = apis_of(dump)
     if not apis:
-        raise UsageError(f"{options.dump}: has no calls of an API to be checked; collect with level L1 or mix")
+        raise UsageError(f"{options.dump}: contains no API calls to check; collect with level L1 or mix")
     apis = lists.chosen(apis)
     earlier = NONE
     if options.result_csv_path:
@@ -150,7 +151,7 @@ def run(options: Options) -> int:
         done = files.done()
         earlier = verdicts_in(files)
         apis = [api for api in apis if api.name not in done]
-        logger.info("%d APIs are checked already, %d are left", len(done), len(apis))
+        logger.info("%d APIs are already checked, %d remain", len(done), len(apis))
     else:
         files = Files.new(options.output, time.strftime("%Y%m%d%H%M%S"))
     found: list[Checked] = []
@@ -175,7 +176,7 @@ def _devices(given: tuple[int, ...]) -> tuple[int, ...]:
         if not 0 <= device <= _MOST_DEVICES:
             raise UsageError(
                 translated(
-                    f"-d: {device} is no device; give numbers from 0 to {_MOST_DEVICES}",
+                    f"-d: {device} is not a device; give numbers from 0 to {_MOST_DEVICES}",
                     f"-d：{device} 不是设备编号；请给出 0 到 {_MOST_DEVICES} 之间的数",
                 )
             )
@@ -195,7 +196,9 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
     from .run import Options as Execution
 
     if dump.framework not in (*BACKENDS, "mindtorch"):
-        raise UsageError(f"{options.dump}: is a dump of {dump.framework or 'no framework'}; calls of it are unknown")
+        raise UsageError(
+            f"{options.dump}: is a dump of {dump.framework or 'an unknown framework'}, whose calls cannot be checked"
+        )
     if dump.task not in ("statistics", "tensor", "acc_check"):  # the last holds what a training found wrong
         raise UsageError(
             f"{options.dump}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
@@ -203,15 +206,16 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
     is_drawn = dump.task == "statistics"
     if dump.framework == "mindtorch" and (is_drawn or options.run):
         raise UsageError(
-            f"{options.dump}: calls of PyTorch's API on MindSpore are not executed here, since that layer takes "
-            "the place of the PyTorch that computes in float64; collect task tensor, and its outputs are judged"
+            f"{options.dump}: calls of PyTorch's API on MindSpore cannot be executed here, since this layer "
+            "replaces the PyTorch that computes float64 results; collect task tensor, so that recorded outputs "
+            "are judged"
         )
     if is_drawn and options.run is False:
-        raise UsageError(
-            "--no-run judges recorded outputs, which a dump of task statistics does not have; leave it out"
-        )
+        raise UsageError("--no-run judges recorded outputs, which a dump of task statistics does not contain; omit it")
     if options.save_error_data and not is_drawn and not options.run:
-        logger.warning("--save-error-data: the tensors of a dump of task tensor are in that dump; none are saved again")
+        logger.warning(
+            "--save-error-data: the dump of task tensor already contains the tensors; they are not saved again"
+        )
     is_saving = options.save_error_data and (is_drawn or bool(options.run))
     return Execution(
         seed=options.seed if is_drawn else None,

@@ -19,7 +19,7 @@ class Kind(Enum):
     EXACT = "integers or bools"
     CREATES = "a constant"
     RANDOM = "depends on random numbers"
-    UNINITIALISED = "uninitialised memory"
+    UNINITIALISED = "uninitialized memory"
 
 
 @dataclass(frozen=True)

@@ -161,14 +161,14 @@ def _nonfinite(
     except MsprobeError as err:
         if what is What.OVERFLOW_CHECK:
             raise
-        notes.append(phrase("what is not finite was not searched: {why}", why=err))
+        notes.append(phrase("NaN and infinities were not searched: {why}", why=err))
         return NONE, []
     verdicts = total(answer.verdicts for answer in found)
     if not verdicts.judged:
         why = found[0].unjudged[0][1]
         if what is What.OVERFLOW_CHECK:
             raise DumpError(f"{files[0].path}: {why}")
-        notes.append(phrase("what is not finite was not searched: {why}", why=why))
+        notes.append(phrase("NaN and infinities were not searched: {why}", why=why))
         return verdicts, []
     return verdicts, found
 
@@ -189,7 +189,7 @@ def _invariants(
     size = sum(_size(file) for file in files)
     if size > _WORTH_CHECKING and not is_asked:
         notes.append(
-            phrase("invariants were not checked, for the dump has {size} MiB; --as check does it", size=size >> 20)
+            phrase("invariants were not checked, since the dump has {size} MiB; use --as check", size=size >> 20)
         )
         return []
     rows = [row for row in ROWS if row.name != "resume" and (is_asked or row.name != _SLOW)]
@@ -202,7 +202,7 @@ def _invariants(
         return []
     gaps.append(Verdicts(gaps=held.gaps))
     if not is_asked:
-        notes.append(phrase("calls were not executed again; --as check does it, where torch is installed"))
+        notes.append(phrase("calls were not executed again; use --as check, with torch installed"))
     return [(row, list(row.predicate(held, None))) for row in rows]
 
 

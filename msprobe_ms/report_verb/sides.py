@@ -42,7 +42,7 @@ def what_of(target: Path, golden: Path | None, chosen: str | None) -> What:
         if is_monitor(target):
             raise UsageError(
                 translated(
-                    f"{target}: is the output of a monitor; give two of them, the trusted one second",
+                    f"{target}: is the output of a monitor; give two of them, the trusted one last",
                     f"{target}：是监控输出；请给出两份，标杆在后",
                 )
             )
@@ -50,7 +50,9 @@ def what_of(target: Path, golden: Path | None, chosen: str | None) -> What:
     kinds = [_kind(path) for path in (target, golden)]
     if kinds[0] is not kinds[1]:
         text = " and ".join(f"{path} for {kind.value}" for path, kind in zip((target, golden), kinds, strict=True))
-        raise UsageError(f"the sides are of two kinds: {text}; give two of one kind, or say which with --as")
+        raise UsageError(
+            f"the inputs are of different kinds: {text}; give two inputs of one kind, or choose one with --as"
+        )
     return kinds[0]
 
 

@@ -1,14 +1,13 @@
 """Write one page that shows everything: the answer, the calls as a tree, ranks and steps, dataflow, curves and tables.
 
   msprobe report A B [-o page.html]     two sides: A is under suspicion, B is trusted
-  msprobe report DIR [-o page.html]     one dump alone
+  msprobe report DIR [-o page.html]     a single dump
 
-A and B are what `msprobe compare` takes (dumps, kernel dumps, saves, roots of an RL flow), two outputs of a monitor, or
-two packs of `msprobe config-check` (-c B A there). Of one dump alone all calls are shown, the first call that made
-NaN or infinities, and what does not hold of every training. The page opens in a browser from the disk or a mail; it
-needs no server and no network. The last line on standard output is that of the command whose answer is shown, and so
-is the exit code: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could
-be read.
+A and B are inputs of `msprobe compare` (dumps, kernel dumps, saves, root folders of an RL flow), two outputs of a
+monitor, or two packs of `msprobe config-check` (there -c B A). For a single dump, the page shows all calls, the first
+call that created NaN or infinities, and the violated invariants. The page is one file that opens in a browser; it needs
+no server and no network. The last line on standard output and the exit code are those of the command whose result is
+shown: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could be read.
 """
 
 import logging
@@ -41,7 +40,7 @@ class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, Layout
     """The options of the command."""
 
     target: Path = positional(
-        PATH, "A", help="the side under suspicion, or one dump alone", zh="待定位侧，或单独的一个 dump"
+        PATH, "A", help="the side under suspicion, or a single dump", zh="待定位侧，或单独的一个 dump"
     )
     golden: Path | None = positional(PATH, "B", default=None, help="the trusted side", zh="标杆侧")
     output: Path = option(
@@ -50,13 +49,13 @@ class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, Layout
         "--output",
         default=Path(PAGE),
         role=OUTPUT,
-        help=f"the page (.html), replaced if it exists, or a folder for {PAGE}, created if missing",
+        help=f"the page (.html), overwritten if it exists, or a folder for {PAGE}, created if missing",
         zh=f"页面（.html），已有则替换；或存放 {PAGE} 的文件夹，没有则创建",
     )
     what: str | None = option(
         one_of(*_WHAT),
         "--as",
-        help="the command whose answer is shown; default: detected",
+        help="the command whose result is shown; default: detected",
         zh="展示哪个命令的结论；默认：自动检测",
     )
 
@@ -78,8 +77,8 @@ def _report(options: Options) -> int:
     if what is not What.COMPARE and layouts_of(options, has_golden=True) is not None:
         raise UsageError(
             translated(
-                "--rank-size: ranks are merged where two dumps are compared; give the golden dump too, or merge those "
-                "of one with msprobe graph-visualize --file-type json, and report on the merged dump",
+                "--rank-size: ranks are merged only if two dumps are compared; add the golden dump, or merge the "
+                "ranks of one dump with msprobe graph-visualize --file-type json, and report on the merged dump",
                 "--rank-size：只有比对两份 dump 时才合并 rank；请同时给出标杆 dump，或先用 "
                 "msprobe graph-visualize --file-type json 合并一份 dump，再对合并结果生成报告",
             )
@@ -87,7 +86,7 @@ def _report(options: Options) -> int:
     if what is not What.COMPARE and (own := options.user_limits):
         raise UsageError(
             translated(
-                f"{own}: limits are for the difference of two dumps; give two dumps, or leave them out",
+                f"{own}: limits apply to the difference of two dumps; give two dumps, or omit the limits",
                 f"{own}：阈值针对两份 dump 之间的差异；请给出两份 dump，或去掉这些选项",
             )
         )
@@ -110,7 +109,7 @@ def _page_of(output: Path) -> Path:
     if suffix in _OF_OTHER_FILES or output.exists():
         raise UsageError(
             translated(
-                f"-o {output}: the name of a page ends in .html; add it, or give a folder",
+                f"-o {output}: the name of a page must end in .html; add it, or give a folder",
                 f"-o {output}：页面的文件名以 .html 结尾；请加上，或给出文件夹",
             )
         )

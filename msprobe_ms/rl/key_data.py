@@ -48,7 +48,7 @@ class KeyData:
         if self._is_forked():
             return
         if not isinstance(name, str) or not name:
-            left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
+            left_out("name", f"save_data: the name is {shown(name)}; pass a string: save_data('loss', loss)")
             return
         tensors: list[Leaf] = []
         with logged(f"save_data: {name}"):  # a container is foreign code, which another thread may be changing
@@ -102,7 +102,8 @@ class KeyData:
         """Save each text as the bytes of its UTF-8, one save for each."""
         if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
             left_out(
-                "strings", f"save_string_list: {shown(name)} is no list of texts; call save_string_list(name, [text])"
+                "strings",
+                f"save_string_list: {shown(name)} is not a list of strings; call save_string_list(name, [text])",
             )
             return
         for text in strings:
@@ -121,8 +122,8 @@ class KeyData:
         if forked:
             once(
                 f"MsProbe: forked {self._root}",
-                f"MsProbe: a forked process saves nothing in {self._root}, whose files would take the place of its "
-                "parent's; call config_init in it, with a dump_path of its own",
+                f"MsProbe: a forked process does not save to {self._root}, since it would overwrite the files of "
+                "its parent; call config_init in the forked process with another dump_path",
             )
         return forked
 
@@ -135,7 +136,7 @@ def left_out(cause: str, what: str) -> None:
 def failed(what: str, cause: BaseException) -> None:
     """A failure of ours: logged once per cause."""
     why = reason(cause)
-    once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
+    once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training continues")
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def _tensors(name: str, data: Any) -> Iterator[Leaf]:
         elif leaf is not None:
             kind = type_name(leaf)
             what = f"save_data: {place} is {shown(leaf)} of type {kind}"
-            left_out(kind, f"{what}; make it a tensor, or use save_string_list")
+            left_out(kind, f"{what}; convert it to a tensor, or use save_string_list")
 
 
 def _first(values: list[Any]) -> Framework:

@@ -36,8 +36,8 @@ class _Kept:
             data.save_arrived(where, name, array, dtype)
 
     def note_unknown_shape(self, name: str) -> bool:
-        what = f"save_data: the shape of {name} is not known when the graph is compiled"
-        left_out(what, f"{what}; give the network inputs of fixed shapes, or run this part in PyNative mode")
+        what = f"save_data: the shape of {name} is unknown when the graph is compiled"
+        left_out(what, f"{what}; use inputs of fixed shapes, or run this part in PyNative mode")
         return False  # the framework may refuse the graph that Python would have to be called from
 
     def refuse(self, name: str) -> None:
@@ -60,7 +60,7 @@ def _is_wanted(name: Any) -> bool:
 
 def _leave_texts_out(_: Any) -> None:
     if _taking() is not None:
-        left_out("texts in a graph", "save_string_list: texts are constants in a graph; call it where Python runs")
+        left_out("texts in a graph", "save_string_list: strings are constants in a graph; call it outside the graph")
 
 
 is_wanted = AtCompile(_is_wanted)

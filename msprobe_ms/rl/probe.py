@@ -58,11 +58,11 @@ class MsProbe:
             planted.synchronize()  # what graphs still have in hand is of the settings in which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
-            logger.info("msprobe: other settings, what was collected in %s ends here", cls.config.dump_path)
+            logger.info("msprobe: the settings changed; collection in %s ends here", cls.config.dump_path)
         cls.enabled, cls.config = settings.msprobe, settings if settings.msprobe else None
         cls._data, cls._stages = data, stages
         if settings.msprobe:
-            logger.info("msprobe enabled: what is collected will be saved in %s", settings.dump_path)
+            logger.info("msprobe enabled: collected data will be saved in %s", settings.dump_path)
 
     @classmethod
     def _data_for(cls, switch: str) -> KeyData | None:
@@ -92,7 +92,7 @@ class MsProbe:
         elif isinstance(name, Mapping):
             place.save_each(name)
         else:
-            left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
+            left_out("call", f"save_data({shown(name)}): pass a name and its data, or a dict of names and data")
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_string_list)

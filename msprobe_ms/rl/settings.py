@@ -35,20 +35,20 @@ StageConfig = str | PathLike[str] | Mapping[str, Any]
 def number(value: object) -> int:
     """A step or a token."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise SettingsError(f"{shown(value)} is no number; write a whole number from 0 on")
+        raise SettingsError(f"{shown(value)} is not a number; write a non-negative integer")
     return numbers([int(value)])[0]
 
 
 def stage_configs(value: object) -> dict[str, StageConfig]:
     """For each stage that is not collected in the usual way: the path of a config.json, or its fields."""
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{shown(value)} is no table; write {{"actor_update": {{"level": "mix"}}}}')
+        raise SettingsError(f'{shown(value)} is not an object; write {{"actor_update": {{"level": "mix"}}}}')
     for tag, config in value.items():
         if tag not in SWITCHES:
             raise SettingsError(unknown_tag(tag))
         if not isinstance(config, str | PathLike | Mapping):
             raise SettingsError(
-                f"{tag}: {shown(config)} is neither a path nor a table; name a config.json, or write its fields"
+                f"{tag}: {shown(config)} is neither a path nor an object; give a config.json, or write its fields"
             )
     return dict(value)
 
@@ -57,7 +57,7 @@ def unknown_tag(tag: object) -> str:
     """The message for a tag that no stage has."""
     near = nearest(tag, tuple(SWITCHES)) if isinstance(tag, str) else ""
     hint = f"did you mean {shown(near)}?" if near else f"choose one of {listed(tuple(SWITCHES))}"
-    return f"there is no stage {shown(tag)}; {hint}"
+    return f"unknown stage {shown(tag)}; {hint}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,8 @@ def load(source: Any) -> FlowSettings:
         low, high = getattr(made, first), getattr(made, last)
         if high < low:
             raise SettingsError(
-                f"{place(last)}: {high} lies before {first}, {low}; both ends belong to the range, write {low} or more"
+                f"{place(last)}: {high} is less than {first}, {low}; both ends are included in the range: write "
+                f"{low} or more"
             )
     return made
 
@@ -123,8 +124,8 @@ def _section(path: str | PathLike[str]) -> Any:
         raise SettingsError(str(err)) from err
     if not isinstance(top, Mapping) or SECTION not in top:
         near = nearest(SECTION, tuple(key for key in top if isinstance(key, str))) if isinstance(top, Mapping) else ""
-        hint = f"is {shown(near)} meant? Rename it" if near else f"write {SECTION}: and the fields below it"
-        raise SettingsError(f"{path}: there is no section {SECTION}; {hint}")
+        hint = f"did you mean {shown(near)}? Rename it" if near else f"write {SECTION}: and the fields below it"
+        raise SettingsError(f"{path}: the section {SECTION} is missing; {hint}")
     return top[SECTION]
 
 
@@ -141,8 +142,8 @@ def _fields(source: Any, where: str) -> dict[str, Any]:
         is_other = not found
     if is_other:  # the whole configuration of a framework, say, without our section
         raise SettingsError(
-            f"{where}: {shown(source)} of type {type(source).__name__} has none of the fields of {SECTION}; give a "
-            f"dict, an object with these fields, or the path of a YAML file with the section; a whole configuration "
-            f"has them below {SECTION}"
+            f"{where}: {shown(source)} of type {type(source).__name__} has none of the fields of {SECTION}; pass "
+            "a dict, an object with these fields, or the path of a YAML file with the section (a complete "
+            f"configuration has them below {SECTION})"
         )
     return found

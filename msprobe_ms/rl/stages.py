@@ -46,13 +46,13 @@ class Stages:
         except MsprobeError as cause:
             if tag not in self._begun:
                 raise
-            once(f"{tag}: {cause}", f"MsProbe: {cause}; the training goes on without the dump of this stage")
+            once(f"{tag}: {cause}", f"MsProbe: {cause}; the training continues without the dump of this stage")
         self._begun.add(tag)
 
     def _start(self, model: Any, tag: str) -> None:
         if self._open:  # refused in the first step; later an exception may have passed its stop by
-            what = f"debugger_start: {tag} begins within {self._open}"
-            remedy = f"call debugger_stop({self._open!r}) before, in a finally: where an exception may come between"
+            what = f"debugger_start: {tag} started within {self._open}"
+            remedy = f"call debugger_stop({self._open!r}) first, in a `finally` block if an exception may occur"
             if tag not in self._begun and not self._has_stepped:
                 raise UsageError(f"{what}; {remedy}")
             once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
@@ -62,7 +62,7 @@ class Stages:
         if tokens and debugger._framework == "mindspore":
             mindspore = sys.modules["mindspore"]
             if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
-                what = f"MsProbe: in graph mode no token can be told from another: {tag} has all of them"
+                what = f"MsProbe: tokens cannot be distinguished in graph mode: {tag} contains all of them"
                 once("tokens in graphs", what)
                 tokens = None
         # the documented folder of a process without communication is rank0
@@ -72,7 +72,7 @@ class Stages:
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is logged once."""
         if tag not in SWITCHES:
-            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; nothing is stopped")
+            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
         elif tag in self._settings and tag != self._open:
             what = f"{self._open} is" if self._open else "nothing is"
             once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
@@ -82,7 +82,7 @@ class Stages:
     def step(self) -> None:
         """End the step of all stages."""
         if self._open:
-            left = f"{self._open} is still started; call debugger_stop({self._open!r}) before"
+            left = f"{self._open} is still started; call debugger_stop({self._open!r}) first"
             once("open stage", f"MsProbe: step: {left}")
             self._shut()
         self._step += 1
@@ -115,7 +115,9 @@ class Stages:
                 raise
             self._debugger = debugger
         elif not isinstance(self._debugger, made_by):
-            raise UsageError(f"debugger_start: the model of {tag} is of another framework than those of other stages")
+            raise UsageError(
+                f"debugger_start: the model of {tag} is of a different framework than those of other stages"
+            )
         return self._debugger
 
 
@@ -125,14 +127,14 @@ def _settings(above: Settings, tag: str, config: StageConfig, steps: str) -> Set
         if isinstance(config, Mapping):
             for key in ("dump_path", "step"):
                 if key in config:
-                    raise SettingsError(f"{key} is the same for all stages; leave it out, and set it in {SECTION}")
+                    raise SettingsError(f"{key} is common to all stages; remove it here, and set it in {SECTION}")
             settings = stage_settings(above, tag, None, {**config, "step": [steps]})
         else:
             settings = stage_settings(above, tag, config, {"step": [steps]})
         if settings.level == "debug":
             raise SettingsError(
-                "level: \"debug\" collects what a debugger's save() is given, and no code has this stage's debugger; "
-                'choose "L0", "L1" or "mix"; single tensors are for save_data'
+                'level: "debug" collects only tensors passed to save() of a debugger, which is not available for '
+                'a stage; choose "L0", "L1" or "mix", and use save_data for single tensors'
             )
         return settings
     except SettingsError as err:
@@ -152,8 +154,8 @@ def _class_for(model: Any, tag: str) -> type[Debugger]:
         module = "msprobe.pytorch_debugger"
     else:
         raise UsageError(
-            f"debugger_start: the model of {tag} is {first!r:.80}, no mindspore.nn.Cell and no torch.nn.Module; pass "
-            "the network, or a list, tuple or dict of networks"
+            f"debugger_start: the model of {tag} is {first!r:.80}, not a mindspore.nn.Cell or torch.nn.Module; "
+            "pass the network, or a list, tuple or dict of networks"
         )
     found: type[Debugger] = import_module(module).PrecisionDebugger
     return found

@@ -162,7 +162,7 @@ class AsyncWriter:
             try:
                 uninterrupted(self._begin)
             except (RuntimeError, MemoryError) as cause:
-                once("no thread", f"tensors are written by the training's own thread, which takes longer ({cause})")
+                once("no thread", f"tensors are written by the training thread, which takes longer ({cause})")
                 self._limit = -1
                 return False
             _all.add(self)

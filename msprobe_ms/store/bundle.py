@@ -55,7 +55,7 @@ _PIECE = 1 << 20
 _DEEPEST = 16
 _SUFFIXES = (".json", ".jsonl", ".npy", ".csv", ".yaml", ".journal", ".txt")
 _COMPONENT = re.compile(r"[^/\\\0]{1,255}")
-_REMEDY = "ask for the file again, or pack it again with `msprobe bundle`"
+_REMEDY = "obtain the file again, or pack it again with `msprobe bundle`"
 
 
 def has_manifest(path: Path) -> bool:
@@ -87,7 +87,7 @@ class Bundle:
         for name, words in self.options.items():
             each = known.get(field := FIELDS.get(name, name))
             if each is None:
-                logger.warning("%s: was made with --%s, which this command does not have; ignored", self.file, name)
+                logger.warning("%s: was packed with --%s, which this command does not have; ignored", self.file, name)
             elif getattr(options, field) == each.default:
                 stored[name] = words
         return with_stored(options, stored)
@@ -139,7 +139,7 @@ def _said_of(about: dict[str, Any]) -> str:
     answer = about.get("answer")
     lines = answer.get("lines") if isinstance(answer, dict) else None
     last = lines[-1] if isinstance(lines, list) and lines else "none"
-    return f"made by {about.get('tool') or 'an unknown version'}; the answer there: {last}"
+    return f"packed by {about.get('tool') or 'an unknown version'}, with the result: {last}"
 
 
 def _side(path: Path, folder: Path, about: dict[str, Any], side: str) -> Path:
@@ -148,7 +148,7 @@ def _side(path: Path, folder: Path, about: dict[str, Any], side: str) -> Path:
     entry = sides.get(side) if isinstance(sides, dict) else None
     within = entry.get("path") if isinstance(entry, dict) else None
     if not isinstance(within, str) or within.startswith("/") or ".." in within.split("/"):
-        raise DumpError(f"{path}: {MANIFEST} does not tell where the {side} is; {_REMEDY}")
+        raise DumpError(f"{path}: {MANIFEST} does not have the path of the {side}; {_REMEDY}")
     found = folder / side / within
     if not found.exists():
         raise DumpError(f"{path}: has no entry {side}/{within}; {_REMEDY}")
@@ -175,7 +175,7 @@ def _options(path: Path, folder: Path, held: object) -> dict[str, Any]:
             or (name in LISTS and isinstance(value, list) and all(isinstance(each, str) for each in value))
         )
         if not is_valid:
-            raise DumpError(f"{path}: {MANIFEST}: option {str(name)[:40]!r} has a value that it cannot have; {_REMEDY}")
+            raise DumpError(f"{path}: {MANIFEST}: option {str(name)[:40]!r} has an invalid value; {_REMEDY}")
         found[name] = value
     return found
 
@@ -191,7 +191,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             archive = zipfile.ZipFile(file)
         except Exception as err:  # as in `has_manifest`
             text = " ".join(f"{err or type(err).__name__}".split())
-            raise DumpError(f"{path}: is not a zip file that can be read ({text}); {_REMEDY}") from err
+            raise DumpError(f"{path}: is not a readable zip file ({text}); {_REMEDY}") from err
         with archive:
             packed = sum(entry.compress_size for entry in archive.infolist())
             problem = suspicious(archive, LIMITS) or next(
@@ -200,7 +200,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             if not problem and packed > os.fstat(file.fileno()).st_size:
                 problem = "has entries that overlap"
             if problem:
-                raise DumpError(f"{path}: {problem}; such a file is not read, ask for it again")
+                raise DumpError(f"{path}: {problem}; the file is not read, obtain it again")
             yield archive
 
 
@@ -208,13 +208,13 @@ def _odd(name: str) -> str:
     """Return what is wrong with the name of an entry of a bundle; empty for nothing."""
     parts = name.removesuffix("/").split("/")
     if len(parts) > _DEEPEST or not all(_COMPONENT.fullmatch(part) and part != "." for part in parts):
-        return "has a name that is not a path of a bundle"
+        return "has a name that is not a valid path of a bundle"
     if name == MANIFEST:
         return ""
     if len(parts) < 2 or parts[0] not in (*SIDES, OPTIONS, ANSWER):
         return f"is not part of a bundle, which has {MANIFEST}, {', '.join((*SIDES, OPTIONS, ANSWER))}"
     is_folder = name.endswith("/")
-    return "" if is_folder or name.endswith(_SUFFIXES) else "is of a kind of file that no bundle has"
+    return "" if is_folder or name.endswith(_SUFFIXES) else "has a file type that bundles do not contain"
 
 
 def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
@@ -238,7 +238,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
                 while piece := packed.read(_PIECE):
                     left -= len(piece)
                     if left < 0:
-                        raise zipfile.BadZipFile("it is longer than the archive says")
+                        raise zipfile.BadZipFile("it is longer than its size in the archive")
                     file.write(piece)
         except OSError as err:
             raise UsageError(
@@ -270,6 +270,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise DumpError(f"{path}: {MANIFEST} has no format_version; {_REMEDY}")
     if version > FORMAT_VERSION:
         raise DumpError(
-            f"{path}: has format {version}, and this msprobe reads up to {FORMAT_VERSION}; install a newer one"
+            f"{path}: has format {version}, but this version of msprobe reads up to {FORMAT_VERSION}; install a "
+            "newer version"
         )
     return about

@@ -131,9 +131,9 @@ class ConfigPack:
         try:
             held = json.loads(self.text(name), parse_int=_whole)
         except (ValueError, RecursionError, MemoryError) as err:
-            raise DumpError(f"{self.where}: {name} is no JSON ({err or type(err).__name__}); {_REMEDY}") from err
+            raise DumpError(f"{self.where}: {name} is not valid JSON ({err or type(err).__name__}); {_REMEDY}") from err
         if not isinstance(held, dict):
-            raise DumpError(f"{self.where}: {name} is no JSON object; {_REMEDY}")
+            raise DumpError(f"{self.where}: {name} is not a JSON object; {_REMEDY}")
         return held
 
     @cached_property
@@ -161,13 +161,13 @@ def opened(path: Path) -> Iterator[ConfigPack]:
         # zipfile meets foreign bytes with whatever error they happen to lead to.
         except Exception as err:
             text = " ".join(f"{err or type(err).__name__}".split())
-            raise DumpError(f"{path}: is no zip file that can be read ({text}); {_REMEDY}") from err
+            raise DumpError(f"{path}: is not a readable zip file ({text}); {_REMEDY}") from err
         with archive:
             if problem := suspicious(archive, _LIMITS):
-                raise DumpError(f"{path}: {problem}; such a file is not read")
+                raise DumpError(f"{path}: {problem}; the file is not read")
             pack = ConfigPack(str(path), archive)
             if not any(_is_known(name) for name in pack.names):
-                raise DumpError(f"{path}: holds no configuration; give a zip of `-d` or of ConfigChecker")
+                raise DumpError(f"{path}: does not contain a configuration; give a zip of `-d` or of ConfigChecker")
             yield pack
 
 

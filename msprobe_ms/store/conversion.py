@@ -116,7 +116,9 @@ def split(folder: Path, dump: Dump) -> int:
         for name in missing_tensors(dump):
             lost.setdefault(name, "the tensor is missing")
         if lost:
-            raise DumpError(f"{len(lost)} cannot be carried: {few([f'{name}: {why}' for name, why in lost.items()])}")
+            raise DumpError(
+                f"{len(lost)} entries cannot be converted: {few([f'{name}: {why}' for name, why in lost.items()])}"
+            )
         for name in names:
             if not os.path.lexists(tensors / name):  # else it goes before the pack already
                 os.replace(made / name, tensors / name)
@@ -186,7 +188,7 @@ def _note_damaged_lines(tensors: Path, lost: Lost) -> None:
 
 def _checked(tensors: Path, name: str) -> Path:
     if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name:
-        raise DumpError(f"{tensors / layout.PACK_INDEX}: names a tensor {name!r}, which is not the name of a file")
+        raise DumpError(f"{tensors / layout.PACK_INDEX}: lists a tensor {name!r}, which is not a file name")
     return tensors / name
 
 
@@ -227,7 +229,7 @@ def _copy_tensor(tensor: Path, into: Path, lost: Lost) -> None:
     try:
         examine_tensor(tensor)
     except DumpError as err:
-        lost[tensor.name] = f"{err}; it was copied as it is"
+        lost[tensor.name] = f"{err}; it was copied unchanged"
 
 
 def examine_tensor(path: Path) -> tuple[int, ...] | None:
@@ -262,7 +264,7 @@ def _journal_of_json(file: Path) -> tuple[Journal, bool]:
     folder = file.parent
     members, entries = entries_of(file)
     if not entries and "data" not in json_object(file):
-        raise DumpError(f"{file}: has no object `data`; this is no dump, give the dump.json of a collected step")
+        raise DumpError(f"{file}: has no object `data`, so it is not a dump; give the dump.json of a collected step")
     rebuilt = members.pop("rebuilt", None)
     missing = members.pop("missing", [])
     journal = Journal(header=members, missing=[encode(item) for item in missing])

@@ -82,7 +82,7 @@ class ArrayDescriber:
         if issubclass(kind, str):
             text = whole(str.__str__(value))
             if len(text) > LONGEST:
-                self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
+                self.lost(call, part, f"a string of more than {LONGEST} characters; the rest is omitted")
                 text = text[:LONGEST]
             stored = quote(_without_secrets(text))
         elif issubclass(kind, float):
@@ -90,7 +90,7 @@ class ArrayDescriber:
         elif kind is bool:
             stored = "true" if value else "false"
         elif int.bit_length(value) > WIDEST:
-            self.lost(call, part, f"a whole number of more than {WIDEST} bits")
+            self.lost(call, part, f"an integer of more than {WIDEST} bits")
             return "null"
         else:
             stored = int.__repr__(value)
@@ -101,7 +101,7 @@ class ArrayDescriber:
 
         `kind` is the cause as the log counts it, where the text holds numbers that differ from call to call.
         """
-        message = f"{call}.{part} could not be collected: {cause}; the training goes on"
+        message = f"{call}.{part} could not be collected: {cause}; the training continues"
         once(f"lost: {kind or cause}", message, logging.WARNING)
         try:
             self._writer.missing(call, part, cause)

@@ -86,7 +86,7 @@ def kind_of(path: str | Path) -> Kind:
         ) from err
     if not exists:
         raise DumpError(
-            translated(f"{root}: there is no such file or folder; {_GIVE}", f"{root}：没有该文件或文件夹；{_GIVE_ZH}")
+            translated(f"{root}: no such file or folder; {_GIVE}", f"{root}：没有该文件或文件夹；{_GIVE_ZH}")
         )
     _log_further_runs(root)
     if not is_folder:
@@ -111,7 +111,7 @@ def bundle_of(paths: Sequence[str | Path | None]) -> Path | None:
     if found and len(given) > 1:
         raise UsageError(
             translated(
-                f"{found[0]}: is a bundle, which has both sides; give it alone: msprobe compare {found[0]}",
+                f"{found[0]}: is a bundle, which contains both sides; give only the bundle: msprobe compare {found[0]}",
                 f"{found[0]}：是 bundle，已包含两侧；请单独给出：msprobe compare {found[0]}",
             )
         )
@@ -168,8 +168,8 @@ def _log_further_runs(path: Path) -> None:
             return
         same = last / below.relative_to(root)
         runs = ", ".join(later) if len(later) <= NAMED else f"{later[0]} to {later[-1]}"
-        hint = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
-        message = f"{path}: is of an earlier run; later ones are in {runs} inside {root}; {hint}"
+        hint = f"give {same} for the last run" if same.exists() else f"the last run, {last}, does not contain this name"
+        message = f"{path}: is from an earlier run; later runs are in {runs} in {root}; {hint}"
         once(f"runs in {root}", message, logging.WARNING)
 
 
@@ -185,11 +185,11 @@ def _of_file(file: Path) -> Kind:
     if file.suffix == ".npy" or file.name in (STATISTIC, layout.SAVES):
         raise DumpError(
             translated(
-                f"{file}: is one file of many; give the folder that holds them",
+                f"{file}: is one of several files; give the folder that contains them",
                 f"{file}：是多个文件中的一个；请给出包含它们的文件夹",
             )
         )
-    raise DumpError(translated(f"{file}: is no dump.json; {_GIVE}", f"{file}：不是 dump.json；{_GIVE_ZH}"))
+    raise DumpError(translated(f"{file}: is not a dump.json; {_GIVE}", f"{file}：不是 dump.json；{_GIVE_ZH}"))
 
 
 def _in_layout(top: Folder) -> Kind | None:
@@ -244,8 +244,8 @@ def _somewhere_below(top: Folder) -> Kind:
     for folder in walk(top.path, WITHOUT_KERNELS - {layout.TENSORS}):
         if not DUMP_FILES.isdisjoint(folder.files):
             raise DumpError(
-                f"{top.path}: its dumps lie deeper than those of a run (step0/rank0), the first in {folder.path}; give "
-                "the folder of a rank, of a step, or that of the steps"
+                f"{top.path}: its dumps are deeper than those of a run (step0/rank0), the first in {folder.path}; "
+                "give the folder of a rank, of a step, or of all steps"
             )
         is_table = STATISTIC in folder.files or MAPPING in folder.files
         if is_table or any(is_kernel_file(name) and from_file(Path(name), name, 0) for name in folder.files):
@@ -253,19 +253,19 @@ def _somewhere_below(top: Folder) -> Kind:
                 found = kernel_dumps(top.path)
                 ranks, iterations = {rank for rank, _ in found}, {iteration for _, iteration in found}
                 size = _count(rank=len(ranks), iteration=len(iterations))
-                return Kind("kernels", top.path, f"a kernel dump as the framework wrote it, of {size}")
+                return Kind("kernels", top.path, f"a kernel dump of the framework, of {size}")
             stray = stray or folder.path
         elif any(name.endswith(".npy") for name in folder.files):
             where = "" if folder.path == top.path else f", the first in {folder.path.relative_to(top.path)}"
             return Kind("npy", top.path, f"a tree of npy files{where}")
     if stray:
         raise DumpError(
-            f"{stray}: holds files of a kernel dump, and its path does not say of which rank and iteration; call it "
-            "rank_0/Net/0/0 (rank, network, graph, iteration), or give the whole dump_path"
+            f"{stray}: contains files of a kernel dump, but its path does not contain the rank and iteration; "
+            "rename it to rank_0/Net/0/0 (rank, network, graph, iteration), or give the complete dump_path"
         )
     raise DumpError(
         translated(
-            f"{top.path}: holds nothing that can be compared{_contents(top)}; {_GIVE}",
+            f"{top.path}: contains nothing that can be compared{_contents(top)}; {_GIVE}",
             f"{top.path}：其中没有可以比对的内容{_contents(top)}；{_GIVE_ZH}",
         )
     )
@@ -284,4 +284,4 @@ def _count(**numbers: int) -> str:
 def _contents(top: Folder) -> str:
     if not top.folders and not top.files:
         return "; it is empty"
-    return f"; there are {few([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"
+    return f"; it contains {few([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"

@@ -88,7 +88,7 @@ class ColumnsBuilder:
         if call.endswith(".debug") and parse(call).kind == "debug":
             self._tree(entry, DEBUG)
         elif type(entry) is not dict:
-            raise DumpError(f"{call}: its entry is no object; the file is damaged or no dump")
+            raise DumpError(f"{call}: its entry is not an object; the file is damaged or is not a dump")
         elif ".parameters_grad" in call:
             for name, tree in _gradients(entry):
                 self._tree(tree, PARAMETERS_GRAD, (name,))
@@ -140,9 +140,7 @@ class ColumnsBuilder:
             self._walk(tree, self._rows.path_number(path), len(path))
         except _TooDeep as err:
             name = row_name(self._rows.names[-1], part, err.path)
-            raise DumpError(
-                f"{name[:200]}...: is nested deeper than {_DEEPEST} levels; no collector writes that"
-            ) from None
+            raise DumpError(f"{name[:200]}...: is nested deeper than {_DEEPEST} levels; the file is damaged") from None
         parts += _ONE[part] * (len(paths) - len(parts))
 
 

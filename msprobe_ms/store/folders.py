@@ -80,9 +80,11 @@ def look(path: Path, *, follow: bool = False) -> Folder:
     except (OSError, ValueError) as err:  # ValueError: a path that no folder can have
         raise DumpError(f"{path}: cannot be read ({err}); check the path and its permissions") from err
     if links:
-        others = f", and so are {len(links) - 1} more beside it" if len(links) > 1 else ""
-        what = "a folder that holds it" if follow else "a folder"
-        message = f"{path / min(links)}: is a link to {what} and not followed{others}; give the folder itself"
+        others = f", and so are {len(links) - 1} more in the same folder" if len(links) > 1 else ""
+        what = "a folder that contains it" if follow else "a folder"
+        message = (
+            f"{path / min(links)}: is a symbolic link to {what} and is not followed{others}; give the folder itself"
+        )
         once(f"link in {path}", message, logging.WARNING)
     return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
 
@@ -117,13 +119,13 @@ def walk(
         except DumpError as err:
             if strict or path == root:
                 raise
-            logger.warning("%s; it is left out", err)
+            logger.warning("%s; it is skipped", err)
             continue
         yield found
         if depth < DEEPEST:
             waiting += [(path / name, depth + 1) for name in reversed(found.folders) if name not in skip]
         elif found.folders:
-            once(f"deep in {root}", f"{path}: what lies more than {DEEPEST} folders below {root} is left out")
+            once(f"deep in {root}", f"{path}: folders more than {DEEPEST} levels below {root} are skipped")
 
 
 def is_file(path: Path) -> bool:

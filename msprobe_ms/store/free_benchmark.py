@@ -92,7 +92,7 @@ def read_table(path: Path) -> list[Row]:
         raise DumpError(f"{path}: cannot be read ({err}); collect again") from err
     header = tuple(lines[0]) if lines else ()
     if header not in [(COLUMNS[0], mode, *COLUMNS[2:]) for mode in MODE_COLUMNS]:
-        raise DumpError(f"{path}: is no table of free_benchmark, whose columns are {', '.join(COLUMNS)}; remove it")
+        raise DumpError(f"{path}: is not a table of free_benchmark, whose columns are {', '.join(COLUMNS)}; remove it")
     rows = []
     for number, line in enumerate(lines[1:], 2):
         if tuple(line) == header:  # of another rank, where files have no locks

@@ -27,7 +27,7 @@ def _plain(value: object) -> object:
     """A number of numpy as one of Python, for the encoder."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a {type(value).__name__} cannot stand in a journal")
+    raise TypeError(f"a {type(value).__name__} cannot be written to a journal")
 
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
         case ["O", names]:
             order = _loaded(names, list)
             if not all(isinstance(name, str) for name in order):
-                raise ValueError("an order is a list of names")
+                raise ValueError("an order must be a list of names")
             journal.orders.append(order)
         case ["H", header, switches] if not journal.header:
             journal.header = _loaded(header, dict)
@@ -203,7 +203,7 @@ def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
             journal.extra_info = said.get("extra_info") is not False
             journal.columnar = said.get("format") == "columnar"
         case _:
-            raise ValueError("no line of a journal")
+            raise ValueError("not a line of a journal")
 
 
 def _check_entry(entry: str, verify: bool, any_value: bool) -> None:
@@ -211,7 +211,7 @@ def _check_entry(entry: str, verify: bool, any_value: bool) -> None:
     if verify:
         _loaded(entry, object if any_value else dict)
     elif entry[-1] == "!" if any_value else (entry[0], entry[-1]) != ("{", "}"):
-        raise ValueError("an entry is an object, and never torn")
+        raise ValueError("an entry must be a complete object")
 
 
 def _unquote(text: str) -> str:
@@ -225,7 +225,7 @@ def _loaded(text: str, kind: type[T]) -> T:
     """The JSON value of a text; ValueError where it is of another kind."""
     made = json.loads(text)
     if not isinstance(made, kind):
-        raise ValueError(f"this is no {kind.__name__}")
+        raise ValueError(f"this is not a {kind.__name__}")
     return made
 
 

@@ -39,7 +39,7 @@ def claim(journal: Path, create: bool) -> int | None:
         number = os.open(journal, flags, FILE_MODE)
         if not stat.S_ISREG(os.fstat(number).st_mode):  # reading a pipe would wait for ever
             os.close(number)
-            raise OSError(errno.EINVAL, "it is no plain file", journal)
+            raise OSError(errno.EINVAL, "it is not a regular file", journal)
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -179,7 +179,9 @@ def exclusive(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
     except OSError as err:
         raise UsageError(f"{output}: cannot be written ({err.strerror or err}); {remedy}") from err
     if number is None:
-        raise UsageError(f"{output}: another process writes its answer there; wait until it has ended, or {remedy}")
+        raise UsageError(
+            f"{output}: another process is writing its results there; wait until it has ended, or {remedy}"
+        )
     try:
         sweep(output)
         yield

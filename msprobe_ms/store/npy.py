@@ -25,7 +25,7 @@ from .tensor_pack.packed import PackedTensor, find_packed
 AGAIN = "collect this step again"
 """What to do about the broken file of a dump."""
 
-_MISSING = f"the tensor is missing; copy {TENSORS} beside its dump.json"
+_MISSING = f"the tensor is missing; copy {TENSORS} next to its dump.json"
 
 
 def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> BinaryIO:
@@ -69,7 +69,7 @@ def write_npy(path: str, array: Array) -> None:
 def write_file(path: str, array: Array, fill: Callable[[int, Array], None]) -> None:
     """Write an array whole, by `fill`, which writes its elements in C order to an open file; as `write_npy`."""
     if not is_storable(array):
-        raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass numbers")
+        raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass a numeric array")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
     flags = os.O_WRONLY | os.O_CREAT | NO_LINK
@@ -159,11 +159,11 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
     if read != flat.nbytes:
-        raise DumpError(f"{path}: was cut short while it was read; collect this step again")
+        raise DumpError(f"{path}: was truncated while it was read; collect this step again")
     try:
         return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
     except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
-        raise DumpError(f"{path}: numpy makes no array of its shape ({err}); collect this step again") from err
+        raise DumpError(f"{path}: numpy cannot create an array of its shape ({err}); collect this step again") from err
 
 
 def packed_at(path: Path) -> PackedTensor | None:
@@ -210,7 +210,7 @@ class NpyFile(TensorFile):
         except OSError as err:
             raise DumpError(f"{self.path}: cannot be read ({err}); check the disk") from err
         if rest:
-            raise DumpError(f"{self.path}: was cut short while it was read; collect this step again")
+            raise DumpError(f"{self.path}: was truncated while it was read; collect this step again")
         return found
 
     def __del__(self) -> None:
@@ -246,14 +246,14 @@ def _examine(path: Path, file: BinaryIO) -> Header:
     except Exception as err:  # the header is foreign text, and numpy parses it: whatever that raises says "not an npy"
         raise DumpError(f"{path}: not a readable npy file ({err}); collect this step again") from err
     if dtype.hasobject or dtype.kind not in KINDS:
-        raise DumpError(f"{path}: holds {dtype}, not numbers; such a file is never opened, store plain arrays instead")
+        raise DumpError(f"{path}: contains {dtype}, not numbers; such files are not opened, store numeric arrays")
     if any(type(n) is not int or n < 0 for n in shape):
-        raise DumpError(f"{path}: its header says shape {shape}; collect this step again")
+        raise DumpError(f"{path}: its header has the shape {shape}; collect this step again")
     offset = file.tell()
     promised = offset + math.prod(shape) * dtype.itemsize
     if promised != size:
         raise DumpError(
-            f"{path}: holds {size} bytes where its header promises {promised}; it was not finished or was damaged, "
+            f"{path}: contains {size} bytes, but its header requires {promised}; it is unfinished or damaged, "
             "collect this step again"
         )
     return Header(dtype, tuple(shape), fortran_order, offset)

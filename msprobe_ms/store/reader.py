@@ -44,7 +44,7 @@ def find(path: Path) -> Path:
         elif path.is_dir():
             file = _in_folder(path)
         else:
-            raise DumpError(f"{path}: there is no such file or folder; give a dump.json or the folder that holds it")
+            raise DumpError(f"{path}: no such file or folder; give a dump.json or the folder that contains it")
     except (OSError, ValueError) as err:  # ValueError: a path that no file can have
         raise DumpError(f"{path}: cannot be opened ({err}); check the path and its permissions") from err
     if file.name == layout.JOURNAL:
@@ -63,15 +63,17 @@ def _in_folder(folder: Path) -> Path:
     if len(ranks) == 1:
         return _in_folder(folder / ranks[0])
     if ranks:
-        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {few(ranks, NAMED)}")
+        raise DumpError(f"{folder}: contains {len(ranks)} ranks; give one of {few(ranks, NAMED)}")
     if steps := numbered(inner, layout.step_number):
-        raise DumpError(f"{folder}: holds steps; give one of {few(steps, NAMED)}")
-    hint = f"; there are the folders {few(sorted(inner), NAMED)}" if inner else ""
-    raise DumpError(f"{folder}: holds no {layout.DUMP}{hint}; give the folder of a step or of a rank")
+        raise DumpError(f"{folder}: contains steps; give one of {few(steps, NAMED)}")
+    hint = f"; it contains the folders {few(sorted(inner), NAMED)}" if inner else ""
+    raise DumpError(f"{folder}: contains no {layout.DUMP}{hint}; give the folder of a step or of a rank")
 
 
 def _unfinished(folder: Path) -> str:
-    return f"{folder}: holds only the journal of an unfinished dump; run `msprobe doctor {folder}` to make it readable"
+    return (
+        f"{folder}: contains only the journal of an unfinished dump; run `msprobe doctor {folder}` to make it readable"
+    )
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
@@ -97,18 +99,21 @@ def json_object(file: Path) -> dict[str, Any]:
         raise DumpError(f"{file}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except json.JSONDecodeError as err:
         if not text.strip():
-            raise DumpError(f"{file}: is empty; its process died, look for a {layout.JOURNAL} beside it") from None
+            raise DumpError(
+                f"{file}: is empty; its process died, look for a {layout.JOURNAL} in the same folder"
+            ) from None
         raise DumpError(
-            f"{file}: is broken at line {err.lineno}, column {err.colno} ({err.msg}); copy it again, or collect again"
+            f"{file}: is not valid JSON at line {err.lineno}, column {err.colno} ({err.msg}); copy it again, or "
+            "collect again"
         ) from None
     except RecursionError:
-        raise DumpError(f"{file}: is nested without end; no collector writes that") from None
+        raise DumpError(f"{file}: is nested too deeply; the file is damaged") from None
     except MemoryError:
-        raise DumpError(f"{file}: is larger than this machine's memory; read it on a larger one") from None
+        raise DumpError(f"{file}: does not fit into the memory of this machine; use a larger machine") from None
     except ValueError as err:  # no UTF-8, or a number of thousands of digits
-        raise DumpError(f"{file}: is no JSON ({err}); give the dump.json of a collected step") from err
+        raise DumpError(f"{file}: is not valid JSON ({err}); give the dump.json of a collected step") from err
     if not isinstance(made, dict):
-        raise DumpError(f"{file}: holds no JSON object; give the dump.json of a collected step")
+        raise DumpError(f"{file}: does not contain a JSON object; give the dump.json of a collected step")
     return made
 
 
@@ -119,7 +124,7 @@ def json_object_or_empty(file: Path) -> dict[str, Any]:
     try:
         return json_object(file)
     except DumpError as err:
-        logger.warning("%s; read without it", err)
+        logger.warning("%s; it is ignored", err)
         return {}
 
 
@@ -355,11 +360,11 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
     file = find(Path(path))
     dump = read_file(file, structure=structure, stack=stack)
     if (file.parent / layout.JOURNAL).exists():
-        dump = replace(dump, unfinished="its process still writes, or died")
+        dump = replace(dump, unfinished="its process is still writing, or died")
     if dump.unfinished:
-        logger.warning("%s: is unfinished (%s); calls may be missing at its end", file, dump.unfinished)
+        logger.warning("%s: is unfinished (%s); calls may be missing at the end", file, dump.unfinished)
     if not dump.calls and not structure and dump.task != "overflow_check":  # which holds those that overflow
-        logger.warning("%s: holds no calls; check `scope`, `list` and `step` of the run's configuration", file)
+        logger.warning("%s: contains no calls; check `scope`, `list` and `step` of the run's configuration", file)
     return dump
 
 
@@ -455,11 +460,11 @@ def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]
 def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = True) -> None:
     _version(text, file)
     if not has_data:
-        raise DumpError(f"{file}: has no object `data`; this is no dump, give the dump.json of a collected step")
+        raise DumpError(f"{file}: has no object `data`, so it is not a dump; give the dump.json of a collected step")
     if _text(text, "task") == "structure" and not structure:
         raise DumpError(
-            f"{file}: was collected with task `structure` and holds no records; collect again with task `statistics` "
-            "or `tensor`"
+            f"{file}: was collected with task `structure` and contains no records; collect again with task "
+            "`statistics` or `tensor`"
         )
 
 
@@ -507,12 +512,12 @@ def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> P
     path = os.path.join(folder, name)
     if not tensors:
         if not _lies_below(folder, name):
-            raise DumpError(f"its file {name!r} is outside {folder}, or no plain file there; not opened")
+            raise DumpError(f"its file {name!r} is outside {folder}, or is not a regular file; it is not opened")
         return Path(path)
     is_bare = name not in (".", "..") and os.path.basename(name) == name and "\0" not in name
     # The folder itself may be a link to a larger disk; a file may be a link to another one in the folder.
     if not is_bare or (os.path.islink(path) and os.path.dirname(os.path.realpath(path)) != os.path.realpath(folder)):
-        raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; not opened")
+        raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; it is not opened")
     return Path(path)
 
 
@@ -535,7 +540,8 @@ def _version(text: dict[str, Any], file: Path) -> int:
         raise DumpError(f"{file}: its format_version is {str(version)[:40]!r}, not a number; the file is damaged")
     if version > layout.FORMAT_VERSION:
         raise DumpError(
-            f"{file}: has format {version}, and this msprobe reads up to {layout.FORMAT_VERSION}; install a newer one"
+            f"{file}: has format {version}, but this version of msprobe reads up to {layout.FORMAT_VERSION}; "
+            "install a newer version"
         )
     return version
 

@@ -83,7 +83,7 @@ class FlowRoot:
         parts = ["configurations"] * (self.configurations is not None) + ["key data"] * (self.data is not None)
         if self.stages:
             parts.append(f"dumps of {', '.join(self.stages)}")
-        return f"an RL flow with {' and '.join(parts)}" if parts else "the folder of an RL flow, without data in it"
+        return f"an RL flow with {' and '.join(parts)}" if parts else "the folder of an RL flow without data"
 
 
 def flow_root(root: Path) -> FlowRoot:
@@ -119,7 +119,7 @@ def _found(top: Folder) -> FlowRoot:
             inner = look(top.path / name)
             holds_dumps = of_run(inner) == "dump" or bool(trees_in(inner))
         except DumpError as err:
-            logger.warning("%s; it is left out", err)
+            logger.warning("%s; it is skipped", err)
         if holds_dumps:
             stages[name] = top.path / name
         elif name in STAGES:

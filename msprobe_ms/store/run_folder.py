@@ -175,8 +175,8 @@ def _find(root: Path, me: Process, strict: bool, is_outside: bool, before: _Entr
         first = first or found
         number += 1
     if _reached.get(root) != number and number > 1:
-        what = f"holds what another run wrote ({first})" if first else "holds dumps of another run"
-        logger.warning("%s %s; nothing of it is touched, this run goes to %s", root, what, folder)
+        what = f"contains files of another run ({first})" if first else "contains dumps of another run"
+        logger.warning("%s %s; it is not changed, this run is written to %s", root, what, folder)
     _reached[root] = number
     return found
 
@@ -202,8 +202,8 @@ def _enter(folder: Path, file: Path, me: Process, strict: bool, is_back: bool) -
             is_of_launch = clash is not None and bool(me.launch) and me.launch == clash.launch and me.pid != clash.pid
             if clash is not None and strict and me.rank is None and is_of_launch and _began_before(me, clash):
                 raise UsageError(
-                    f"{folder}: another process of this launch writes here ({clash}). Start the debugger after the "
-                    "communication is initialised, so that each rank has a folder of its own, or give each process "
+                    f"{folder}: another process of this launch writes here ({clash}). Start the debugger after "
+                    "communication is initialized, so that each rank has its own folder, or give each process "
                     "its own dump_path"
                 )
             if clash is not None or not _is_of_one_run(others, me):

@@ -91,7 +91,9 @@ def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
     for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {DEEPEST} cells")):
         if names:
             more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            logger.warning("construct.json: %s %s%s; taken as not enclosed", visible(names[0][:200]), fault, more)
+            logger.warning(
+                "construct.json: %s %s%s; it is treated as not enclosed", visible(names[0][:200]), fault, more
+            )
     return parents
 
 

@@ -22,7 +22,7 @@ def note_failure(failed: dict[str, str], path: str, cause: Exception) -> None:
     """Note in `failed` that a tensor could not be written, and why; the log says it once for each cause."""
     why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
     failed[path] = why
-    message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
+    message = f"{path}: cannot be written ({why}); the training continues, and the dump lists what is missing"
     once(f"tensor: {why}", message)
 
 

@@ -120,7 +120,7 @@ def load_pt(path: Path) -> Array:
             found = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "not a tensor"
             raise DumpError(
-                f"{path}: is not opened by torch ({_reason(err)}); {AGAIN}, or store the tensor with numpy.save"
+                f"{path}: torch cannot open it ({_reason(err)}); {AGAIN}, or store the tensor with numpy.save"
             ) from err
     return _array(path, torch, found, size)
 
@@ -201,11 +201,13 @@ def load_tree(path: Path) -> Tree:
             found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
     except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "no checkpoint"
         raise DumpError(
-            f"{path}: is not opened by torch ({_reason(err)}); save the state_dict() alone with torch.save"
+            f"{path}: torch cannot open it ({_reason(err)}); save the state_dict() alone with torch.save"
         ) from err
     made = _plain(torch, found, path, size, 0)
     if not isinstance(made, dict) or isinstance(made, Listed):
-        raise DumpError(f"{path}: holds a {type(found).__name__}, no dictionary; save the state_dict() with torch.save")
+        raise DumpError(
+            f"{path}: contains a {type(found).__name__}, not a dictionary; save the state_dict() with torch.save"
+        )
     return made
 
 
@@ -235,13 +237,13 @@ def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
             wrong = _wrong_records(archive, members)
     except Exception as err:  # foreign bytes, which zipfile parses: whatever that raises says "no archive"
         raise DumpError(
-            f"{path}: not a readable file of torch.save ({err}); it was not finished or was damaged, or is a bare "
-            f"pickle, which is never opened; {again}"
+            f"{path}: not a readable file of torch.save ({err}); it is unfinished or damaged, or a plain pickle, "
+            f"which is not opened; {again}"
         ) from err
     if any(member.compress_type != zipfile.ZIP_STORED for member in members) or size < sum(
         m.file_size for m in members
     ):
-        raise DumpError(f"{path}: its archive claims more than the file's {size} bytes; {again}")
+        raise DumpError(f"{path}: its archive refers to more than the {size} bytes of the file; {again}")
     if wrong:
         raise DumpError(f"{path}: {wrong}; {again}")
     file.seek(0)
@@ -256,18 +258,18 @@ def _wrong_records(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo])
     names = [member.filename for member in members]
     if len(set(names)) < len(names):
         twice = next(name for at, name in enumerate(names) if name in names[:at])
-        return f"its archive holds {twice[:80]!r} twice"
+        return f"its archive contains {twice[:80]!r} twice"
     end, before = 0, ""
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < end:
             return f"the record {member.filename[:80]!r} of its archive overlaps {before[:80]!r}"
         if member.file_size != member.compress_size:
-            return f"the record {member.filename[:80]!r} of its archive says two sizes"
+            return f"the record {member.filename[:80]!r} of its archive has two sizes"
         with archive.open(member) as record:  # zipfile compares the record's own head with the table
             record.read(0)
         end, before = member.header_offset + 30 + len(member.filename.encode()) + member.file_size, member.filename
     if end > archive.start_dir:
-        return f"the record {before[:80]!r} of its archive is shorter than it says"
+        return f"the record {before[:80]!r} of its archive is shorter than its size"
     return _short_storage(archive, {member.filename: member for member in members})
 
 
@@ -321,7 +323,7 @@ def _torch(path: Path, what: str = "a tensor", instead: str = "store the tensors
     version = [int(number) for number in str(torch.__version__).split("+")[0].split(".")[:2]]
     if tuple(version) < _SAFE:
         raise DumpError(
-            f"{path}: is not opened, because torch {torch.__version__} does not open foreign files safely; install "
+            f"{path}: is not opened, since torch {torch.__version__} cannot open untrusted files safely; install "
             f"torch {'.'.join(map(str, _SAFE))} or newer"
         )
     return torch
@@ -330,17 +332,17 @@ def _torch(path: Path, what: str = "a tensor", instead: str = "store the tensors
 def _array(path: Path, torch: Any, found: Any, size: int, again: str = AGAIN) -> Array:
     if not isinstance(found, torch.Tensor):
         raise DumpError(
-            f"{path}: holds a {type(found).__name__}, not one tensor; store each tensor in a file of its own"
+            f"{path}: contains a {type(found).__name__}, not one tensor; store each tensor in a separate file"
         )
     tensor = found.detach()
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
         raise DumpError(
-            f"{path}: holds a tensor without plain elements ({tensor.layout}, {tensor.dtype}, {tensor.device.type}); "
-            "store a dense one"
+            f"{path}: contains a tensor without dense elements ({tensor.layout}, {tensor.dtype}, "
+            f"{tensor.device.type}); store a dense tensor"
         )
     claimed = tensor.numel() * tensor.element_size()
     if claimed > max(size, _REPEATED):
-        raise DumpError(f"{path}: claims a tensor of {claimed} bytes in a file of {size}; {again}")
+        raise DumpError(f"{path}: describes a tensor of {claimed} bytes in a file of {size} bytes; {again}")
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
         tensor = tensor.float()
     if tensor.dtype == torch.complex32:
@@ -357,7 +359,7 @@ def _reason(err: BaseException) -> str:
     if _ADVICE in str(err) and err.__context__ is not None:
         err = err.__context__
     line = _first_line(err).partition(" Please use")[0].rstrip(".")
-    return "its pickle is not one of tensors alone" if _ADVICE in line else line
+    return "its pickle does not contain only tensors" if _ADVICE in line else line
 
 
 def _first_line(err: BaseException) -> str:

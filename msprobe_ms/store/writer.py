@@ -252,8 +252,8 @@ class Writer:
         number = claim(path, create=True)
         if number is None:
             raise UsageError(
-                f"{folder}: another process or debugger writes this dump. Start the debugger after the communication "
-                "is initialised, so that each rank has a folder of its own, or give each process its own dump_path"
+                f"{folder}: another process or debugger writes this dump. Start the debugger after communication "
+                "is initialized, so that each rank has its own folder, or give each process its own dump_path"
             )
         self._journal = HeldFile(number, lambda: claim(path, create=False))
         # Also without close(): a writer that is forgotten must not keep others out.
@@ -280,7 +280,7 @@ class Writer:
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
         if os.fstat(self._journal.number).st_size:
-            logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
+            logger.warning("%s: replacing the unfinished dump of a process that died", self._folder)
             os.ftruncate(self._journal.number, 0)
         if os.listdir(self._folder) == [layout.JOURNAL]:
             return
@@ -355,7 +355,9 @@ class Writer:
             raise UsageError(self._closed())
         path = self._tensors + name
         if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
-            self._leave_out("the path of a tensor is longer than a file system takes; choose a shorter dump_path", name)
+            self._leave_out(
+                "the path of a tensor exceeds the limit of the file system; choose a shorter dump_path", name
+            )
             return ""
         if self._budget is not None and not self._pays(self._size(array), name):
             return ""
@@ -403,7 +405,7 @@ class Writer:
         if self._budget.take(size):
             return True
         used_up = f"the disk budget of {self._budget.total} bytes is used up"
-        self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
+        self._leave_out(f"{used_up}; increase disk_budget, or collect less with step, scope or list", name)
         return False
 
     def _size(self, array: Array) -> int:
@@ -417,7 +419,10 @@ class Writer:
         if cause not in self._logged:
             self._logged.add(cause)
             self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
-            once(cause, f"{self._folder}: {cause}; statistics go on, {name} and later tensors are not saved")
+            once(
+                cause,
+                f"{self._folder}: {cause}; {name} and later tensors are not saved, statistics are still collected",
+            )
 
     def flush(self) -> None:
         """Wait until all tensors are written."""
@@ -490,7 +495,7 @@ class Writer:
         self._journal.release()
 
     def _closed(self) -> str:
-        return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
+        return f"{self._folder}: the dump is closed; later calls belong to the next step"
 
     def _append(self, line: bytes, call: Call | None = None) -> None:
         """Write a line, of a call or another, in one write, after the lines that an earlier failure left unwritten."""

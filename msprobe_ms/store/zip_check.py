@@ -50,7 +50,7 @@ def _odd_entry(entry: zipfile.ZipInfo, limits: ZipLimits) -> str:
     if entry.flag_bits & 1:
         return "is encrypted"
     if entry.compress_type not in _METHODS:
-        return "is compressed in a way that nobody who packs uses"
+        return "uses an unsupported compression method"
     if entry.file_size > limits.entry:
         return f"unpacks to {entry.file_size >> 20} MiB"
     if entry.file_size > 1 << 20 and entry.file_size > limits.ratio * max(entry.compress_size, 1):

@@ -127,4 +127,4 @@ except Exception as err:
 def test_a_star_takes_what_is_there_and_the_rest_says_what_to_install_when_it_is_used(tmp_path):
     done = subprocess.run([sys.executable, "-c", STAR], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "/no: there is no such file or folder" in done.stdout
+    assert "/no: no such file or folder" in done.stdout

@@ -43,52 +43,52 @@ def test_a_byte_order_mark_is_read_over(tmp_path):
     ("text", "where", "what"),
     [
         ('{"task": "tensor",\n "rank": }', ", line 2, column 10", "Expecting value"),
-        ('{\n "task": "tensor"\n', ", line 3, column 1", "this is not JSON"),
+        ('{\n "task": "tensor"\n', ", line 3, column 1", "not valid JSON"),
         ("", ", line 1, column 1", "Expecting value"),
         ("{\"task\": 'tensor'}", ", line 1, column 10", "Expecting value"),
-        ('{"task": "tensor" // not yet\n}', ", line 1, column 19", "JSON has neither comments"),
+        ('{"task": "tensor" // not yet\n}', ", line 1, column 19", "JSON allows neither comments"),
         ('{"task": "tensor",\n}', ", line 2, column 1", "nor a comma before a closing bracket"),
-        ("[" * 100_000, "", "too many brackets inside each other"),
-        ('{"step": [' + "9" * 5000 + "]}", "", "a number of thousands of digits"),
+        ("[" * 100_000, "", "too deeply nested"),
+        ('{"step": [' + "9" * 5000 + "]}", "", "a number with thousands of digits"),
     ],
     ids=["value", "end", "empty", "quotes", "comment", "comma", "depth", "digits"],
 )
 def test_broken_json_is_told_with_its_place(tmp_path, text, where, what):
     path = written(tmp_path, text)
     message = refusal(path)
-    assert message.startswith(f"{path}{where}: this is not JSON (")
+    assert message.startswith(f"{path}{where}: not valid JSON (")
     assert what in message
-    assert message.endswith("correct it there")
+    assert message.endswith("correct it")
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '"task"'])
 def test_only_an_object_is_a_configuration(tmp_path, text):
     path = written(tmp_path, text)
-    assert refusal(path).startswith(f"{path}: the file holds a ")
+    assert refusal(path).startswith(f"{path}: the file contains a ")
     assert refusal(path).endswith("write one object, {...}")
 
 
 @pytest.mark.parametrize("text", ['{"step": [1], "step": [2]}', '{"a": 1, "tensor": {"step": [1], "step": [1]}}'])
 def test_a_key_that_stands_twice_is_refused(tmp_path, text):
     path = written(tmp_path, text)
-    assert refusal(path) == f'{path}: "step" stands twice in one object; remove one'
+    assert refusal(path) == f'{path}: duplicate key "step" in one object; remove one'
 
 
 def test_a_missing_file_is_told_with_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     message = refusal("no/config.json")
-    assert message == f"no/config.json: there is no such file; correct config_path (working directory: {os.getcwd()})"
+    assert message == f"no/config.json: no such file; correct config_path (working directory: {os.getcwd()})"
 
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "config.json").mkdir()
-    assert refusal(tmp_path / "config.json").endswith("this is not a file; let config_path name a .json file")
+    assert refusal(tmp_path / "config.json").endswith("not a file; set config_path to a .json file")
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "config", "config.json.bak", "config.JSON"])
 def test_another_ending_is_refused(tmp_path, name):
     path = written(tmp_path, "{}", name)
-    assert refusal(path) == f"{path}: the name does not end in .json; rename the file if it holds JSON"
+    assert refusal(path) == f"{path}: the name does not end in .json; rename the file if it contains JSON"
 
 
 def test_another_encoding_is_refused(tmp_path):
@@ -104,7 +104,7 @@ def test_a_file_without_the_right_to_read_is_told(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(settings, "read_input", refuse)  # root, who runs tests too, may read everything
-    assert refusal(path) == f"{path}: cannot be read (Permission denied); give this user the right to read it"
+    assert refusal(path) == f"{path}: cannot be read (Permission denied); grant read permission to this user"
 
 
 @pytest.mark.parametrize("path", [7, True, b"config.json", ["config.json"]])
@@ -113,4 +113,4 @@ def test_what_is_no_path_is_refused(path):
 
 
 def test_a_path_with_a_nul_is_no_file():
-    assert "there is no such file" in refusal("a\0b.json")
+    assert "no such file" in refusal("a\0b.json")

@@ -53,13 +53,13 @@ def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["all", "forward"], '"all" stands beside other words in ["all", "forward"]; write ["all"] or leave "all" out'),
-        (["all", "all"], '"all" stands beside other words'),
-        (["forwards"], '"forwards" is not known here; choose from "all", "input", "output", "forward", "backward"'),
+        (["all", "forward"], '["all", "forward"] combines "all" with other words; write ["all"] or remove "all"'),
+        (["all", "all"], '"all" with other words'),
+        (["forwards"], '"forwards" is unknown; choose from "all", "input", "output", "forward", "backward"'),
         (["input", "input", "input", "input", "output"], "5 words are more than 4; write each at most once"),
-        ("all", '"all" is a single text; write a list, ["all"]'),
-        (["forward", 1], "1 is not a name; the list may hold texts"),
-        (1, "1 is not a list of texts; write [] or"),
+        ("all", '"all" is a single string; write a list, ["all"]'),
+        (["forward", 1], "1 is not a name; the list may contain only"),
+        (1, "1 is not a list of strings; write [] or"),
     ],
 )
 def test_what_is_no_data_mode_is_said(words, message):

@@ -39,7 +39,7 @@ def test_a_command_of_msprobe_says_what_to_do_here(verb, capsys):
     ],
 )
 def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, expected, capsys):
-    assert f"no command '{typed}', nor '{expected.replace('-', '_')}': " in output_of(capsys, typed)
+    assert f"no command '{typed}' or '{expected.replace('-', '_')}': " in output_of(capsys, typed)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_settings_that_only_msprobe_reads_say_so_for_either_framework(config, no
     assert len(printed) == len(keys)
     for key, note in zip(sorted(keys), sorted(printed, key=lambda note: note.split(", ")[1]), strict=True):
         assert f", {key}: the setting has no effect here, " in note
-        assert note.endswith("; in msprobe its tool for PyTorch alone reads it"), (
+        assert note.endswith("; in mindstudio-probe, only its tool for PyTorch reads it"), (
             "it is not this one's, with PyTorch either"
         )
 
@@ -128,7 +128,7 @@ def test_what_is_of_kernels_says_whose(config, notes):
     load(config(statistics={"device": "device", "precision": "low"}))
     printed = [note for note in notes() if "has no effect here" in note]
     assert len(printed) == 2
-    assert all("only kernel dumps read it (level L2, MindSpore alone)" in note for note in printed)
+    assert all("only kernel dumps use it (level L2 of MindSpore)" in note for note in printed)
 
 
 def test_no_reason_speaks_of_one_framework_as_this_one():
@@ -140,4 +140,4 @@ def test_no_reason_speaks_of_one_framework_as_this_one():
 def test_a_monitors_file_belongs_to_the_monitor(tmp_path, refusal):
     path = tmp_path / "monitor.json"
     path.write_text(json.dumps({"targets": {}, "wg_distribution": True, "ops": ["norm"]}))
-    assert "give it to TrainerMon, and a collection's configuration to PrecisionDebugger" in refusal(path)
+    assert "pass it to TrainerMon, and pass the configuration of a collection to PrecisionDebugger" in refusal(path)

@@ -87,19 +87,19 @@ def test_what_the_framework_takes_is_taken(name):
 
 
 WRONG = [
-    (" ", "is no kernel's name"),
-    ("MatMul ", "without blanks around it"),
+    (" ", "is not a kernel name"),
+    ("MatMul ", "without surrounding spaces"),
     ("Mat\nMul", "without control characters"),
-    ("name-regex", "no expression between its parentheses"),
-    ("name-regex(", "no expression between its parentheses"),
-    ("name-regex()", "no expression between its parentheses"),
-    ("name-regex(.*", "no expression between its parentheses"),
-    ("name-regex(.*[)", "is no regular expression: unterminated character set"),
-    ("name-regex(*a)", "is no regular expression: nothing to repeat"),
-    ("name-regex((?i)exp)", 'do not know "(?"'),
-    ("name-regex((?<=a)b)", 'do not know "(?"'),
-    ("name-regex(\\AExp)", 'do not know "\\\\A"'),
-    ("name-regex(a++)", 'do not know "++"'),
+    ("name-regex", "no expression in its parentheses"),
+    ("name-regex(", "no expression in its parentheses"),
+    ("name-regex()", "no expression in its parentheses"),
+    ("name-regex(.*", "no expression in its parentheses"),
+    ("name-regex(.*[)", "is not a valid regular expression: unterminated character set"),
+    ("name-regex(*a)", "is not a valid regular expression: nothing to repeat"),
+    ("name-regex((?i)exp)", 'do not support "(?"'),
+    ("name-regex((?<=a)b)", 'do not support "(?"'),
+    ("name-regex(\\AExp)", 'do not support "\\\\A"'),
+    ("name-regex(a++)", 'do not support "++"'),
 ]
 
 

@@ -372,18 +372,22 @@ def test_a_call_of_the_level_may_bound_the_scope(level, bound):
 @pytest.mark.parametrize(
     ("level", "bound", "message"),
     [
-        ("L0", API, 'not a cell\'s call; write one such as "Cell.fc.Dense.forward.0"; APIs are collected at level L1'),
+        (
+            "L0",
+            API,
+            'not a call of a cell; write a name such as "Cell.fc.Dense.forward.0"; APIs are collected at level L1',
+        ),
         (
             "L1",
             CELL,
-            'not an API\'s call; write one such as "Functional.relu.0.forward"; cells are collected at level L0',
+            'not a call of an API; write a name such as "Functional.relu.0.forward"; cells are collected at level L0',
         ),
-        ("L0", "Cell.fc.Dense.0.forward", "not a cell's call"),
-        ("L1", "Functional.relu.forward.0", "not an API's call"),
-        ("L1", "Funktional.relu.0.forward", "not an API's call"),
-        ("L1", "Functional.0.forward", "not an API's call"),
-        ("mix", "relu", "no call of a cell or API"),
-        ("mix", "Cell.fc.Dense.parameters_grad", "no call of a cell or API"),
+        ("L0", "Cell.fc.Dense.0.forward", "not a call of a cell"),
+        ("L1", "Functional.relu.forward.0", "not a call of an API"),
+        ("L1", "Funktional.relu.0.forward", "not a call of an API"),
+        ("L1", "Functional.0.forward", "not a call of an API"),
+        ("mix", "relu", "not a call of a cell or API"),
+        ("mix", "Cell.fc.Dense.parameters_grad", "not a call of a cell or API"),
     ],
 )
 def test_what_cannot_bound_the_scope_is_said(level, bound, message):
@@ -395,7 +399,7 @@ def test_what_cannot_bound_the_scope_is_said(level, bound, message):
 
 @pytest.mark.parametrize("bounds", [(API,), (API, API, API)])
 def test_a_scope_has_no_or_two_names(bounds):
-    assert f"{len(bounds)} name(s) stand here; write none, or two" in wrong_bounds("L1", bounds)
+    assert "name(s); write none, or two" in wrong_bounds("L1", bounds)
     assert wrong_bounds("L1", ()) == ""
 
 

@@ -12,12 +12,12 @@ from msprobe.base.seed import seed_all
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"seed": -1}, "seed is -1; choose a whole number from 0 to 4294967295"),
-        ({"seed": 2**32}, "seed is 4294967296; choose a whole number from 0 to 4294967295"),
-        ({"seed": True}, "seed is True; choose a whole number"),
-        ({"seed": 1.0}, "seed is 1.0; choose a whole number"),
-        ({"seed": "1"}, "seed is '1'; choose a whole number"),
-        ({"seed": None}, "seed is None; choose a whole number"),
+        ({"seed": -1}, "seed is -1; pass an integer from 0 to 4294967295"),
+        ({"seed": 2**32}, "seed is 4294967296; pass an integer from 0 to 4294967295"),
+        ({"seed": True}, "seed is True; pass an integer"),
+        ({"seed": 1.0}, "seed is 1.0; pass an integer"),
+        ({"seed": "1"}, "seed is '1'; pass an integer"),
+        ({"seed": None}, "seed is None; pass an integer"),
         ({"mode": "ON"}, "mode is 'ON'; choose True, False, or None"),
         ({"mode": 1}, "mode is 1; choose True, False, or None"),
         ({"rm_dropout": None}, "rm_dropout is None; choose True or False"),

@@ -196,7 +196,7 @@ def test_a_disk_budget_is_bytes_or_a_text_with_a_unit(config, written, meant_byt
 
 @pytest.mark.parametrize("written", [-1, True, 1.5, "20", "GB", "-3GB", "3 apples", []])
 def test_a_disk_budget_that_is_no_size_is_refused(config, written, refusal):
-    assert 'is no size; write a number of bytes, or a text such as "20GB"' in refusal(config(disk_budget=written))
+    assert 'is not a size; write a number of bytes, or a string such as "20GB"' in refusal(config(disk_budget=written))
 
 
 def test_names_come_from_a_dump_that_is_there(config, tmp_path, refusal):
@@ -204,7 +204,7 @@ def test_names_come_from_a_dump_that_is_there(config, tmp_path, refusal):
     golden.mkdir()
     assert load(config(names_from=str(golden))).names_from == str(golden)
     assert load(config(names_from="")).names_from == ""
-    assert "does not exist; name a dump" in refusal(config(names_from=str(tmp_path / "nowhere")))
+    assert "does not exist; give a dump" in refusal(config(names_from=str(tmp_path / "nowhere")))
 
 
 @pytest.mark.parametrize(("level", "taken"), [("L0", "L0"), ("mix", "mix"), ("L1", "mix"), ("debug", "mix")])
@@ -216,4 +216,4 @@ def test_a_structure_has_cells(config, notes, level, taken):
 def test_async_dump_is_noted_for_the_memory_that_it_takes(config, notes):
     load(config(async_dump=True))
     (note,) = [note for note in notes() if "async_dump" in note]
-    assert "tensors wait in memory" in note
+    assert "tensors are kept in memory" in note

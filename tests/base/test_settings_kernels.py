@@ -19,10 +19,10 @@ def test_these_tasks_are_of_calls_as_well(task, level):
 
 
 KERNELS_WRONG = [
-    ({"scope": ["a", "b"]}, "scope", 'level "L2" has no scope', 'name kernels in "list"'),
-    ({"list": ["name-regex(.*[)"]}, "list", "is no regular expression", "mend it"),
-    ({"data_mode": ["forward"]}, "data_mode", "does not tell forward from backward", '["input"]'),
-    ({"data_mode": ["backward", "output"]}, "data_mode", "does not tell forward from backward", '["output"]'),
+    ({"scope": ["a", "b"]}, "scope", 'level "L2" does not support scope', 'select kernels with "list"'),
+    ({"list": ["name-regex(.*[)"]}, "list", "is not a valid regular expression", "correct it"),
+    ({"data_mode": ["forward"]}, "data_mode", "does not distinguish forward and backward", '["input"]'),
+    ({"data_mode": ["backward", "output"]}, "data_mode", "does not distinguish forward and backward", '["output"]'),
 ]
 
 

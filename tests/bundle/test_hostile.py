@@ -118,27 +118,27 @@ REFUSED = {
     "an absolute name": (with_entry("/tmp/owned.json"), "absolute path"),
     "a name of Windows": (with_entry("C:\\owned.json"), "absolute path"),
     "another folder": (with_entry("home/owned.json"), "is not part of a bundle"),
-    "a dot": (with_entry("target/./owned.json"), "not a path of a bundle"),
-    "an empty part": (with_entry("target//owned.json"), "not a path of a bundle"),
-    "a long name": (with_entry(f"target/{'x' * 300}.json"), "not a path of a bundle"),
-    "a deep name": (with_entry(f"target/{'x/' * 40}y.json"), "not a path of a bundle"),
-    "a pickle": (with_entry("target/step0/rank0/dump_tensor_data/x.pt"), "kind of file"),
-    "a script": (with_entry("target/x.py"), "kind of file"),
+    "a dot": (with_entry("target/./owned.json"), "not a valid path of a bundle"),
+    "an empty part": (with_entry("target//owned.json"), "not a valid path of a bundle"),
+    "a long name": (with_entry(f"target/{'x' * 300}.json"), "not a valid path of a bundle"),
+    "a deep name": (with_entry(f"target/{'x/' * 40}y.json"), "not a valid path of a bundle"),
+    "a pickle": (with_entry("target/step0/rank0/dump_tensor_data/x.pt"), "file type"),
+    "a script": (with_entry("target/x.py"), "file type"),
     "two entries of a name": (twice, "two entries"),
     "a link": (link, "link or a device"),
     "a bomb": (with_entry("target/x.npy", bytes(300 << 20)), "times its size"),
     "a size that cannot be": (changed(24, 0xFFFFFFFE), "times its size"),
     "an encrypted entry": (changed(8, 1, "<H"), "encrypted"),
-    "another method": (lambda path: write(path, good(), zipfile.ZIP_LZMA), "compressed in a way"),
+    "another method": (lambda path: write(path, good(), zipfile.ZIP_LZMA), "an unsupported compression method"),
     "entries that overlap": (overlapping, "overlap"),
     "a damaged entry": (damaged, "is damaged"),
     "a file below a file": (with_entry(f"{DUMP}/x.json"), "cannot be unpacked"),
-    "a later version": (with_about(format_version=2), "install a newer one"),
+    "a later version": (with_about(format_version=2), "install a newer version"),
     "no version": (with_about(format_version=True), "has no format_version"),
     "another format": (with_about(format="x"), "cannot be read"),
-    "no side": (with_about(sides={}), "does not tell where the target is"),
-    "a side that climbs": (with_about(sides={"target": {"path": "../.."}}), "does not tell where the target is"),
-    "a side elsewhere": (with_about(sides={"target": {"path": "/etc"}}), "does not tell where the target is"),
+    "no side": (with_about(sides={}), "does not have the path of the target"),
+    "a side that climbs": (with_about(sides={"target": {"path": "../.."}}), "does not have the path of the target"),
+    "a side elsewhere": (with_about(sides={"target": {"path": "/etc"}}), "does not have the path of the target"),
     "a side that is missing": (with_about(sides={"target": {"path": "step9"}}), "has no entry target/step9"),
     "a file of this machine": (with_about(options={"noise": "/etc/passwd"}), "option 'noise'"),
     "a mapping of this machine": (with_about(options={"data_mapping": {"file": "/etc/passwd"}}), "option 'data_map"),
@@ -202,7 +202,7 @@ def test_a_bundle_beside_another_path_is_refused(runs, tmp_path):
     write(tmp_path / "b.zip", good())
     for verb in ("compare", "diagnose"):
         code, _, err = runs(verb, tmp_path / "b.zip", SAMPLES / "26.2.0/dumps/ms_mix_stat")
-        assert (code, "give it alone" in err) == (2, True)
+        assert (code, "give only the bundle" in err) == (2, True)
     code, _, err = runs("compare", tmp_path / "b.zip", "--scheduler", "tcp://127.0.0.1:1")
     assert (code, "--scheduler" in err) == (2, True)
 
@@ -242,7 +242,7 @@ def test_a_dump_that_is_hostile_is_left_out_or_packed_and_never_followed(runs, c
     (dump.parent / "stack.json").write_text("{")
     golden = SAMPLES / "26.2.0/dumps/ms_mix_tensor"
     file, out = runs.bundle(target, golden, "--tensors", code=1)
-    assert "left out: " in out
+    assert "omitted: " in out
     found = entries(file)
     assert not any("outside" in name or "passwd" in name for name in found)
     assert runs.compare(file).code == runs.compare(target, golden).code

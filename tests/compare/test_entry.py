@@ -251,22 +251,22 @@ def test_folders_of_npy_files_are_compared_with_their_names_mapped(tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"stack_mode": "yes"}, 'compare: stack_mode: "yes" is not a truth value'),
-        ({"auto_analyze": 1}, "compare: auto_analyze: 1 is not a truth value"),
-        ({"fuzzy_match": None}, "compare: fuzzy_match: null is not a truth value"),
-        ({"highlight": 0}, "compare: highlight: 0 is not a truth value"),
-        ({"suffix": 3}, "compare: suffix: 3 is not a text"),
+        ({"stack_mode": "yes"}, 'compare: stack_mode: "yes" is not a boolean'),
+        ({"auto_analyze": 1}, "compare: auto_analyze: 1 is not a boolean"),
+        ({"fuzzy_match": None}, "compare: fuzzy_match: null is not a boolean"),
+        ({"highlight": 0}, "compare: highlight: 0 is not a boolean"),
+        ({"suffix": 3}, "compare: suffix: 3 is not a string"),
         ({"suffix": "../up"}, 'compare: suffix: "../up" is invalid'),
         ({"format": "pdf"}, "compare: format: pdf is invalid; choose one of xlsx, csv, json"),
         ({"workers": 0}, "compare: workers: 0 is invalid"),
         ({"workers": 2, "scheduler": "tcp://host:1"}, "workers and scheduler contradict each other"),
         ({"stack_modes": True}, "unknown keyword stack_modes"),
         ({"formt": "csv"}, "unknown keyword formt; did you mean format?"),
-        ({"data_mapping": {"a": 1}}, "compare: data_mapping: a: 1 is no row's name"),
-        ({"data_mapping": True}, "compare: data_mapping: give the path of a yaml file"),
-        ({"api_mapping": 3}, "compare: api_mapping: 3 is not the path of a file"),
+        ({"data_mapping": {"a": 1}}, "compare: data_mapping: a: 1 is not the name of a row"),
+        ({"data_mapping": True}, "compare: data_mapping: give the path of a YAML file"),
+        ({"api_mapping": 3}, "compare: api_mapping: 3 is not a file path; pass a path"),
         ({"cell_mapping": "m.yaml"}, "m.yaml: the mapping of cells cannot be read"),
-        ({"layer_mapping": ["m.yaml"]}, 'compare: layer_mapping: ["m.yaml"] is not the path of a file'),
+        ({"layer_mapping": ["m.yaml"]}, 'compare: layer_mapping: ["m.yaml"] is not a file path; pass a path'),
     ],
 )
 def test_a_parameter_that_cannot_be_meant_is_named(more, message, dumps, tmp_path):
@@ -286,7 +286,7 @@ def test_a_parameter_that_cannot_be_meant_is_named(more, message, dumps, tmp_pat
         (
             {"npu_path": "a", "npu_json_path": "a", "bench_path": "b"},
             "out",
-            "npu_json_path and npu_path are the same thing",
+            "npu_json_path and npu_path have the same meaning",
         ),
         ({"npu_path": "a", "bench_path": "b"}, None, "compare: output_path: null is not a path"),
         ({"npu_path": "a", "bench_path": "b"}, "", 'compare: output_path: "" is not a path'),
@@ -309,7 +309,7 @@ def test_the_distributed_calls_take_folders_and_no_suffix(dumps, tmp_path):
     target, golden = dumps("rank0")
     with pytest.raises(UsageError, match="compare_distributed: suffix"):
         compare_distributed(str(target), str(golden), str(tmp_path), suffix="_x")
-    with pytest.raises(UsageError, match=r"bench_dump_dir: .* is no folder; give the folder of a step"):
+    with pytest.raises(UsageError, match=r"bench_dump_dir: .* is not a folder; give the folder of a step"):
         compare_distributed(str(target), str(golden / "rank0" / "dump.json"), str(tmp_path))
     with pytest.raises(UsageError, match="npu_dump_dir must be a path"):
         compare_distributed(None, str(golden), str(tmp_path))

@@ -165,7 +165,7 @@ class TestReferenceOfPyTorch:
         assert located.findings == ()
         judged = verdict(comparison, "Functional.matmul.0.backward.output.1")
         assert judged.grade == ("unjudged" if wrong else "pass")
-        assert ("inner node" in judged.reason) == wrong
+        assert ("inner autograd node" in judged.reason) == wrong
 
 
 class TestDigests:

@@ -43,7 +43,7 @@ class TestWrittenDifferently:
         assert comparison.is_clean
         judged = verdict(comparison, "Torch.rsqrt.0.forward.output.0")
         assert judged.grade == "unjudged"
-        assert "Written differently" in judged.reason
+        assert "Implemented differently" in judged.reason
 
     def test_where_it_does_not_agree_the_cell_is_named(self, builder, tensor, value):
         comparison, located = found(self.sides(builder, tensor, value, wrong=1.01))
@@ -84,7 +84,7 @@ class TestAlone:
         assert located.findings == ()
         assert comparison.is_clean
         judged = verdict(comparison, "Torch.square.0.forward.output.0").reason
-        assert "Written differently" in judged
+        assert "Implemented differently" in judged
 
     def test_where_what_follows_differs_the_stretch_is_named(self, written):
         comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))

@@ -64,7 +64,7 @@ class TestLayouts:
 
     def test_a_transform_of_what_is_no_tensor_is_refused(self, twins):
         rule = {"to": "Functional.softmax.0.forward.input.1", "transform": "negate"}
-        with pytest.raises(MappingError, match=r"softmax\.0\.forward\.input\.1: transform 'negate' .* no tensor"):
+        with pytest.raises(MappingError, match=r"softmax\.0\.forward\.input\.1: transform 'negate' .* not a tensor"):
             found(twins(), data_mapping={"Functional.softmax.0.forward.input.1": rule})
 
 

@@ -85,9 +85,9 @@ def test_each_flag_is_one_field(requested, words, field, value):
         (("--rank", ""), '--ranks: "" is neither'),
         (("--rank", "-1"), 'expected one argument|--ranks: "-1" is neither'),
         (("--step", "0,,1"), '--steps: "" is neither'),
-        (("--workers", "0"), "--workers: 0 is invalid; give a whole number of at least 1"),
+        (("--workers", "0"), "--workers: 0 is invalid; give an integer of at least 1"),
         (("--workers", "2", "--scheduler", "tcp://host:1"), "workers and scheduler contradict each other"),
-        (("-m", "atb"), "-m atb: this version compares what training left behind"),
+        (("-m", "atb"), "-m atb: this version supports only"),
         (("--xlsx", "--format", "json"), "contradict each other"),
         (("--top", "-2"), "--top: -2 is invalid"),
         (("pytorch",), "msprobe -f pytorch compare"),
@@ -119,8 +119,10 @@ def test_a_stack_path_is_a_file_or_a_folder_with_one(written, tmp_path, capsys):
     assert read_compare_json(written(stack_path=str(tmp_path / "s"))).stack_file == tmp_path / "s/rank0/stack.json"
     assert capsys.readouterr().err == ""
     assert read_compare_json(written(stack_path=str(tmp_path / "many"))).stack_file is None
-    assert "holds 2 of them; each dump takes its own" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"stack_path: .*/no holds no stack\.json; give the file, or leave stack_path"):
+    assert "contains 2 files; each dump uses its own" in capsys.readouterr().err
+    with pytest.raises(
+        UsageError, match=r"stack_path: .*/no contains no stack.json; give the file, or omit stack_path"
+    ):
         read_compare_json(written(stack_path=str(tmp_path / "no")))
 
 
@@ -150,12 +152,12 @@ def test_keys_of_folders_are_ignored_aloud_for_two_files(written, tmp_path, more
     files = {"npu_path": str(tmp_path / "t/dump.json"), "bench_path": str(tmp_path / "g/dump.json")}
     sides = read_compare_json(written(**more, **files))
     assert (sides.ranks, sides.steps, sides.read_as) == (None, None, "")
-    assert f"{next(iter(more))} speaks of folders; both sides are files" in capsys.readouterr().err
+    assert f"{next(iter(more))} applies to folders; both inputs are files" in capsys.readouterr().err
 
 
 def test_map_dict_without_common_is_ignored_aloud(written, capsys):
     assert read_compare_json(written(map_dict={"a": "b"})).names == ()
-    assert "map_dict belongs to `common`: true" in capsys.readouterr().err
+    assert "map_dict requires `common`: true" in capsys.readouterr().err
 
 
 def test_an_unknown_key_is_ignored_aloud_with_the_nearest_known(written, capsys):
@@ -166,12 +168,12 @@ def test_an_unknown_key_is_ignored_aloud_with_the_nearest_known(written, capsys)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"rank_id": 0}, "rank_id: 0 is not a list of whole numbers from 0"),
+        ({"rank_id": 0}, "rank_id: 0 is not a list of non-negative integers"),
         ({"rank_id": [-1]}, "rank_id: [-1] is not a list"),
         ({"rank_id": [True]}, "rank_id: [true] is not a list"),
         ({"step_id": ["0"]}, 'step_id: ["0"] is not a list'),
-        ({"common": 1}, "common: 1 is not a truth value"),
-        ({"is_print_compare_log": "yes"}, 'is_print_compare_log: "yes" is not a truth value'),
+        ({"common": 1}, "common: 1 is not a boolean"),
+        ({"is_print_compare_log": "yes"}, 'is_print_compare_log: "yes" is not a boolean'),
         ({"common": True, "map_dict": [1]}, "map_dict: [1] is not an object"),
         ({"common": True, "map_dict": {"a": 1}}, 'map_dict: {"a": 1} is not an object'),
         ({"npu_path": None}, "npu_path must be the path"),
@@ -190,7 +192,7 @@ def test_a_value_that_cannot_be_meant_names_its_key(written, more, message):
 def test_a_json_that_is_nested_without_end_is_a_sentence(tmp_path):
     file = tmp_path / "compare.json"
     file.write_text("[" * 100_000)
-    with pytest.raises(UsageError, match="is no JSON"):
+    with pytest.raises(UsageError, match="is not valid JSON"):
         read_compare_json(file)
 
 

@@ -175,7 +175,7 @@ def test_a_disk_that_is_gone_ends_the_checker_and_not_the_training(tmp_path, cap
     folder.write_text("a file in the way")
     for _ in range(3):
         assert net(torch.ones(1, 2)).shape == (1, 1)
-    lines = [line for line in capsys.readouterr().err.splitlines() if "nothing more is collected" in line]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "collection ends" in line]
     assert len(lines) == 1
     assert not net._forward_pre_hooks
 

@@ -67,7 +67,7 @@ def test_a_dry_run_does_not_mind_a_pack_that_is_there_and_is_for_packing_only(tm
     assert (tmp_path / "pack.zip").read_text() == "mine"
     capsys.readouterr()
     assert main(["config_check", "-c", "a.zip", "b.zip", "--dry-run"]) == 2
-    assert "--dry-run is for packing" in capsys.readouterr().err
+    assert "--dry-run requires" in capsys.readouterr().err
 
 
 def test_the_pack_and_the_console_say_where_something_was_redacted(tmp_path, capsys, monkeypatch):

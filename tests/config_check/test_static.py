@@ -139,12 +139,12 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
     for words, message in (
         (["-d", "nope.sh"], "nope.sh: cannot be read"),
         (["-d", str(tmp_path / "notes.txt")], "is neither a shell script"),
-        (["-d", str(tmp_path / "grows.sh")], "grow beyond"),
+        (["-d", str(tmp_path / "grows.sh")], "exceed the maximum length"),
         (["-d", str(tmp_path / "many.yaml")], "more than 100000 settings"),
         (["-d", "-o", "x.tar"], "must end in .zip"),
-        (["-d", "-o", str(tmp_path / "there.zip")], "is there already"),
-        (["-d", "-dm", "x.yaml"], "--data-mapping is of two checkpoints"),
-        (["-c", "a.zip", "b"], "one of each"),
+        (["-d", "-o", str(tmp_path / "there.zip")], "already exists"),
+        (["-d", "-dm", "x.yaml"], "--data-mapping applies only to two checkpoints"),
+        (["-c", "a.zip", "b"], "a pack"),
     ):
         if "-o" not in words:
             words = [*words, "-o", str(tmp_path / "new.zip")]

@@ -56,15 +56,15 @@ CASES = {
     # the run; what is said of it
     "a rank that this card is not": (
         "debugger = config(level='mix', rank=[3])\ntrain(2)",
-        ['"rank" is [3]', "no process of this run has such a rank; name one, or []"],
+        ['"rank" is [3]', "no process of this run has such a rank; choose an existing rank, or []"],
     ),
     "a step that never came": (
         "debugger = config(level='mix', step=[9])\ntrain(4)",
-        ['"step" is [9]', "start() was called in the steps 0 to 3 only; name one of these"],
+        ['"step" is [9]', "start() was called only in the steps 0 to 3; choose one of these"],
     ),
     "steps that were never ended": (
         "debugger = config(level='mix', step=[2])\ndebugger.start(net)\nnet(X)\ndebugger.stop()",
-        ['"step" is [2]', "in step 0 only; step() was never called"],
+        ['"step" is [2]', "only in step 0; step() was never called"],
     ),
     "a step before the first": (
         "debugger = config(level='mix', step=[1])\ndebugger.set_init_step(5)\ntrain(2)",
@@ -72,35 +72,35 @@ CASES = {
     ),
     "debug without save": (
         "debugger = config(level='debug')\ntrain(2)",
-        ["save() was never called", "other levels are collected by start()"],
+        ["save() was never called", "use start() for other levels"],
     ),
     "debug whose steps are others": (
         "debugger = config(level='debug', step=[7])\ndebugger.save(X, 'x')\ndebugger.step()",
-        ['"step" is [7]', "save() was called in step 0 only"],
+        ['"step" is [7]', "save() was called only in step 0"],
     ),
     "a list that matches nothing": (
         "debugger = config(level='mix', statistics={'list': ['conv2d']})\ntrain(2)",
-        ['"list" ["conv2d"] matched no call', "take the names from its dump.json"],
+        ['"list" ["conv2d"] did not match any call', "use the names from its dump.json"],
     ),
     "a scope that matches nothing": (
         "names = ['Functional.gelu.0.forward', 'Functional.gelu.1.forward']\n"
         "debugger = config(level='L1', statistics={'scope': names})\ntrain(2)",
-        ['"scope" ["Functional.gelu.0.forward", ', "matched no call"],
+        ['"scope" ["Functional.gelu.0.forward", ', "did not match any call"],
     ),
     "steps without a start": ("debugger = config(level='mix')\ntrain(3, start=False)", ["start() was never called"]),
     "another model": (
         "debugger = config(level='L0')\ndebugger.start(Net())\nnet(X)\ndebugger.stop()\ndebugger.step()",
-        ["no call was seen between start() and stop()", "the model that is trained"],
+        ["no call was recorded between start() and stop()", "pass the trained model to start()"],
     ),
     "all over": (
         "debugger = config(level='mix', step=[0], statistics={'list': ['conv2d']})\ntrain(3)\n"
         "print('said before the end', file=sys.stderr)",
-        ["matched no call"],
+        ["did not match any call"],
     ),
     "a stage without calls": (
         "debugger = config(level='mix')\nstage = debugger.stage('update', statistics={'list': ['conv2d']})\n"
         "stage.start(net)\nnet(X)\nstage.stop()\ntrain(1)",
-        ["/dump/update: ", "matched no call"],
+        ["/dump/update: ", "did not match any call"],
     ),
 }
 

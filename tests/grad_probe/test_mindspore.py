@@ -143,7 +143,7 @@ def test_an_error_of_writing_does_not_reach_a_graph(collecting, output, how, not
     training.step(np.ones(2))
     debugger.stop()
     assert training.parameters[0].asnumpy().tolist() == [-1, -1]
-    assert len([note for note in notes() if "the training goes on" in note]) == 1
+    assert len([note for note in notes() if "the training continues" in note]) == 1
 
 
 def test_two_optimizers_of_one_training(collecting, output, how):

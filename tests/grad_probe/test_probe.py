@@ -183,7 +183,7 @@ def test_param_list_chooses_parameters(collecting, output, notes):
     training.step()
     assert list(output(debugger).table(0)) == ["b"]
     assert output(debugger).files == ["step0/b.npy"]
-    assert any("has no gone" in note for note in notes())
+    assert any("does not have gone" in note for note in notes())
 
 
 def test_step_chooses_calls_of_the_optimizer(collecting, output):
@@ -239,7 +239,7 @@ def test_other_tasks_have_a_monitor_that_does_nothing_and_says_so_once(collectin
     debugger.monitor(training.optimizer)
     debugger.monitor(training.optimizer)
     training.step()
-    assert sum('task "statistics" watches no optimizer' in note for note in notes()) == 1
+    assert sum('task "statistics" does not monitor optimizers; the call has no effect' in note for note in notes()) == 1
     assert not debugger._settings.dump_path.exists()
 
 
@@ -268,7 +268,7 @@ def test_a_disk_that_refuses_is_logged_once_and_the_training_goes_on(collecting,
     for _ in range(3):
         training.step()
     assert training.parameters[0][1].detach().numpy() == pytest.approx([-0.3, -0.3])
-    assert len([note for note in notes() if "the training goes on" in note]) == 1
+    assert len([note for note in notes() if "the training continues" in note]) == 1
     folder.unlink()
     training.step()
     assert output(debugger).steps == [3], "and the probe goes on as soon as it can"

@@ -79,7 +79,7 @@ def test_without_an_optimizer_the_dump_says_why_there_are_no_gradients_of_parame
     run(collector(tmp_path))
     (logged,) = dump_of(tmp_path)["missing"]
     assert (logged["name"], logged["part"]) == ("step", "parameters_grad")
-    assert logged["cause"].startswith("no optimizer ran in a graph between start and stop")
+    assert logged["cause"].startswith("no optimizer ran in a graph between start() and stop()")
     run(collector(tmp_path, name="forward"), gradient=False)
     assert "missing" not in dump_of(tmp_path, name="forward"), "no backward, no gradients to miss"
 
@@ -309,7 +309,7 @@ def test_a_shape_that_is_known_only_when_the_graph_runs_is_missing_and_said_so(t
 
 def test_what_cannot_be_in_a_graph_is_refused_at_start(tmp_path):
     apis = collector(tmp_path, level="L1")
-    with pytest.raises(UsageError, match='level "L1" sees the calls that Python makes'):
+    with pytest.raises(UsageError, match='level "L1" collects calls from Python'):
         apis.start(Two())
     cells = collector(tmp_path, name="other")
     with pytest.raises(UsageError, match="the model cannot be None"):
@@ -323,7 +323,7 @@ def test_a_graph_that_was_compiled_before_is_not_recorded_and_that_is_said(tmp_p
     net(X)
     run(collector(tmp_path), net, gradient=False)
     assert dump_of(tmp_path)["data"] == {}
-    assert "a graph that was compiled before is not recorded" in capsys.readouterr().err
+    assert "a graph that was compiled earlier is not recorded" in capsys.readouterr().err
 
 
 def test_an_lstm_is_trained_as_without_us(tmp_path):

@@ -260,8 +260,8 @@ def test_an_input_of_unknown_shape_is_saved_and_its_gradient_is_refused_once(sav
     assert [net(floats(*range(n))).asnumpy().item() for n in (2, 3)] == [2.0, 6.0]
     assert list(saved.values().values()) == [[0.0, 1.0], [0.0, 1.0, 2.0]]
     late, refused = logged()
-    assert "save(): the shape of x is not known when the graph is compiled; Python saves it" in late
-    assert "its gradient is not saved; give the network inputs of fixed shapes" in refused
+    assert "save(): the shape of x is unknown when the graph is compiled; it is saved from Python" in late
+    assert "its gradient is not saved; use inputs of fixed shapes" in refused
 
 
 @pytest.mark.parametrize("capture", ["ast", "bytecode"])
@@ -314,7 +314,7 @@ class Calling(nn.Cell):
 
 @pytest.mark.parametrize("function", ["step", "flush"])
 def test_a_step_inside_of_a_graph_is_refused(function, compiled, saved):
-    with pytest.raises(UsageError, match=rf"^{function}\(\): was called inside of a graph; call it between two steps"):
+    with pytest.raises(UsageError, match=rf"^{function}\(\) was called inside a graph; call it between two steps"):
         compiled.ready(Calling(function))(floats(1))
 
 
@@ -349,14 +349,14 @@ class Wrong(nn.Cell):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("number", r"save\(\): n is (int|neither a tensor nor a container); give a Tensor"),
-        ("text", r"save\(\): n is (str|neither a tensor nor a container); give a Tensor"),
-        ("inside", r"save\(\): n\.b\.1 is (float|neither a tensor nor a container); give a Tensor"),
-        ("name", r"save\(\): name is 3; give a text"),
-        ("no name", r"save\(\): name is ''; give a text"),
-        ("folder", r"save\(\): save_dir is None; give a text"),
-        ("gradients", r"save_grad\(\): n is no Tensor; give one"),
-        ("gradient name", r"save_grad\(\): name is None; give a text"),
+        ("number", r"save\(\): n is (int|neither a tensor nor a container); pass a Tensor"),
+        ("text", r"save\(\): n is (str|neither a tensor nor a container); pass a Tensor"),
+        ("inside", r"save\(\): n\.b\.1 is (float|neither a tensor nor a container); pass a Tensor"),
+        ("name", r"save\(\): name is 3; pass a string"),
+        ("no name", r"save\(\): name is ''; pass a string"),
+        ("folder", r"save\(\): save_dir is None; pass a string"),
+        ("gradients", r"save_grad\(\): n is not a Tensor; pass a Tensor"),
+        ("gradient name", r"save_grad\(\): name is None; pass a string"),
     ],
 )
 def test_a_wrong_argument_is_a_type_error_and_nothing_is_saved(what, message, mode, saved):

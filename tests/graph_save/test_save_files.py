@@ -63,7 +63,7 @@ def test_of_two_processes_in_one_folder_neither_removes_what_the_other_saves(sav
         **{"first0": [0], "second0": [0], "first1": [1], "second1": [1]}
     }
     (line,) = logged()
-    assert "step0/rank0: another process saves here too" in line
+    assert "step0/rank0: another process also saves here" in line
 
 
 def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_goes_on(saved, logged, tmp_path):
@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_goes_on(s
         save(str(tmp_path / "file"), "x", ONE)
     (line,) = logged()
     assert line.startswith("msprobe WARNING: save: x could not be saved: NotADirectoryError")
-    assert line.endswith("; the training goes on")
+    assert line.endswith("; the training continues")
     save(str(saved.folder), "x", ONE)
     assert len(saved.records()) == 1
 

@@ -101,7 +101,7 @@ def test_what_the_framework_still_has_in_hand_is_waited_for(tmp_path):
 def test_nothing_is_saved_in_a_traced_graph_and_it_is_said_once(tmp_path):
     done = run(SCRIPT, "trace", tmp_path / "saved", cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "[[2.0], [4.0]]"
-    assert done.stderr.count("save nothing in a graph that is captured by tracing") == 1
+    assert done.stderr.count("have no effect in a graph captured by tracing") == 1
     assert files(tmp_path) == []
 
 

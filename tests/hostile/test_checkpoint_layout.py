@@ -24,10 +24,10 @@ TWICE = f'{{"w": {json.dumps(tensor(0, 8))}, "w": {json.dumps(tensor(8, 16))}}}'
 REFUSED = {
     "overlapping": ({"a": tensor(0, 8), "b": tensor(4, 12)}, 12, "b overlaps a"),
     "the same bytes": ({"a": tensor(0, 8), "b": tensor(0, 8)}, 8, "b overlaps a"),
-    "a gap": ({"a": tensor(0, 8), "b": tensor(12, 20)}, 20, "b leaves 4 bytes unused behind a"),
-    "a gap at the beginning": ({"a": tensor(4, 12)}, 12, "a leaves 4 bytes unused behind the header"),
-    "bytes behind": ({"a": tensor(0, 8)}, 12, "holds 4 bytes that belong to no tensor"),
-    "a name twice": (TWICE, 16, "'w' stands twice"),
+    "a gap": ({"a": tensor(0, 8), "b": tensor(12, 20)}, 20, "b leaves 4 bytes unused after a"),
+    "a gap at the beginning": ({"a": tensor(4, 12)}, 12, "a leaves 4 bytes unused after the header"),
+    "bytes behind": ({"a": tensor(0, 8)}, 12, "contains 4 bytes that do not belong to a tensor"),
+    "a name twice": (TWICE, 16, "duplicate key 'w'"),
 }
 
 
@@ -72,7 +72,7 @@ def test_a_record_that_is_shorter_than_its_storage_is_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_record_that_stands_twice_is_refused(tmp_path):
     records = [("x/data.pkl", PICKLE), ("x/data/0", bytes(40)), ("x/data/0", bytes(40))]
-    with pytest.raises(DumpError, match="its archive holds 'x/data/0' twice"):
+    with pytest.raises(DumpError, match="its archive contains 'x/data/0' twice"):
         examine_pt(archive(tmp_path / "x.pt", records))
 
 

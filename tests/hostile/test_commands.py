@@ -69,7 +69,7 @@ UNREADABLE = {
     "of the future": lambda dump: rewrite(dump, lambda text: text.update(format_version=99)),
     "structure": lambda dump: rewrite(dump, lambda text: text.update(task="structure", data={})),
     "nested": lambda dump: (dump / "dump.json").write_text(nested(300)),
-    "nested without end": lambda dump: (dump / "dump.json").write_text(nested(100_000)),
+    "nested too deeply": lambda dump: (dump / "dump.json").write_text(nested(100_000)),
     "a folder": lambda dump: ((dump / "dump.json").unlink(), (dump / "dump.json").mkdir()),
     "gone": lambda dump: shutil.rmtree(dump),
     "only a journal": lambda dump: (dump / "dump.json").rename(dump / "dump.journal"),

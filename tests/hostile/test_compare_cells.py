@@ -114,7 +114,7 @@ def strict_json(path):
     """The table as any JSON reader takes it: Python's NaN and Infinity are none."""
 
     def refuse(word):
-        raise AssertionError(f"{word} is no JSON")
+        raise AssertionError(f"{word} is not valid JSON")
 
     return json.loads(path.read_bytes().decode("utf-8"), parse_constant=refuse)
 

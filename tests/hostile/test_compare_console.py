@@ -44,7 +44,7 @@ DUMPS = {
     "task": (PLAIN, {"task": ESC}),
     "version": (PLAIN, {"format_version": ESC}),
     "what is missing": (PLAIN, {"missing": [{"name": EVIL, "part": ESC, "cause": ESC}], "rebuilt": {"lost_lines": 3}}),
-    "nested without end": ({EVIL: {"output": json.loads("[" * 150 + "]" * 150)}}, {}),
+    "nested too deeply": ({EVIL: {"output": json.loads("[" * 150 + "]" * 150)}}, {}),
 }
 
 

@@ -82,7 +82,7 @@ def test_a_statistic_that_is_no_number_on_both_sides_is_not_judged(compare, key,
     """What stands there may differ, and nobody could say so."""
     code, (row,) = compare(with_leaf(**{key: value}), with_leaf(**{key: [value]}))
     assert (code, row["Verdict"]) == (2, "unjudged")
-    assert row["Reason"] == "On both sides a statistic is no number."
+    assert row["Reason"] == "A statistic is not numeric on both sides."
 
 
 @pytest.mark.parametrize("key", ["Max", "Min", "Mean", "Norm"])
@@ -261,7 +261,7 @@ def test_two_dumps_without_calls_are_one_line(tmp_path, capsys):
     sides = [write(tmp_path / side, {}) for side in ("target", "golden")]
     assert main(["compare", "-tp", str(sides[0]), "-gp", str(sides[1]), "-o", str(tmp_path / "out")]) == 2
     *warnings, line = capsys.readouterr().err.splitlines()
-    assert all("holds no calls; check `scope`" in warning for warning in warnings)
+    assert all("contains no calls; check `scope`" in warning for warning in warnings)
     assert (
         line
         == f"msprobe compare: {sides[0]}/dump.json and {sides[1]}/dump.json hold no calls; there is nothing to compare"
@@ -273,7 +273,7 @@ def test_a_dump_without_calls_passes_nothing(compare, turned):
     sides = [{}, with_leaf()]
     code, (row,) = compare(*reversed(sides) if turned else sides)
     assert (code, row["Verdict"]) == (2, "unjudged")
-    assert row["Reason"].startswith(f"On the {'target' if turned else 'golden'} side only")
+    assert row["Reason"].startswith(f"Only on the {'target' if turned else 'golden'} side")
 
 
 # Growth: four times as much must not take more than about four times as long; sixteen times would be quadratic.

@@ -129,10 +129,10 @@ def npz(path):
 ELSE = {
     "a zip": (zipped, "not a readable npy file"),
     "an npz": (npz, "not a readable npy file"),
-    "a folder": (os.mkdir, "no plain file"),
-    "a pipe": (os.mkfifo, "no plain file"),
-    "a link to itself": (lambda path: path.symlink_to(path.name), "cannot be opened"),
-    "a link to nothing": (lambda path: path.symlink_to("nothing.npy"), "missing"),
+    "a folder": (os.mkdir, "not a regular file"),
+    "a pipe": (os.mkfifo, "not a regular file"),
+    "a symbolic link to itself": (lambda path: path.symlink_to(path.name), "cannot be opened"),
+    "a symbolic link to nothing": (lambda path: path.symlink_to("nothing.npy"), "missing"),
     "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "outside dump_tensor_data"),
     "a link upwards": (lambda path: path.symlink_to("../dump.json"), "outside dump_tensor_data"),
     "a link to a folder outside": (lambda path: path.symlink_to("/"), "outside dump_tensor_data"),
@@ -151,7 +151,7 @@ def test_a_device_is_not_opened(tensor_row):
         except PermissionError:
             pytest.skip("only root may make a device")
 
-    unjudged(tensor_row(make, 1), "no plain file")
+    unjudged(tensor_row(make, 1), "not a regular file")
 
 
 LEGAL = {
@@ -188,7 +188,7 @@ def test_a_name_that_leaves_the_folder_is_not_opened(tmp_path, golden, name):
     np.save(sub / "x.npy", ARRAY)
     (target / "dump_tensor_data" / "linked").symlink_to(golden / "dump_tensor_data")
     row = compare(target, golden, tmp_path / "out", 1)[0]
-    unjudged(row, "is outside dump_tensor_data; not opened", str(target / "dump.json"))
+    unjudged(row, "is outside dump_tensor_data; it is not opened", str(target / "dump.json"))
 
 
 NOT_THERE = [
@@ -235,7 +235,7 @@ def test_the_link_to_the_tensors_is_followed_and_nothing_else_is_said(tmp_path, 
     np.save(tmp_path / "large disk" / FILE, ARRAY + 1)
     (target / "dump_tensor_data").symlink_to(tmp_path / "large disk")
     assert compare(target, golden, tmp_path / "out", 1)[0]["Verdict"] == "error"
-    assert "is a link to a folder" not in capsys.readouterr().err
+    assert "is a symbolic link to a folder" not in capsys.readouterr().err
 
 
 def test_the_folder_of_the_tensors_may_be_a_link(tmp_path, golden):
@@ -273,7 +273,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_unjudged(tmp_path, monkeypatch)
         return whole(self, start, stop)
 
     monkeypatch.setattr(npy.NpyFile, "part", part)
-    unjudged(compare(*sides, tmp_path / "out", 1)[0], FILE, "was cut short while it was read")
+    unjudged(compare(*sides, tmp_path / "out", 1)[0], FILE, "was truncated while it was read")
 
 
 @pytest.mark.parametrize("name", ["stack.json", "construct.json"])
@@ -285,7 +285,7 @@ def test_a_companion_that_is_no_plain_file_is_left_out(tmp_path, golden, name, m
     make(target / name)
     assert compare(target, golden, tmp_path / "out", 0)[0]["Verdict"] == "pass"
     logged = capsys.readouterr().err
-    assert f"{target / name}: cannot be read (it is no plain file" in logged
+    assert f"{target / name}: cannot be read (it is not a regular file" in logged
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])

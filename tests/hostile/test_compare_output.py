@@ -66,7 +66,7 @@ def test_a_dump_equals_itself_and_may_hold_the_answer(dump):
 
 PLACES = {
     "a file": lambda path: path.write_text("mine"),
-    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a symbolic link to nothing": lambda path: path.symlink_to("nowhere"),
     "a link to a file": lambda path: (path.with_name("file").write_text("mine"), path.symlink_to("file")),
     "a device": lambda path: path.symlink_to("/dev/full"),
     "a pipe": os.mkfifo,

@@ -42,12 +42,12 @@ def test_truncation_at_every_byte(dump):
     for keep in range(len(whole.rstrip())):
         path.write_bytes(whole[:keep])
         message = refused(dump)
-        assert "is empty" in message if keep == 0 else "is broken at line" in message
+        assert "is empty" in message if keep == 0 else "is not valid JSON at line" in message
 
 
 def test_the_place_of_a_mistake_is_named(dump):
     (dump / "dump.json").write_text('{\n "task": "tensor",\n "data" {}\n}')
-    assert "dump.json: is broken at line 3, column 9" in refused(dump)
+    assert "dump.json: is not valid JSON at line 3, column 9" in refused(dump)
 
 
 @pytest.mark.parametrize("text", [b"", b" \n ", b"\xef\xbb\xbf"])
@@ -74,7 +74,7 @@ def test_a_byte_order_mark_is_passed_over(dump):
 @pytest.mark.parametrize("text", ["[]", "5", '"text"', "null", "NaN", "true"])
 def test_json_that_is_no_object(dump, text):
     (dump / "dump.json").write_text(text)
-    assert "holds no JSON object" in refused(dump)
+    assert "does not contain a JSON object" in refused(dump)
 
 
 @pytest.mark.parametrize("data", [None, [], "x", 5, True])
@@ -99,7 +99,7 @@ def test_a_format_that_is_no_number(spoil, version):
 @pytest.mark.parametrize("entry", [None, [], 5, "x"])
 def test_an_entry_that_is_no_object(spoil, entry):
     message = refused(spoil(lambda text: text["data"].update({NAME: entry})))
-    assert f"{NAME}: its entry is no object" in message
+    assert f"{NAME}: its entry is not an object" in message
 
 
 def test_bare_words_of_json(dump):
@@ -174,8 +174,8 @@ def test_a_broken_companion_is_said(dump, capsys):
     (dump / "stack.json").write_text("{")
     read(dump)
     logged = capsys.readouterr().err
-    assert "stack.json: is broken at line 1" in logged
-    assert "read without it" in logged
+    assert "stack.json: is not valid JSON at line 1" in logged
+    assert "it is ignored" in logged
 
 
 def test_cells_that_enclose_each_other_are_parted(dump, capsys):
@@ -218,7 +218,7 @@ def test_a_path_out_of_the_folder_is_not_opened(spoil, name):
     def change(text):
         text["data"][NAME]["input_args"][0]["data_name"] = name
 
-    assert "is outside dump_tensor_data; not opened" in refused(spoil(change))
+    assert "is outside dump_tensor_data; it is not opened" in refused(spoil(change))
 
 
 def test_the_folder_that_the_dump_names_is_not_used(spoil, tmp_path):
@@ -233,7 +233,7 @@ def test_a_link_out_of_the_folder_is_not_followed(dump, tmp_path):
     path = dump / "dump_tensor_data" / FILE
     path.unlink()
     path.symlink_to(tmp_path / "secret.npy")
-    assert "is outside dump_tensor_data; not opened" in refused(dump)
+    assert "is outside dump_tensor_data; it is not opened" in refused(dump)
 
 
 def test_a_link_within_the_folder_is_followed(dump):
@@ -291,7 +291,7 @@ def test_a_pickle_under_the_name_of_a_tensor_of_torch_is_not_opened(spoil, tmp_p
 
     monkeypatch.chdir(tmp_path)
     (spoil(change) / "dump_tensor_data" / "x.pt").write_bytes(pickle.dumps(Bomb(), protocol))
-    assert "is a bare pickle, which is never opened" in refused(spoil(change))
+    assert "a plain pickle, which is not opened" in refused(spoil(change))
     assert not (tmp_path / "opened").exists()
 
 
@@ -336,7 +336,7 @@ def test_a_header_that_lies(dump, content, tmp_path, monkeypatch):
 def test_two_ranks_of_one_step(dump):
     (dump.parent / "rank1").mkdir()
     (dump.parent / "rank1" / "dump.json").write_text("{}")
-    with pytest.raises(DumpError, match="holds 2 ranks; give one of rank0, rank1"):
+    with pytest.raises(DumpError, match="contains 2 ranks; give one of rank0, rank1"):
         read(dump.parent)
 
 

@@ -62,12 +62,12 @@ def sparse(path):
 NO_FILES = {
     "a pipe": os.mkfifo,
     "a socket": sock,
-    "a link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
-    "a link to /dev/tty": lambda path: path.symlink_to("/dev/tty"),
+    "a symbolic link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
+    "a symbolic link to /dev/tty": lambda path: path.symlink_to("/dev/tty"),
     "a link to a pipe": lambda path: (os.mkfifo(path.with_name("the pipe")), path.symlink_to("the pipe")),
     "a folder": lambda path: path.mkdir(),
-    "a link to itself": lambda path: path.symlink_to(path.name),
-    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a symbolic link to itself": lambda path: path.symlink_to(path.name),
+    "a symbolic link to nothing": lambda path: path.symlink_to("nothing"),
 }
 ODD = {
     **NO_FILES,
@@ -81,7 +81,7 @@ ODD = {
     "NaN": lambda path: path.write_text("NaN"),
     "an empty object": lambda path: path.write_text("{}"),
     "an object of lists": lambda path: path.write_text('{"data": [], "npu_path": [], "api": {}, "__metadata__": []}'),
-    "nested without end": lambda path: path.write_text("[" * 100_000),
+    "nested too deeply": lambda path: path.write_text("[" * 100_000),
     "objects without end": lambda path: path.write_text('{"data":' * 100_000),
     "a key twice": lambda path: path.write_text('{"task": "tensor", "task": "tensor", "data": {}, "data": {}}'),
     "UTF-16": lambda path: path.write_text('{"data": {}}', "utf-16"),

@@ -139,5 +139,5 @@ def test_a_mapping_that_somebody_may_have_edited_stays(tmp_path, capsys):
     sides = [str(dump(tmp_path / side, 3)) for side in ("target", "golden")]
     (tmp_path / "m.cell.yaml").write_text("mine")
     assert main(["mapping", "suggest", *sides, "-o", str(tmp_path / "m.yaml")]) == 2
-    assert "m.cell.yaml: is there already; choose another place with -o, or remove it" in capsys.readouterr().err
+    assert "m.cell.yaml: already exists; choose another path with -o, or remove it" in capsys.readouterr().err
     assert (tmp_path / "m.cell.yaml").read_text() == "mine"

@@ -122,9 +122,9 @@ def test_a_relative_setting_in_a_deleted_working_directory_is_refused(tmp_path, 
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     os.rmdir(tmp_path / "gone")
-    with pytest.raises(SettingsError, match="is relative, and the working directory is gone"):
+    with pytest.raises(SettingsError, match="is relative, but the working directory no longer exists"):
         checks.folder("dump")
-    with pytest.raises(SettingsError, match=r'"config.json" is relative, and the working directory is gone'):
+    with pytest.raises(SettingsError, match=r'"config.json" is relative, but the working directory no longer exists'):
         read("config.json")
 
 

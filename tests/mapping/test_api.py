@@ -233,9 +233,9 @@ def test_the_object_of_a_method_is_passed_by_position():
 def test_what_pytorch_cannot_do_is_refused():
     pair = one(ms_args=["x", "mode", "seed", "axes"], dropped={"mode": "same", "seed": None, "axes": [0, 1]})
     assert pair.translate(("X", "same", 7, (0, 1)), {}) == (("X",), {})
-    with pytest.raises(MappingError, match=r"Functional\.x: Torch\.x has no 'mode', and can only do what 'same' does"):
+    with pytest.raises(MappingError, match=r"Functional.x: Torch.x has no 'mode' and corresponds only to 'same'"):
         pair.translate(("X", "valid"), {})
-    with pytest.raises(MappingError, match="5 arguments by position, the table knows 4"):
+    with pytest.raises(MappingError, match="5 positional arguments, but the table lists 4"):
         pair.translate((1, 2, 3, 4, 5), {})
 
 
@@ -311,16 +311,16 @@ def test_names_of_older_versions_are_found():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"arg": {}}, "unknown key 'arg'; known: pt, ms_args"),
-        ({"ms_args": "input"}, "ms_args is 'input'; make it a list"),
-        ({"ms_args": ["input", "input"]}, "a parameter stands twice"),
-        ({"ms_args": ["x"], "args": {"axis": "dim"}}, "args speaks of 'axis', which ms_args does not list"),
-        ({"ms_args": ["x"], "pt_args": ["y"], "args": {"x": "dim"}}, "args leads to 'dim', which pt_args does not"),
-        ({"ms_args": ["x"], "dropped": {"axis": 1}}, "dropped speaks of 'axis'"),
+        ({"arg": {}}, "unknown key 'arg'; choose from pt, ms_args"),
+        ({"ms_args": "input"}, "ms_args is 'input'; write a list"),
+        ({"ms_args": ["input", "input"]}, "duplicate parameter"),
+        ({"ms_args": ["x"], "args": {"axis": "dim"}}, "args refers to 'axis', which is not in ms_args"),
+        ({"ms_args": ["x"], "pt_args": ["y"], "args": {"x": "dim"}}, "args refers to 'dim', which is not"),
+        ({"ms_args": ["x"], "dropped": {"axis": 1}}, "dropped refers to 'axis'"),
         ({"ms_args": ["x"], "pt_args": ["y"], "dropped": {"x": 1}, "args": {"x": "y"}}, "is in args and in dropped"),
-        ({"ms_args": ["x"], "transforms": {"w": "flatten"}}, "transforms speaks of 'w'"),
-        ({"ms_args": ["x"], "transforms": {"x": "turn"}}, "'turn' is no step"),
-        ({"ms_args": ["x"], "defaults": {"ms": {"x": "1e-05"}}}, "1e-05 is a text in yaml; write 1.0e-05"),
+        ({"ms_args": ["x"], "transforms": {"w": "flatten"}}, "transforms refers to 'w'"),
+        ({"ms_args": ["x"], "transforms": {"x": "turn"}}, "'turn' is not a step"),
+        ({"ms_args": ["x"], "defaults": {"ms": {"x": "1e-05"}}}, "1e-05 is a string in YAML; write 1.0e-05"),
     ],
 )
 def test_an_entry_that_contradicts_itself_is_refused(keys, message):
@@ -333,12 +333,12 @@ def test_an_entry_that_contradicts_itself_is_refused(keys, message):
 
 @pytest.mark.parametrize("wrong", ["Torch.x", None, ["Torch.x"], {"ms_args": []}])
 def test_an_entry_is_a_map_with_a_counterpart(wrong):
-    with pytest.raises(MappingError, match=r"Functional\.x: an entry of the table is a map with the key 'pt'"):
+    with pytest.raises(MappingError, match=r"Functional.x: an entry of the table must be a map with the key 'pt'"):
         read_table({"Functional.x": wrong}, {})
 
 
 def test_a_name_has_a_counterpart_or_a_reason():
-    with pytest.raises(MappingError, match=r"Functional\.x: stands in the table and among the names without"):
+    with pytest.raises(MappingError, match=r"Functional.x: is both in the table and in the list of names without"):
         read_table({"Functional.x": {"pt": "Torch.x"}}, {"Functional.x": "none"})
 
 

@@ -78,10 +78,10 @@ class TestApis:
             ("- {ms_api: Mint.a, pt_api: Torch.a, ms_arg: [0]}", "did you mean ms_args"),
             ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: [0]}", "only ms_args is given"),
             ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: 0, pt_args: [0]}", "ms_args must be a list of places"),
-            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: [-1], pt_args: [0]}", "-1 is no place"),
-            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: [0, 0], pt_args: [0, 1]}", "a place stands twice"),
-            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_output: [0], ms_outputs: [0]}", "are the same thing"),
-            ("- {ms_api: Mint.a, pt_api: Torch.a}\n- {ms_api: Mint.a, pt_api: Torch.b}", "has a rule already"),
+            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: [-1], pt_args: [0]}", "-1 is not a place"),
+            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_args: [0, 0], pt_args: [0, 1]}", "duplicate place"),
+            ("- {ms_api: Mint.a, pt_api: Torch.a, ms_output: [0], ms_outputs: [0]}", "have the same meaning"),
+            ("- {ms_api: Mint.a, pt_api: Torch.a}\n- {ms_api: Mint.a, pt_api: Torch.b}", "has a rule"),
             ('- {ms_api: Mint.a, pt_api: Torch.a, transforms: {0: "turn(1)"}}', "turn"),
             ("- {ms_api: Mint.a, pt_api: Torch.a, transforms: [0]}", "transforms must be a map"),
         ],
@@ -107,9 +107,9 @@ class TestCells:
         [
             ("[a]", "must be a map of names"),
             ("a: 1", "both must be names"),
-            ("a: b\na: c", "'a' stands twice"),
-            ("a.B: b\nCell.a.B: c", "a.B stands twice"),
-            ("a: [b", "is no yaml"),
+            ("a: b\na: c", "duplicate key 'a'"),
+            ("a.B: b\nCell.a.B: c", "duplicate a.B"),
+            ("a: [b", "is not valid"),
             ("", "is empty"),
             ("# nothing", "is empty"),
         ],
@@ -137,8 +137,8 @@ class TestLayers:
             ("- a", "must be a map by class"),
             ("Block: a", "must be a map of names"),
             ("Block: {a: 1}", "both must be names"),
-            ("Block: {a..b: c}", "'a..b' is no path"),
-            ("TopLayer: {a: b}\nCell: {c: d}", "are the same thing"),
+            ("Block: {a..b: c}", "'a..b' is not a path"),
+            ("TopLayer: {a: b}\nCell: {c: d}", "have the same meaning"),
         ],
     )
     def test_a_mistake_is_named(self, rules_of, text, message):
@@ -159,11 +159,11 @@ class TestData:
         ("text", "message"),
         [
             ("[a]", "must be a map of rows"),
-            ("a: 1", "1 is no row's name"),
+            ("a: 1", "1 is not the name of a row"),
             ("a: {to: b, by: c}", "unknown key 'by'"),
-            ("a: {transform: flatten}", "null is no row's name"),
-            ("a: {to: b, transform: 3}", "3 is no transform"),
-            ("a: x\nb: y\nc: {to: x}", "a and c are both given x"),
+            ("a: {transform: flatten}", "null is not the name of a row"),
+            ("a: {to: b, transform: 3}", "3 is not a transform"),
+            ("a: x\nb: y\nc: {to: x}", "a and c are both mapped to x"),
         ],
     )
     def test_a_mistake_is_named(self, rules_of, text, message):
@@ -187,12 +187,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_what_is_no_text_is_said(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="is no text in UTF-8"):
+    with pytest.raises(UsageError, match="is not UTF-8"):
         user_mapping({"cell_mapping": tmp_path / "a.yaml"})
 
 
 def test_nothing_in_a_file_is_run(rules_of):
-    with pytest.raises(UsageError, match="is no yaml that can be read"):
+    with pytest.raises(UsageError, match="is not valid YAML"):
         rules_of(cell="a: !!python/object/apply:os.system ['true']")
 
 

@@ -69,7 +69,7 @@ def test_there_is_a_most(tmp_path, monkeypatch, capsys):
     assert [(each["step"], each["call_id"]) for each in written(file).values()] == [
         (n // 10, n % 10) for n in range(25)
     ]
-    assert capsys.readouterr().err.count("later ones are not written") == 1
+    assert capsys.readouterr().err.count("further anomalies are not written") == 1
 
 
 def test_what_a_step_wrote_survives_a_kill(tmp_path):

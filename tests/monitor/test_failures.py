@@ -83,7 +83,7 @@ def test_a_measurement_that_always_fails_changes_no_bit(same_training, monkeypat
     same_training()
     lines = [line for line in logged() if "no numbers today" in line]
     assert len(lines) == len(set(lines))
-    assert all(line.endswith("the training goes on") for line in lines)
+    assert all(line.endswith("the training continues") for line in lines)
     assert not list((tmp_path / "out").rglob("grad_reduced*"))
 
 

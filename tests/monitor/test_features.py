@@ -153,7 +153,7 @@ def test_a_module_without_what_is_asked_for_is_logged_once_and_a_name_without_mo
     train(net, optimizer, 2)
     (line,) = [line for line in logged() if "linear_hook of core" in line]
     assert "has no weight" in line
-    with pytest.raises(UsageError, match="no module is called nothing"):
+    with pytest.raises(UsageError, match="no module nothing"):
         monitored(configured(recording_l2_features=True, l2_targets={"linear_hook": ["nothing"]}), *training())
 
 

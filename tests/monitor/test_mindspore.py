@@ -283,7 +283,7 @@ def test_graphs_and_what_is_no_optimizer_are_refused(configured):
     monitor = TrainerMon(configured(wg_distribution=True))
     with pytest.raises(UsageError, match="pass a mindspore"):
         monitor.set_monitor(object(), training.optimizer)
-    with pytest.raises(UsageError, match="pass the one that is called"):
+    with pytest.raises(UsageError, match="pass the optimizer that is called"):
         monitor.set_monitor(training.net, object())
     ms.set_context(mode=ms.GRAPH_MODE)
     with pytest.raises(UsageError, match="PYNATIVE_MODE"):

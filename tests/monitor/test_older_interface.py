@@ -103,7 +103,7 @@ def test_reload_xy_turns_activations_on_and_off(training, configured, written):
     rows = written()
     assert {row["step"] for row in rows["actv"]} == {"1"}
     assert {row["step"] for row in rows["grad_reduced"]} == {"0", "1", "2"}
-    with pytest.raises(SettingsError, match="not a truth value"):
+    with pytest.raises(SettingsError, match="not a boolean"):
         monitor.reload_xy("yes")
 
 

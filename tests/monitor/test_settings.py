@@ -76,20 +76,20 @@ FLAGS = (
 
 WRONG = [
     *(({name: value}, name, "write true or false") for name in FLAGS for value in ("true", 1, [])),
-    *(({"targets": value}, "targets", "write one such as") for value in (["fc"], "fc", {"": {}}, 5)),
+    *(({"targets": value}, "targets", "write an object such as") for value in (["fc"], "fc", {"": {}}, 5)),
     *(({"ops": value}, "ops", "write") for value in ("norm", 5, {"norm": 1})),
     ({"ops": [1]}, "ops", "is not a name"),
-    *(({"eps": value}, "eps", "write a number with a decimal point") for value in (0, "1e-8", -1e-8, True)),
+    *(({"eps": value}, "eps", "write a floating-point number") for value in (0, "1e-8", -1e-8, True)),
     *(({"format": value}, "format", "it may be one of") for value in ("xml", 5)),
     ({"format": "tensorbord"}, "format", 'did you mean "tensorboard"?'),
-    *(({"ndigits": value}, "ndigits", "write a whole number from 1 to 20") for value in (0, 21, 2.0, True)),
+    *(({"ndigits": value}, "ndigits", "write an integer from 1 to 20") for value in (0, 21, 2.0, True)),
     *(({"step_count_per_record": value}, "step_count_per_record", "from 1 to 1000000") for value in (0, 1000001)),
-    *(({"start_step": value}, "start_step", "write a whole number from 0 on") for value in (-1, "5", 1.5)),
-    *(({"step_interval": value}, "step_interval", "write a whole number from 1 on") for value in (0, None is None)),
-    *(({"collect_times": value}, "collect_times", "write a whole number from 0 on") for value in (-1, 1e8)),
-    *(({"module_ranks": value}, "module_ranks", "write a whole number from 0 on") for value in ([-1], ["0"], "0")),
+    *(({"start_step": value}, "start_step", "write an integer of at least 0") for value in (-1, "5", 1.5)),
+    *(({"step_interval": value}, "step_interval", "write an integer of at least 1") for value in (0, None is None)),
+    *(({"collect_times": value}, "collect_times", "write an integer of at least 0") for value in (-1, 1e8)),
+    *(({"module_ranks": value}, "module_ranks", "write an integer of at least 0") for value in ([-1], ["0"], "0")),
     *(
-        ({"append_output": value}, "append_output", "times as in the folders' names")
+        ({"append_output": value}, "append_output", "times in the format of the folder names")
         for value in (["Dec03_21-34-40"], ["Dec03_21-34-40", "now"], ["2024", "2025"], ["Foo03_21-34-40"] * 2)
     ),
     ({"append_output": "Dec03_21-34-40"}, "append_output", "write a list"),
@@ -101,11 +101,11 @@ WRONG = [
     ({"alert": {"rulse": []}}, "alert", 'did you mean "rules"?'),
     ({"on_alert": True}, "on_alert", "write {...}"),
     ({"on_alert": {"level": "L3"}}, "on_alert: level", "it may be one of"),
-    ({"on_alert": {"steps": 0}}, "on_alert: steps", "write a whole number from 1 on"),
+    ({"on_alert": {"steps": 0}}, "on_alert: steps", "write an integer of at least 1"),
     ({"on_alert": {"task": "overflow_check"}}, "on_alert: task", "it may be one of"),
     ({"cc_distribution": 1}, "cc_distribution", "write {...}"),
     ({"cc_distribution": {"enabled": True}}, "cc_distribution", 'did you mean "enable"?'),
-    ({"cc_distribution": {"cc_codeline": ["("]}}, "cc_distribution: cc_codeline", "is no regular expression"),
+    ({"cc_distribution": {"cc_codeline": ["("]}}, "cc_distribution: cc_codeline", "is not a valid regular expression"),
     ({"cc_distribution": {"cc_pre_hook": "yes"}}, "cc_distribution: cc_pre_hook", "write true or false"),
     ({"cc_distribution": {"cc_log_only": 0}}, "cc_distribution: cc_log_only", "write true or false"),
     ({"wg_distributoin": True}, "wg_distributoin", 'did you mean "wg_distribution"?'),
@@ -123,7 +123,8 @@ def test_a_wrong_value_is_refused_with_the_file_the_key_and_what_to_do(contents,
 
 
 @pytest.mark.parametrize(
-    ("text", "advice"), [("{", "is no JSON"), ("[]", "write {...}"), ("", "is no JSON"), ("[" * 100000, "is no JSON")]
+    ("text", "advice"),
+    [("{", "is not valid JSON"), ("[]", "write {...}"), ("", "is not valid JSON"), ("[" * 100000, "is not valid JSON")],
 )
 @pytest.mark.parametrize("module", [settings, sectioned_settings])
 def test_a_file_that_is_no_object_is_refused(text, advice, module, loaded, tmp_path):
@@ -133,7 +134,7 @@ def test_a_file_that_is_no_object_is_refused(text, advice, module, loaded, tmp_p
 
 @pytest.mark.parametrize("module", [settings, sectioned_settings])
 def test_a_file_that_cannot_be_read_is_refused(module, tmp_path):
-    with pytest.raises(SettingsError, match=r"none\.json: cannot be read: No such file.*name a configuration file"):
+    with pytest.raises(SettingsError, match=r"none\.json: cannot be read: No such file.*give a configuration file"):
         module.load(tmp_path / "none.json")
     with pytest.raises(SettingsError, match=r": cannot be read"):
         module.load(tmp_path)
@@ -158,12 +159,12 @@ def test_both_directions_at_once_are_said_to_measure_nothing(loaded, capsys):
     found = loaded({"xy_distribution": True, "forward_only": True, "backward_only": True})
     assert not found.forward
     assert not found.backward
-    assert "no activation is measured" in capsys.readouterr().err
+    assert "activations are not measured" in capsys.readouterr().err
 
 
 def test_features_without_a_module_are_a_warning(loaded, capsys):
     loaded({"recording_l2_features": True, "l2_targets": {"linear_hook": []}})
-    assert "l2_targets names no module" in capsys.readouterr().err
+    assert "l2_targets is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -231,10 +232,10 @@ def test_the_steps_that_the_sections_choose(given, rank, expected, loaded):
 SECTIONS = ("module", "weight_grad", "optimizer", "param", "cc")
 WRONG_SECTIONS = [
     ({"framework": "tensorflow"}, "framework", "it may be one of"),
-    *(({"output_dir": value}, "output_dir", "name a folder") for value in ("", 5, "a\0b")),
-    *(({"rank": value}, "rank", "write a whole number from 0 on") for value in (-1, "0", [1.5])),
-    *(({name: -1}, name, "write a whole number") for name in ("start_step", "stop_step", "collect_times")),
-    *(({name: 0}, name, "write a whole number") for name in ("step_interval", "step_count_per_record")),
+    *(({"output_dir": value}, "output_dir", "give a folder") for value in ("", 5, "a\0b")),
+    *(({"rank": value}, "rank", "write an integer of at least 0") for value in (-1, "0", [1.5])),
+    *(({name: -1}, name, "write an integer") for name in ("start_step", "stop_step", "collect_times")),
+    *(({name: 0}, name, "write an integer") for name in ("step_interval", "step_count_per_record")),
     ({"format": "tensorboard"}, "format", "it may be one of"),
     ({"patch_optimizer_step": 1}, "patch_optimizer_step", "write true or false"),
     ({"monitors": []}, "monitors", "write {...}"),
@@ -244,16 +245,20 @@ WRONG_SECTIONS = [
     *(({"monitors": {name: {"ops": "norm"}}}, f"monitors: {name}: ops", "write a list") for name in SECTIONS),
     *(({"monitors": {name: {"eps": "x"}}}, f"monitors: {name}: eps", "write a number") for name in SECTIONS),
     *(({"monitors": {name: {"epsilon": 1}}}, f"monitors: {name}: epsilon", "unknown setting") for name in SECTIONS),
-    ({"monitors": {"module": {"targets": {"fc": {}}}}}, "monitors: module: targets", "is not a list of texts"),
+    ({"monitors": {"module": {"targets": {"fc": {}}}}}, "monitors: module: targets", "is not a list of strings"),
     ({"monitors": {"weight_grad": {"monitor_mbs_grad": 1}}}, "monitors: weight_grad: monitor_mbs_grad", "true or"),
-    ({"monitors": {"weight_grad": {"grad_acc_steps": 0}}}, "monitors: weight_grad: grad_acc_steps", "from 1 on"),
-    ({"monitors": {"weight_grad": {"micro_batch_number": 0}}}, "monitors: weight_grad: micro_batch_number", "from 1"),
+    ({"monitors": {"weight_grad": {"grad_acc_steps": 0}}}, "monitors: weight_grad: grad_acc_steps", "of at least 1"),
+    (
+        {"monitors": {"weight_grad": {"micro_batch_number": 0}}},
+        "monitors: weight_grad: micro_batch_number",
+        "of at least 1",
+    ),
     ({"monitors": {"optimizer": {"mv_distribution": 1}}}, "monitors: optimizer: mv_distribution", "true or false"),
     ({"monitors": {"param": {"param_distribution": 1}}}, "monitors: param: param_distribution", "true or false"),
-    ({"monitors": {"cc": {"cc_codeline": ["["]}}}, "monitors: cc: cc_codeline", "is no regular expression"),
+    ({"monitors": {"cc": {"cc_codeline": ["["]}}}, "monitors: cc: cc_codeline", "is not a valid regular expression"),
     ({"monitors": {"cc": {"cc_log_only": 1}}}, "monitors: cc: cc_log_only", "true or false"),
     ({"monitors": {"cc": {"cc_pre_hook": 1}}}, "monitors: cc: cc_pre_hook", "true or false"),
-    ({"monitors": {"cc": {"module_ranks": [-1]}}}, "monitors: cc: module_ranks", "from 0 on"),
+    ({"monitors": {"cc": {"module_ranks": [-1]}}}, "monitors: cc: module_ranks", "of at least 0"),
 ]
 
 

@@ -221,7 +221,7 @@ def test_wrong_starts_are_refused(configured):
 
 def test_nothing_turned_on_is_said(configured, logged):
     monitored(configured())
-    assert any("turns nothing on" in line for line in logged())
+    assert any("does not enable any measurement" in line for line in logged())
 
 
 def test_a_folder_that_cannot_be_written_stops_nothing(configured, tmp_path, logged):

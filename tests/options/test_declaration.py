@@ -53,9 +53,9 @@ def test_a_dummy_option_is_everywhere_by_its_declaration_alone():
         (lambda: from_keywords(Dummy, "dummy", {"dept": 4}), "dummy: unknown keyword dept; did you mean depth?"),
         (
             lambda: from_keywords(Dummy, "dummy", {"depth": 0}),
-            "dummy: depth: 0 is invalid; give a whole number of at least 1",
+            "dummy: depth: 0 is invalid; give an integer of at least 1",
         ),
-        (lambda: from_keywords(Dummy, "dummy", {"depth": None}), "dummy: depth: null is invalid; give a whole number"),
+        (lambda: from_keywords(Dummy, "dummy", {"depth": None}), "dummy: depth: null is invalid; give an integer"),
         (lambda: from_file(Dummy, {"depth_key": True}, "d.json"), "d.json: depth_key: true is invalid"),
         (lambda: parsed("msprobe dummy", Dummy, ["--depth", "2.5"]), "-D/--depth: 2.5 is invalid"),
     ],

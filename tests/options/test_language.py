@@ -61,7 +61,7 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("digest", "a", "--workers", "x"),
-            "msprobe digest: --workers: x is invalid; give a whole number of at least 1",
+            "msprobe digest: --workers: x is invalid; give an integer of at least 1",
             "msprobe digest: --workers: x 无效；请给出不小于 1 的整数",
         ),
         (
@@ -76,12 +76,13 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("check", "a", "b", "c"),
-            "msprobe check: 'c' is unexpected: it belongs to no option (msprobe check -h shows the options)",
+            "msprobe check: 'c' is unexpected: it does not belong to any option (msprobe check -h shows the options)",
             "msprobe check: 多余的参数 'c'：不属于任何选项（msprobe check -h 显示所有选项）",
         ),
         (
             ("monitor",),
-            "msprobe: a word is missing after 'monitor', or unknown; write one of: monitor compare, monitor anomalies",
+            "msprobe: the subcommand of 'monitor' is missing or unknown; choose from: monitor compare, "
+            "monitor anomalies",
             "msprobe: 'monitor' 之后缺少子命令，或子命令未知；可选：monitor compare, monitor anomalies",
         ),
         (
@@ -91,7 +92,8 @@ def error_of(monkeypatch, capsys):
         ),
         (
             ("check", ""),
-            "msprobe check: argument 1 is empty, as a shell variable without a value is; give it, or leave it out",
+            "msprobe check: argument 1 is empty, possibly an unset shell variable; give a value, or leave the "
+            "argument out",
             "msprobe check: 第 1 个参数为空（可能是未赋值的 shell 变量）；请给出值，或去掉该参数",
         ),
     ],
@@ -106,27 +108,27 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
     [
         (
             ("compare",),
-            "msprobe compare: two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json",
+            "msprobe compare: two dumps are required: give -tp TARGET -gp GOLDEN, or -i compare.json",
             "msprobe compare: 需要两份 dump：-tp TARGET -gp GOLDEN，或 -i compare.json",
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--xlsx", "--format", "csv"),
-            "msprobe compare: --xlsx and --format csv contradict each other; give one",
+            "msprobe compare: --xlsx and --format csv contradict each other; give only one",
             "msprobe compare: --xlsx 与 --format csv 冲突；请只给出一个",
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--ranks", "3-0"),
-            'msprobe compare: --ranks: "3-0" runs backwards; write the smaller number first, "0-3"',
+            'msprobe compare: --ranks: "3-0" is a descending range; write the smaller number first, "0-3"',
             'msprobe compare: --ranks: "3-0" 前后颠倒；请先写较小的数，即 "0-3"',
         ),
         (
             ("compare", "-tp", "a", "-gp", "b", "--tp", "2"),
-            "msprobe compare: --tp: the number of ranks is needed too; give --rank-size, as in --rank-size 8 1",
+            "msprobe compare: --tp: the number of ranks is also needed; add --rank-size, for example --rank-size 8 1",
             "msprobe compare: --tp：还需要 rank 总数；请给出 --rank-size，例如 --rank-size 8 1",
         ),
         (
             ("compare", "a", "b", "--atol", "-1"),
-            "msprobe compare: --atol: a tolerance must be a number from 0 on, not -1.0",
+            "msprobe compare: --atol: a tolerance must be a non-negative number, not -1.0",
             "msprobe compare: --atol: 容差必须是不小于 0 的数，而不是 -1.0",
         ),
         (
@@ -136,17 +138,17 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("report", "a", "-o", "page.pdf"),
-            "msprobe report: -o page.pdf: the name of a page ends in .html; add it, or give a folder",
+            "msprobe report: -o page.pdf: the name of a page must end in .html; add it, or give a folder",
             "msprobe report: -o page.pdf：页面的文件名以 .html 结尾；请加上，或给出文件夹",
         ),
         (
             ("bundle", "a", "b", "--scramble"),
-            "msprobe bundle: --scramble is for tensors; give --tensors too, or leave it out",
+            "msprobe bundle: --scramble requires --tensors; add it, or omit --scramble",
             "msprobe bundle: --scramble 针对张量；请同时给出 --tensors，或去掉它",
         ),
         (
             ("config-check", "-d", "-c", "a", "b"),
-            "msprobe config-check: -d packs and -c compares; give one of them",
+            "msprobe config-check: -d (pack) and -c (compare) exclude each other; give only one",
             "msprobe config-check: -d 打包，-c 比对；请只给出一个",
         ),
         (
@@ -156,7 +158,7 @@ def test_an_error_says_what_where_and_what_to_do_in_one_line(error_of, words, en
         ),
         (
             ("config-check", "--dry-run", "-c", "a", "b"),
-            "msprobe config-check: --dry-run is for packing; give it with -d",
+            "msprobe config-check: --dry-run requires -d",
             "msprobe config-check: --dry-run 用于打包；请与 -d 一起使用",
         ),
     ],
@@ -172,7 +174,7 @@ def test_a_command_refuses_its_options_in_the_language_of_the_user(
 def test_a_path_that_is_not_there_is_told_in_the_language_of_the_user(error_of, tmp_path):
     path = tmp_path / "a"
     assert error_of("en", "compare", f"{path}", "b").startswith(
-        f"msprobe compare: {path}: there is no such file or folder; give a dump.json"
+        f"msprobe compare: {path}: no such file or folder; give a dump.json"
     )
     assert error_of("zh", "compare", f"{path}", "b").startswith(
         f"msprobe compare: {path}：没有该文件或文件夹；请给出 dump.json"

@@ -266,7 +266,7 @@ def test_recomputed_calls_have_second_gradients_too(perturb):
     with perturb("bit_noise", "mindspore.ops.mul", "mindspore.ops.exp", stage="backward") as run:
         assert ms.grad(lambda x: block(x).sum())(x).asnumpy().tolist() == plain
     assert run.summary["skipped"] == {}
-    assert run.summary["compared"] == 3, "the last one ends by the exception that ends a recomputation"
+    assert run.summary["compared"] == 3, "the last run ends by the exception that ends a recomputation"
 
 
 def test_dropout_draws_the_same_numbers(perturb):

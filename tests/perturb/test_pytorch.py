@@ -535,7 +535,7 @@ def test_a_fix_updates_running_statistics_once(perturb):
         ("torch.softplus", 'did you mean "torch.nn.functional.softplus"'),
         ("mindspore.ops.bmm", 'did you mean "torch.bmm"'),
         ("torch.distributed.all_reduce", "exchanges tensors between ranks"),
-        ("relu", "has no"),
+        ("relu", "is not a collected API"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(name, words, perturb):

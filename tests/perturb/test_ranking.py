@@ -63,5 +63,5 @@ def test_the_log_names_the_first_three_with_their_lines():
 
 def test_where_nothing_stands_out_the_log_says_so_in_one_line():
     assert leaders(ranked([line("F.mul", 1, 1.5), line("F.add", 2, 1.0)])) == [
-        "free_benchmark: no call stands out; a relative change of an input grows 1.5 times at most"
+        "free_benchmark: no call is an outlier; a relative change of an input is amplified at most 1.5 times"
     ]

@@ -29,7 +29,7 @@ def test_the_debugger_of_mindspore_refuses_pt_files(tmp_path):
     path = tmp_path / "config.json"
     contents = {"task": "tensor", "dump_path": str(tmp_path / "d"), "tensor": {"file_format": "pt"}}
     path.write_text(json.dumps(contents))
-    with pytest.raises(SettingsError, match='"pt" writes tensors of PyTorch, and this is MindSpore'):
+    with pytest.raises(SettingsError, match='"pt" writes tensors of PyTorch; tensors of MindSpore'):
         PrecisionDebugger(path)
 
 
@@ -38,5 +38,5 @@ def test_kernel_dumps_have_no_pt_files(task, tmp_path):
     path = tmp_path / "config.json"
     contents = {"task": task, "level": "L2", "dump_path": str(tmp_path / "d"), task: {"file_format": "pt"}}
     path.write_text(json.dumps(contents))
-    with pytest.raises(SettingsError, match='"pt" cannot be had at level "L2"'):
+    with pytest.raises(SettingsError, match='"pt" is not available at level "L2"'):
         load(path)

@@ -201,7 +201,7 @@ def records_of(layout, state, call, fault):
     if layout.kinds[call] == "m" and layout.directions[call] == "f":
         records.insert(2, Record("parameters.weight", "parameters", golden, golden, "p", {"MaxAbsErr": 0.0}))
     if state.verdicts[call] == "n":
-        records = [replace(one, target=None, verdict="n", reasons=("On the golden side only.",)) for one in records]
+        records = [replace(one, target=None, verdict="n", reasons=("Only on the golden side.",)) for one in records]
     return CallDetails(call, tuple(records), STACK, STACK if call == fault else ())
 
 

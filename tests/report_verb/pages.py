@@ -72,7 +72,7 @@ class Page:
         calls = {}
         for first, chunk in held.get("details", ()):
             for call in self.chunk(chunk)["calls"]:
-                assert call["call"] >= first, "a chunk holds calls from its first one on"
+                assert call["call"] >= first, "a chunk contains calls from its first one on"
                 calls[call["call"]] = call
         return held, self.chunk(held["layout"]), self.chunk(held["state"]), calls
 

@@ -107,7 +107,7 @@ def test_which_answer_is_shown_can_be_said(report, tmp_path):
     [
         (("--as", "compare"), "--as compare takes two sides"),
         (("--workers", "0"), "--workers: 0 is invalid"),
-        (("-o", "page.json"), "ends in .html"),
+        (("-o", "page.json"), "must end in .html"),
         (("--rank", "7"), "no dump of the steps and ranks"),
     ],
 )
@@ -123,7 +123,7 @@ def test_two_sides_cannot_be_one_dump(tmp_path, capsys):
     assert "--as check takes one dump" in capsys.readouterr().err
     (tmp_path / "pack.zip").write_bytes(b"")
     assert main(["report", sides[0], str(tmp_path / "pack.zip")]) == 2
-    assert "two kinds" in capsys.readouterr().err
+    assert "different kinds" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err
 

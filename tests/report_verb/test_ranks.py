@@ -143,7 +143,7 @@ def test_a_large_report_stays_within_its_bytes(runs, tmp_path, monkeypatch):
     assert units[wrong][3], "the unit with the finding keeps its details"
     assert page.head["detailed"] == sum(len(calls) for *_, calls in units)
     notes = " ".join(page.head["answer"]["notes"])
-    assert "has no dataflow of" in notes
+    assert "has no dataflow for" in notes
     assert "details of" in notes
 
 
@@ -157,7 +157,7 @@ def test_eight_ranks_of_many_calls_are_small(tmp_path):
     calls = 8 * 55 * IN_A_LAYER
     assert page.head["calls"] == page.head["detailed"] == calls
     states = sum(len(page.packed[unit["state"]]) for unit in page.head["units"])
-    assert states / calls < 30_000_000 / (64 * 20_000), "every record differs, which packs worst"
+    assert states / calls < 30_000_000 / (64 * 20_000), "all records differs, which packs worst"
     assert len(page.raw) < 3_000_000
 
 

@@ -193,10 +193,10 @@ def test_ranges_of_steps_are_of_the_stages_only():
 def test_a_mistake_in_a_stages_settings_is_raised_at_config_init(tmp_path):
     for config, what in [
         ({"levle": "mix"}, 'stage_configs, actor_update: argument "levle" of stage("actor_update"): unknown setting'),
-        ({"dump_path": "x"}, "dump_path is the same for all stages; leave it out, and set it in msprobe_config"),
+        ({"dump_path": "x"}, "dump_path is common to all stages; remove it here, and set it in msprobe_config"),
         ({"level": "L2"}, 'choose "L0", "L1", "mix" or "debug" for a stage'),
-        ({"level": "debug"}, 'no code has this stage\'s debugger; choose "L0", "L1" or "mix"'),
-        (str(tmp_path / "no.json"), "there is no such file"),
+        ({"level": "debug"}, 'for a stage; choose "L0", "L1" or "mix"'),
+        (str(tmp_path / "no.json"), "no such file"),
     ]:
         with pytest.raises(SettingsError) as refused:
             MsProbe.config_init({**ON, "stage_configs": {"actor_update": config}})
@@ -229,9 +229,9 @@ EVERY = {**ON, "step_start": 0, "critic_train_dump": True}
 @pytest.mark.parametrize(
     ("model", "tag", "what"),
     [
-        (Policy(1), "actor_updat", 'there is no stage "actor_updat"; did you mean "actor_update"?'),
-        (Policy(1), None, "there is no stage null; choose one of"),
-        (None, "actor_update", "the model of actor_update is None, no mindspore.nn.Cell and no torch.nn.Module"),
+        (Policy(1), "actor_updat", 'unknown stage "actor_updat"; did you mean "actor_update"?'),
+        (Policy(1), None, "unknown stage null; choose one of"),
+        (None, "actor_update", "the model of actor_update is None, not a mindspore.nn.Cell or torch.nn.Module"),
         ([], "actor_update", "the model of actor_update is []"),
         ([Policy(1), 3], "actor_update", "a list, tuple or dict of them, not int; pass the network"),
     ],
@@ -250,7 +250,7 @@ def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(
     MsProbe.config_init({**EVERY, "step_start": 2, "stage_configs": {}})
     net = Policy(1)
     MsProbe.debugger_start(net, "actor_update")
-    with pytest.raises(UsageError, match=r"reference_compute_log_prob begins within actor_update; call debugger_stop"):
+    with pytest.raises(UsageError, match=r"reference_compute_log_prob started within actor_update; call debugger_stop"):
         MsProbe.debugger_start(net, "reference_compute_log_prob")
     MsProbe.debugger_stop("actor_update")
     forward(net, "reference_compute_log_prob")
@@ -262,9 +262,9 @@ def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(
     MsProbe.debugger_stop("actor_update")
     MsProbe.step()
     assert [line.partition(";")[0] for line in logged] == [
-        "MsProbe: debugger_start: critic_update begins within actor_update, which ends here",
-        "MsProbe: debugger_start: actor_update begins within critic_update, which ends here",
-        "MsProbe: debugger_start: actor_update begins within actor_update, which ends here",
+        "MsProbe: debugger_start: critic_update started within actor_update, which ends here",
+        "MsProbe: debugger_start: actor_update started within critic_update, which ends here",
+        "MsProbe: debugger_start: actor_update started within actor_update, which ends here",
     ]
     runs = {tag: [c for c in dump(tag, 2)["data"] if "head" in c] for tag in ("actor_update", "critic_update")}
     assert {tag: len(calls) for tag, calls in runs.items()} == {"actor_update": 3, "critic_update": 1}
@@ -281,7 +281,7 @@ def test_what_was_never_started_cannot_be_stopped_and_that_is_said(logged):
     MsProbe.step()
     assert [line.partition(";")[0] for line in logged] == [
         "MsProbe: debugger_stop('actor_update'): it was not started, nothing is",
-        'MsProbe: debugger_stop: there is no stage "no stage"',
+        'MsProbe: debugger_stop: unknown stage "no stage"',
         "MsProbe: debugger_stop('reference_compute_log_prob'): it was not started, actor_update is",
         "MsProbe: step: actor_update is still started",
     ]
@@ -336,8 +336,7 @@ def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(logged, 
     monkeypatch.setattr(PrecisionDebugger, "_collects", lambda *_: 1 / 0)
     forward(Policy(1), "actor_update")
     assert logged[0] == (
-        'MsProbe: debugger_start("actor_update") failed: ZeroDivisionError: division by zero; the training goes on '
-        "without it"
+        'MsProbe: debugger_start("actor_update") failed: ZeroDivisionError: division by zero; the training continues'
     )
 
 

@@ -187,7 +187,7 @@ def test_one_command_leads_from_the_roots_to_the_call(fault, runs, capsys):
         assert last.startswith(f"first wrong call: {call} in ")
         assert f": {kind} " in last
     else:
-        assert why.endswith(f"no call can be named: no stage makes {key}")
+        assert why.endswith(f"no call can be located: no stage produces {key}")
         assert last.startswith("look at: ")
 
 

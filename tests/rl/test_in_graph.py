@@ -153,8 +153,8 @@ def test_what_cannot_be_saved_is_said_and_the_training_goes_on(compiled, logged)
     for beginning in (
         "save_data: number is neither a tensor nor a container of tensors",
         "save_data in a graph takes a name and its data",
-        "save_string_list: texts are constants in a graph",
-        "save_data: the shape of late is not known when the graph is compiled",
+        "save_string_list: strings are constants in a graph",
+        "save_data: the shape of late is unknown when the graph is compiled",
     ):
         assert sum(line.startswith(f"MsProbe: {beginning}") for line in warnings) == 1, (beginning, warnings)
 

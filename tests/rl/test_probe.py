@@ -140,9 +140,10 @@ def test_what_is_no_key_data_is_said_once_and_the_rest_is_saved(logged):
     ]
     assert len(logged) == len(set(logged)) == 9
     MsProbe.save_data({"worse": [X]})
-    assert Path("msprobe_dump/data/worse/step0/rank0/micro_step2/worse.0.npy").is_file(), "what is left out is counted"
+    assert Path("msprobe_dump/data/worse/step0/rank0/micro_step2/worse.0.npy").is_file(), "what are skipped is counted"
     assert logged[0] == (
-        "MsProbe: save_data: loss is 0.5 of type float; make it a tensor, or use save_string_list; it is not saved"
+        "MsProbe: save_data: loss is 0.5 of type float; convert it to a tensor, or use save_string_list; it is "
+        "not saved"
     )
 
 
@@ -252,7 +253,7 @@ else:
 
 def test_a_forked_child_takes_nothing_from_its_parent_and_saves_in_a_folder_of_its_own():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
-    assert done.stderr.count("a forked process saves nothing in") == 1
+    assert done.stderr.count("a forked process does not save to") == 1
     for root, value in (("msprobe_dump", 1), ("child", 4)):
         found = {str(path.relative_to(root)): np.load(path).tolist() for path in Path(root).rglob("*.npy")}
         assert found == {
@@ -301,12 +302,12 @@ def test_a_disk_that_refuses_is_said_and_the_training_goes_on(logged, monkeypatc
         MsProbe.save_configs({})
         MsProbe.step()
     assert len(logged) == len(set(logged)) == 3
-    assert all("the training goes on" in line for line in logged)
+    assert all("the training continues" in line for line in logged)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_training():
     Path("file").write_text("")
-    with pytest.raises(SettingsError, match="is a file; name a folder"):
+    with pytest.raises(SettingsError, match="is a file; give a folder"):
         MsProbe.config_init({**ON, "dump_path": "file"})
     with pytest.raises(UsageError, match=r"config_init: .*/file/inner cannot be written"):
         MsProbe.config_init({**ON, "dump_path": "file/inner"})

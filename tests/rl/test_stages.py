@@ -121,7 +121,7 @@ def test_a_stage_is_made_once_and_found_again(debugger):
     assert isinstance(stage, PrecisionDebugger)
     assert debugger.stage("update") is stage is debugger.stage("update", level="mix")
     assert PrecisionDebugger.stage("update") is stage, "of the debugger that was constructed last, which no stage is"
-    with pytest.raises(UsageError, match=r'stage\(\): "update" has other settings already'):
+    with pytest.raises(UsageError, match=r'stage\(\): "update" already exists with other settings'):
         debugger.stage("update", level="L1")
 
 
@@ -133,17 +133,17 @@ def test_a_stage_is_made_once_and_found_again(debugger):
             {"levle": "L1"},
             'argument "levle" of stage("update"): unknown setting "levle"; did you mean "level"',
         ),
-        ("update", {"level": "L5"}, 'argument "level" of stage("update"): "L5" is not known here'),
+        ("update", {"level": "L5"}, 'argument "level" of stage("update"): "L5" is unknown'),
         ("update", {"level": "L2"}, 'choose "L0", "L1", "mix" or "debug" for a stage'),
         ("update", {"dump_path": "x"}, 'argument "dump_path" of stage("update"): a stage writes to'),
         ("update", {"statistics": {"lst": []}}, 'argument "statistics" of stage("update"), statistics.lst: unknown'),
-        ("update", {"config_path": "no.json"}, "no.json: there is no such file"),
-        ("", {}, "the name is ''; write a text such as 'actor_update'"),
+        ("update", {"config_path": "no.json"}, "no.json: no such file"),
+        ("", {}, "the name is ''; pass a string such as 'actor_update'"),
         (None, {}, "the name is None"),
-        ("a/b", {}, 'stage(): "a/b" cannot be the name of a folder'),
-        ("..", {}, 'stage(): ".." cannot be the name of a folder'),
-        ("x" * 300, {}, "cannot be the name of a folder"),
-        ("step3", {}, 'the debugger itself writes to a folder "step3"; choose another name'),
+        ("a/b", {}, 'stage(): "a/b" is not a valid folder'),
+        ("..", {}, 'stage(): ".." is not a valid folder'),
+        ("x" * 300, {}, "is not a valid folder"),
+        ("step3", {}, "the name of a folder of the debugger; choose another name"),
     ],
 )
 def test_what_cannot_be_a_stage_is_refused(debugger, name, settings, what):
@@ -157,7 +157,7 @@ def test_only_the_debugger_counts_steps(debugger, logged):
     stage = debugger.stage("update")
     with pytest.raises(UsageError, match=r"is a stage itself; call stage\('inner'\) of the debugger of"):
         stage.stage("inner")
-    with pytest.raises(UsageError, match="is a stage, which counts no steps"):
+    with pytest.raises(UsageError, match="is a stage, which does not count steps"):
         stage.set_init_step(3)
     for _ in range(2):
         forward(stage, Net())
@@ -195,7 +195,8 @@ def test_the_end_is_said_when_the_last_stage_is_over(monkeypatch):
     assert [p.name for p in Path("dump").glob("step*")] == ["step0"]
     assert [p.name for p in Path("dump/late").iterdir()] == ["step2"]
     assert lines[2:] == [
-        "msprobe ends successfully. The last step to collect was 2; start, stop and step do nothing now"
+        "msprobe ends successfully. The last step to collect was 2; further calls to start(), stop() and step() "
+        "are ignored"
     ]
 
 
@@ -402,7 +403,7 @@ def test_a_redirection_that_cannot_be_is_refused(debugger):
     ):
         with pytest.raises((SettingsError, UsageError), match=what):
             debugger.service.config.dump_path = path
-    with pytest.raises(UsageError, match="is a stage; redirect the debugger of"):
+    with pytest.raises(UsageError, match="is a stage; set the dump_path of the debugger of"):
         stage.service.config.dump_path = "x"
     debugger.service.config.dump_path = "dump/update"
     forward(debugger, Net())

@@ -129,7 +129,7 @@ def test_models_of_two_frameworks_do_not_meet_in_one_flow():
     MsProbe.debugger_start(Policy(1), "actor_update")
     MsProbe.debugger_stop("actor_update")
     with pytest.raises(
-        UsageError, match="reference_compute_log_prob is of another framework than those of other stages"
+        UsageError, match="reference_compute_log_prob is of a different framework than those of other stages"
     ):
         MsProbe.debugger_start(ms.nn.ReLU(), "reference_compute_log_prob")
     np.testing.assert_equal(MsProbe.enabled, True)

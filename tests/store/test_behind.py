@@ -151,7 +151,7 @@ def test_every_kind_of_array_arrives(tmp_path, dtype, shape):
 
 
 def test_what_holds_no_numbers_is_refused_at_once(writer):
-    with pytest.raises(DumpError, match="pass numbers"):
+    with pytest.raises(DumpError, match="pass a numeric array"):
         writer.tensor("x.npy", np.array([None]))
 
 

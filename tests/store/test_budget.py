@@ -56,7 +56,7 @@ def test_over_the_budget_statistics_go_on_and_the_dump_says_so_once(folder, caps
     dump = read(folder)
     assert [call.records[0].statistics.max for call in dump.calls] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     (cause,) = dump.missing
-    assert cause.startswith("step tensors: the disk budget of 12384 bytes is used up; raise disk_budget")
+    assert cause.startswith("step tensors: the disk budget of 12384 bytes is used up; increase disk_budget")
     assert "F.3.forward.output.0.npy" in cause
     assert capsys.readouterr().err.count("disk budget") == 1
 
@@ -96,8 +96,8 @@ def test_a_path_that_is_too_long_is_a_loss_and_no_error(tmp_path, capsys):
     dump = read(folder)
     assert len(dump.calls) == 3
     (cause,) = dump.missing
-    assert cause.startswith("step tensors: the path of a tensor is longer than a file system takes; choose a shorter")
-    assert capsys.readouterr().err.count("longer than a file system takes") == 1
+    assert cause.startswith("step tensors: the path of a tensor exceeds the limit of the file system; choose a shorter")
+    assert capsys.readouterr().err.count("the limit of the file system") == 1
 
 
 def test_the_longest_path_is_written(tmp_path):

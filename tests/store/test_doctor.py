@@ -101,7 +101,7 @@ def test_every_rank_and_step_is_looked_at(tmp_path, ask):
     code, out, _ = ask(tmp_path)
     *lines, last = out.splitlines()
     assert code == 1
-    assert last == "3 of 4 are whole, 1 wrong"
+    assert last == "3 of 4 are complete, 1 wrong"
     assert [line.split(":")[1] for line in lines] == [" whole"] * 4
     assert [n for n, line in enumerate(lines) if "LOST: 2 tensors are lost" in line] == [2]
 
@@ -111,7 +111,7 @@ def test_a_dump_in_writing_is_left_alone(folder, ask):
     before = sorted(os.listdir(folder))
     code, out, _ = ask(folder)
     assert code == 1
-    assert "its process still writes" in out
+    assert "its process is still running" in out
     assert sorted(os.listdir(folder)) == before
     writer.close()
     assert ask(folder)[0] == 0
@@ -123,7 +123,7 @@ def test_a_last_line_without_end_is_mentioned(folder, ask):
     code, out, _ = ask(folder)
     assert code == 0
     assert "rebuilt: 1 calls" in out
-    assert "the last line of the journal has no end" in out
+    assert "the last line of the journal is incomplete" in out
     assert "1 tensor files without a record (F.1.forward.output.0.npy)" in out
 
 
@@ -156,8 +156,8 @@ def test_broken_and_wrong_tensors_are_found(folder, ask):
     assert code == 1
     assert "3 tensors are lost" in out
     assert "F.0.forward.output.0.npy: the tensor is missing" in out
-    assert "holds 130 bytes where its header promises 140" in out
-    assert "F.2.forward.output.0.npy: has shape (2, 2) where its record says (3,)" in out
+    assert "contains 130 bytes, but its header requires 140" in out
+    assert "F.2.forward.output.0.npy: has shape (2, 2), but its record has (3,)" in out
 
 
 def test_what_the_collector_missed_is_told(folder, ask):
@@ -226,7 +226,7 @@ def test_dumps_of_the_other_tool_are_whole(samples, tmp_path, ask):
     assert "whole: 20 calls, 53 records, 52 tensors" in out
 
 
-@pytest.mark.parametrize(("inside", "message"), [("", "holds no dump"), ("absent", "is no folder")])
+@pytest.mark.parametrize(("inside", "message"), [("", "contains a dump"), ("absent", "is not a folder")])
 def test_where_no_dump_is_the_question_is_wrong(tmp_path, inside, message):
     with pytest.raises(UsageError, match=message):
         doctor.run(doctor.Options(folder=tmp_path / inside))

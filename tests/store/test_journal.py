@@ -34,7 +34,7 @@ def test_numbers_of_numpy_are_written_as_numbers():
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(TypeError, match="a set cannot stand in a journal"):
+    with pytest.raises(TypeError, match="a set cannot be written to a journal"):
         header_line({"a": {1}}, True)
 
 

@@ -53,31 +53,31 @@ def nothing_was_said(monkeypatch):
             [f"rank_0/Net/0/0/{KERNEL}", f"rank_0/Net/1/0/{KERNEL}", f"rank_1/Net/0/2/{KERNEL}"],
             "",
             "kernels",
-            "a kernel dump as the framework wrote it, of 2 ranks, 2 iterations",
+            "a kernel dump of the framework, of 2 ranks, 2 iterations",
         ),
         (
             ["rank_0/execution_order/a.csv", "rank_0/Net/0/0/statistic.csv"],
             "",
             "kernels",
-            "a kernel dump as the framework wrote it, of 1 rank, 1 iteration",
+            "a kernel dump of the framework, of 1 rank, 1 iteration",
         ),
         (
             [f"rank_0/Net/0/0/{KERNEL}"],
             "rank_0/Net/0/0",
             "kernels",
-            "a kernel dump as the framework wrote it, of 1 rank, 1 iteration",
+            "a kernel dump of the framework, of 1 rank, 1 iteration",
         ),
         (
             [f"3/Net/0/5/{KERNEL}"],
             "",
             "kernels",
-            "a kernel dump as the framework wrote it, of 1 rank, 1 iteration",
+            "a kernel dump of the framework, of 1 rank, 1 iteration",
         ),
         (
             ["rank_0/20250101000000/step_2/mapping.csv"],
             "",
             "kernels",
-            "a kernel dump as the framework wrote it, of 1 rank, 1 iteration",
+            "a kernel dump of the framework, of 1 rank, 1 iteration",
         ),
         (["step0/rank0/x_float32_0.npy", "step1/rank0/x_float32_1.npy"], "", "saves", "graph saves of 2 steps, 1 rank"),
         (["step0/rank0/x_float32_0.npy"], "step0", "saves", "graph saves of 1 step, 1 rank"),
@@ -156,14 +156,18 @@ def test_the_folder_above_data_is_what_the_reader_is_given(tmp_path):
 @pytest.mark.parametrize(
     ("files", "path", "description"),
     [
-        ([], "nowhere", r"nowhere: there is no such file or folder; give a dump\.json"),
-        ([], "\0", r"cannot be opened|there is no such"),
-        ([], "", r"holds nothing that can be compared; it is empty; give"),
-        (["a.txt", "b/c.txt"], "", r"holds nothing that can be compared; there are b/, a\.txt; give"),
-        (["result.xlsx"], "result.xlsx", r"is no dump\.json; give a dump\.json"),
-        (["x.npy"], "x.npy", r"is one file of many; give the folder that holds them"),
-        ([f"flat/{KERNEL}"], "", r"flat: holds files of a kernel dump, and its path does not say .*call it rank_0/Net"),
-        (["run1/step0/rank0/dump.json"], "", r"its dumps lie deeper than .* the first in .*run1/step0/rank0; give"),
+        ([], "nowhere", r"nowhere: no such file or folder; give a dump.json"),
+        ([], "\0", r"cannot be opened|no such"),
+        ([], "", r"contains nothing that can be compared; it is empty; give"),
+        (["a.txt", "b/c.txt"], "", r"contains nothing that can be compared; it contains b/, a\.txt; give"),
+        (["result.xlsx"], "result.xlsx", r"is not a dump.json; give a dump.json"),
+        (["x.npy"], "x.npy", r"is one of several files; give the folder that contains them"),
+        (
+            [f"flat/{KERNEL}"],
+            "",
+            r"flat: contains files of a kernel dump, but its path does not contain .*rename it to rank_0/Net",
+        ),
+        (["run1/step0/rank0/dump.json"], "", r"its dumps are deeper than .* the first in .*run1/step0/rank0; give"),
     ],
 )
 def test_anything_else_is_refused_with_what_is_there_and_what_to_give(files, path, description, tmp_path):
@@ -177,10 +181,10 @@ def test_links_to_folders_are_not_followed_and_said_once(tmp_path, capsys):
     (here / "rank0").symlink_to(outside)
     (here / "loop").symlink_to(here)
     for _ in range(2):
-        with pytest.raises(DumpError, match="holds nothing that can be compared"):
+        with pytest.raises(DumpError, match="contains nothing that can be compared"):
             kind_of(here)
     logged = capsys.readouterr().err
-    assert logged.count("is a link to a folder and not followed, and so are 1 more beside it") == 1
+    assert logged.count("is a symbolic link to a folder and is not followed, and so are 1 more in the same folder") == 1
 
 
 def test_a_folder_deeper_than_ten_is_not_looked_for(tmp_path):

@@ -118,7 +118,7 @@ def test_bytes_after_the_end_are_refused(tmp_path):
     path = tmp_path / "x.npy"
     write_npy(str(path), ARRAYS["matrix"])
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(DumpError, match="holds 177 bytes where its header promises 176"):
+    with pytest.raises(DumpError, match="contains 177 bytes, but its header requires 176"):
         load_npy(path)
 
 

@@ -69,7 +69,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_said(path):
     assert file.part(0, 10).sum() == 10
     os.truncate(path, 128 + 8 * 50_000)
     assert file.part(49_999, 50_000) == 1
-    with pytest.raises(DumpError, match=r"x\.npy: was cut short while it was read"):
+    with pytest.raises(DumpError, match=r"x.npy: was truncated while it was read"):
         file.part(49_999, 50_001)
 
 

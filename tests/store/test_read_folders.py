@@ -64,7 +64,7 @@ def test_a_relative_path_knows_its_step(write, monkeypatch):
 
 def test_a_dump_without_calls_is_read_with_a_word(write, capsys):
     assert read(write({})).calls == ()
-    assert "holds no calls" in capsys.readouterr().err
+    assert "contains no calls" in capsys.readouterr().err
 
 
 def test_an_unfinished_dump_is_read_with_a_word(write, capsys):
@@ -72,26 +72,26 @@ def test_an_unfinished_dump_is_read_with_a_word(write, capsys):
     assert read(folder).unfinished == ""
     assert capsys.readouterr().err == ""
     (folder / "dump.journal").write_text("")
-    assert "still writes, or died" in read(folder).unfinished
+    assert "still writing, or died" in read(folder).unfinished
     assert "is unfinished" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        ({}, r"holds no dump\.json; give the folder of a step or of a rank"),
+        ({}, r"contains no dump\.json; give the folder of a step or of a rank"),
         (
             {"step0/rank0/dump.json": "{}", "step0/rank1/dump.json": "{}"},
-            r"step0: holds 2 ranks; give one of rank0, rank1",
+            r"step0: contains 2 ranks; give one of rank0, rank1",
         ),
-        ({"rank10/dump.json": "", "rank9/dump.json": ""}, r"holds 2 ranks; give one of rank9, rank10"),
+        ({"rank10/dump.json": "", "rank9/dump.json": ""}, r"contains 2 ranks; give one of rank9, rank10"),
         ({f"rank{n}/dump.json": "" for n in range(12)}, r"12 ranks; give one of rank0, .*, rank7 and 4 more"),
-        ({"step10/rank/dump.json": "", "step9/rank/dump.json": ""}, r"holds steps; give one of step9, step10"),
-        ({"step0/rank/dump.json": "{}"}, r"holds steps; give one of step0"),
-        ({"pynative/step0/rank/dump.json": "{}"}, r"there are the folders pynative"),
+        ({"step10/rank/dump.json": "", "step9/rank/dump.json": ""}, r"contains steps; give one of step9, step10"),
+        ({"step0/rank/dump.json": "{}"}, r"contains steps; give one of step0"),
+        ({"pynative/step0/rank/dump.json": "{}"}, r"it contains the folders pynative"),
         ({"dump.journal": ""}, r"only the journal of an unfinished dump; run `msprobe doctor .*`"),
         ({"rank0/dump.journal": ""}, r"only the journal of an unfinished dump; run `msprobe doctor .*rank0`"),
-        ({"rank0/stack.json": "{}"}, r"rank0: holds no dump\.json"),
+        ({"rank0/stack.json": "{}"}, r"rank0: contains no dump\.json"),
     ],
 )
 def test_a_folder_that_is_no_dump_says_what_it_holds(tmp_path, make, message):
@@ -104,7 +104,7 @@ def test_a_folder_that_is_no_dump_says_what_it_holds(tmp_path, make, message):
 
 
 def test_a_missing_path_is_said(tmp_path):
-    with pytest.raises(DumpError, match="absent: there is no such file or folder"):
+    with pytest.raises(DumpError, match="absent: no such file or folder"):
         read(tmp_path / "absent")
 
 

@@ -86,6 +86,6 @@ def test_null_gradients_are_rows(samples):
 
 def test_a_structure_dump_has_no_records_and_says_so(samples):
     path = samples / "8.1.1/dumps/task_structure_mix/step0"
-    with pytest.raises(DumpError, match=r"`structure` and holds no records; collect again with task `statistics`"):
+    with pytest.raises(DumpError, match=r"`structure` and contains no records; collect again with task `statistics`"):
         read(path)
     assert len(read(path, structure=True).construct) == 18

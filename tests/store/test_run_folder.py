@@ -86,8 +86,8 @@ def test_a_second_run_goes_elsewhere_and_says_both_folders(process, tmp_path):
     assert first.end() == ""
     assert second.ask()[0] == "dump/run2"
     message = second.end()
-    assert f"{tmp_path}/dump holds what another run wrote (process {first.child.pid} on " in message
-    assert f"this run goes to {tmp_path}/dump/run2" in message
+    assert f"{tmp_path}/dump contains files of another run (process {first.child.pid} on " in message
+    assert f"this run is written to {tmp_path}/dump/run2" in message
     assert len(message.splitlines()) == 1
     third = process()
     other, run3 = third.ask()
@@ -144,7 +144,7 @@ def test_ranks_that_do_not_know_their_number_yet_are_refused(process):
     assert one.ask()[0] == "dump"
     kind, reply = other.ask()
     assert kind == "UsageError"
-    assert "after the communication is initialised" in reply
+    assert "after communication is initialized" in reply
 
 
 def test_stages_in_processes_of_their_own_share_a_root(process):
@@ -362,8 +362,8 @@ def test_who_compares_an_earlier_run_is_told_of_the_last(tmp_path, capsys, path)
         ran(root / f"run{number}", float(number), 0)
     kind_of(root / path)
     logged = capsys.readouterr().err
-    assert "of an earlier run; later ones are in run2, run10 inside" in logged
-    assert f"give {root / 'run10' / path} for the last one" in logged
+    assert "from an earlier run; later runs are in run2, run10 in" in logged
+    assert f"give {root / 'run10' / path} for the last run" in logged
     kind_of(root / "run2" / path)
     assert capsys.readouterr().err == "", "it was asked for by its number"
 
@@ -373,7 +373,7 @@ def test_the_last_run_is_told_by_its_time(tmp_path, capsys):
     ran(tmp_path / "a" / "run2", 3.0, 0, 1)  # in place of one that was removed
     ran(tmp_path / "a" / "run3", 2.0, 1)
     kind_of(tmp_path / "a" / "step0")
-    assert f"give {tmp_path}/a/run2/step0 for the last one" in capsys.readouterr().err
+    assert f"give {tmp_path}/a/run2/step0 for the last run" in capsys.readouterr().err
     ran(tmp_path / "b", 4.0, 0)
     ran(tmp_path / "b" / "run2", 2.0, 0)
     kind_of(tmp_path / "b")
@@ -381,7 +381,7 @@ def test_the_last_run_is_told_by_its_time(tmp_path, capsys):
     ran(tmp_path / "c", 1.0, 0)
     ran(tmp_path / "c" / "run2", 2.0, 1)
     kind_of(tmp_path / "c" / "step0")
-    assert f"the last one, {tmp_path}/c/run2, has nothing of that name" in capsys.readouterr().err
+    assert f"the last run, {tmp_path}/c/run2, does not contain this name" in capsys.readouterr().err
 
 
 SAVERS = """

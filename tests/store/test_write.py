@@ -319,14 +319,14 @@ def test_an_unfinished_dump_is_replaced_with_a_word(folder, capsys):
     first.call("Old", None, None, '{"output":[]}')
     del first
     second = Writer(folder, HEADER)
-    assert "replaces the unfinished dump" in capsys.readouterr().err
+    assert "replacing the unfinished dump" in capsys.readouterr().err
     second.call("New", None, None, '{"output":[]}')
     second.close()
     assert list(json.loads((folder / "dump.json").read_text())["data"]) == ["New"]
 
 
 def test_two_processes_do_not_write_one_dump(writer, folder):
-    with pytest.raises(UsageError, match=r"rank1.*another process.*communication is initialised"):
+    with pytest.raises(UsageError, match=r"rank1.*another process.*communication is initialized"):
         Writer(folder, HEADER)
     writer.call("A", None, None, '{"output":[]}')
     writer.close()

@@ -29,7 +29,7 @@ from .gradient import HAS_NODES
 def _in_graph() -> bool:
     once(
         "save in a graph",
-        "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
+        "PrecisionDebugger.save: has no effect inside @jit and in graph mode; use msprobe.mindspore.save there",
     )
     return True
 

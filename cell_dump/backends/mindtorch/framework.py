@@ -98,8 +98,8 @@ class MindTorch(MindSpore):
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         if not all(hasattr(torch.nn.Module, name) for name in FULL_HOOKS):
             raise SettingsError(
-                f'gradients: "hooks" needs torch.nn.Module.{FULL_HOOKS[1]}, and this torch ({torch.__version__} on '
-                "MindSpore) has none; leave it out"
+                f'gradients: "hooks" needs torch.nn.Module.{FULL_HOOKS[1]}, which this torch ({torch.__version__} '
+                "on MindSpore) does not have; omit it"
             )
         return ModuleHooks(hook, *FULL_HOOKS, executor.requires_grad)
 
@@ -119,13 +119,14 @@ def refuse(settings: Settings) -> None:
     """Refuse settings that the installed layer cannot serve."""
     if settings.jit_cells == "split":
         raise SettingsError(
-            'jit_cells: "split" is about graphs of cells, and this is PyTorch\'s API on MindSpore; leave it out'
+            'jit_cells: "split" applies to graphs of cells and is not available with PyTorch\'s API on '
+            "MindSpore; omit it"
         )
     wanted = collect_options(settings).data_mode
     if (wanted.backward or wanted.parameters_grad) and not _has_gradients():
         raise SettingsError(
-            f"data_mode: this torch ({torch.__version__} on MindSpore) tells no gradients, its Tensor.register_hook "
-            'fails; set data_mode to ["forward"]'
+            f"data_mode: this torch ({torch.__version__} on MindSpore) does not report gradients, since its "
+            'Tensor.register_hook fails; set data_mode to ["forward"]'
         )
 
 

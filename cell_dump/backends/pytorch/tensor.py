@@ -58,7 +58,7 @@ class Describer(describer.Describer):
         """numpy would read an address behind which there is nothing."""
         is_plain = type(tensor) in _PLAIN and tensor.layout is torch.strided and tensor.numel()
         is_free = is_plain and tensor.untyped_storage().nbytes() == 0
-        return "the tensor has no data now: its storage was set free" if is_free else ""
+        return "the tensor has no data: its storage was released" if is_free else ""
 
     def is_finite(self, tensor: torch.Tensor) -> bool:
         """As the base; on a device by an operation there, of which one element is fetched."""

@@ -25,7 +25,7 @@ REPLICAS_DIFFER = _merging(
     "MSP151",
     "replicas differ",
     Text("replicas differ", "副本不一致"),
-    Text("Ranks that should hold the same value hold different ones.", "本应持有相同值的 rank 持有不同的值。"),
+    Text("Ranks that should have equal values have different ones.", "本应持有相同值的 rank 持有不同的值。"),
     Text("an exchange that is missing, or random numbers of one rank", "缺少通信，或某个 rank 的随机数不同"),
     Severity.ERROR,
 )
@@ -34,8 +34,8 @@ PART_OF_A_SUM = _merging(
     "part of a sum",
     Text("a part of a sum was not merged", "部分和未合并"),
     Text(
-        "The values differ among the ranks in a place that is not split: parts of a sum, or a copy that is wrong; the "
-        "exchange that adds them up was not recorded.",
+        "The values differ among the ranks in a place that is not split: either parts of a sum, or copies that "
+        "diverged; the reduction was not recorded.",
         "未切分的位置上各 rank 的值不同：可能是部分和，也可能是错误的副本；求和的通信未被采集。",
     ),
     Text("the collection leaves out collectives", "采集时未包含集合通信"),
@@ -45,7 +45,7 @@ NOT_KNOWN = _merging(
     "split not known",
     Text("the split of a value is not known", "切分方式未知"),
     Text(
-        "The values differ among the ranks, and neither the other side nor the class of the layer tells whether these "
+        "The values differ among the ranks, and neither the other side nor the class of the layer shows whether these "
         "are parts of a tensor or of a sum.",
         "各 rank 的值不同，另一侧与该层的类都无法说明它们是张量的切片还是部分和。",
     ),
@@ -64,10 +64,10 @@ INPUTS_NOT_MERGED = _merging(
 SIDE_BY_SIDE = _merging(
     "MSP155",
     "ranks side by side",
-    Text("the values of all ranks are shown side by side", "各 rank 的值并列显示"),
+    Text("the values of all ranks are stacked", "各 rank 的值并列显示"),
     Text(
-        "The values differ among the ranks, and nothing tells whether these are parts of a tensor or of a sum; they are "
-        "stacked along a new first axis.",
+        "The values differ among the ranks, and it is unknown whether these are parts of a tensor or of a sum; they "
+        "are stacked along a new first axis.",
         "各 rank 的值不同，无法判断是切片还是部分和；沿新的第一个轴堆叠。",
     ),
     Text("one dump is drawn, without a golden", "只画一份 dump，没有标杆"),
@@ -88,7 +88,7 @@ STRUCTURES_DIFFER = _merging(
     "structures of ranks differ",
     Text("the ranks have different arguments or results", "各 rank 的参数或结果结构不同"),
     Text(
-        "A call has another structure of arguments or results on each rank.",
+        "The tensor parallel ranks have different structures of arguments or results in a call.",
         "某个调用的参数或结果结构在各 rank 上不同。",
     ),
     Text("code that depends on the rank", "取决于 rank 的代码"),
@@ -98,7 +98,7 @@ OF_THE_LAYOUT = _merging(
     "call of the layout",
     Text("a call belongs to the layout", "属于并行布局的调用"),
     Text(
-        "A function that only this side calls, in a parallel layer or where the ranks exchange data; it is left out.",
+        "A function that only this side calls, in a parallel layer or where the ranks exchange data; it is omitted.",
         "仅一侧调用的函数，位于并行层内或 rank 交换数据之处；不参与比对。",
     ),
     Text("nothing is wrong; the other layout does not need it", "没有问题；另一布局不需要该调用"),
@@ -109,7 +109,7 @@ NOT_ON_ALL_RANKS = _merging(
     "not on all ranks",
     Text("a call is not on all ranks", "并非所有 rank 都有的调用"),
     Text(
-        "Not every tensor parallel rank made this call; it is left out.",
+        "Not every tensor parallel rank made this call; it is omitted.",
         "并非每个张量并行 rank 都执行了该调用；不参与比对。",
     ),
     Text("code that depends on the rank", "取决于 rank 的代码"),
@@ -119,7 +119,7 @@ ON_SEVERAL_STAGES = _merging(
     "on several stages",
     Text("a call is on several pipeline stages", "多个流水线阶段都有的调用"),
     Text(
-        "Several pipeline stages made this call; that of the first is kept.",
+        "Several pipeline stages made this call; the call of the first stage is kept.",
         "多个流水线阶段执行了该调用；保留首个阶段的。",
     ),
     Text("weights that stages share", "阶段之间共享的权重"),

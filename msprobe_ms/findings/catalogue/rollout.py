@@ -58,7 +58,7 @@ SAMPLING = _cause(
     "MSP513",
     "rollout sampling settings",
     Text(
-        "one side's log-probs are those after temperature, top-k, top-p or a penalty",
+        "one side's log-probs include temperature, top-k, top-p or a penalty",
         "一侧的 log-prob 已应用 temperature、top-k、top-p 或惩罚项",
     ),
     Text("Sampling settings were applied to the log-probs of one side only.", "仅一侧的 log-prob 应用了采样设置。"),
@@ -74,7 +74,7 @@ SAMPLING = _cause(
 SHIFT = _cause(
     "MSP514",
     "rollout shift",
-    Text("the log-probs are one position off", "log-prob 错开一个位置"),
+    Text("the log-probs are shifted by one position", "log-prob 错开一个位置"),
     Text("The log-probs of one side belong to the neighbouring token.", "一侧的 log-prob 属于相邻的 token。"),
     (Text("logits and labels that were not shifted, or shifted twice", "logits 与标签未错位，或错位两次"),),
     Text("at the code that selects the log-probs of the labels", "选取标签 log-prob 的代码"),
@@ -83,7 +83,7 @@ SHIFT = _cause(
 MASK = _cause(
     "MSP515",
     "rollout mask",
-    Text("padding is attended to, counted, or moves the positions", "填充参与了注意力、被计入或改变了位置"),
+    Text("padding is attended to, counted, or shifts the positions", "填充参与了注意力、被计入或改变了位置"),
     Text("Masks or positions differ between generation and training.", "生成与训练的掩码或位置不同。"),
     (
         Text("padding on the other side of the prompt", "prompt 的填充方向不同"),
@@ -104,7 +104,7 @@ TOKENS = _cause(
 TRUNCATION = _cause(
     "MSP517",
     "rollout truncation",
-    Text("one side has less of the sequence", "一侧的序列不完整"),
+    Text("one side has a shorter sequence", "一侧的序列不完整"),
     Text("The prompt or the response is cut on one side.", "其中一侧的 prompt 或回答被截断。"),
     (Text("maximum lengths that differ", "最大长度不同"),),
     Text("at the maximum lengths of prompt and response", "prompt 与回答的最大长度"),
@@ -113,7 +113,7 @@ TRUNCATION = _cause(
 UNCLEAR = _cause(
     "MSP518",
     "rollout unclear",
-    Text("the gaps fit no single cause", "差值不符合任何单一原因"),
+    Text("the gaps do not match a single cause", "差值不符合任何单一原因"),
     Text(
         "Both sides differ, and no cause explains the gaps, or several do.",
         "两侧不同，没有原因或有多个原因可以解释差值。",

@@ -48,8 +48,8 @@ def attach(optimizer: object, probe: GradProbe) -> None:
     parameters = getattr(optimizer, "_parameters", None) or getattr(optimizer, "parameters", None)
     if not isinstance(optimizer, nn.Cell) or not isinstance(parameters, tuple | list) or not parameters:
         raise NotAnOptimizerError(
-            f"monitor(): {type(optimizer).__name__} is no optimizer: it has no parameters, or is no Cell; pass the "
-            "optimizer that is called with the gradients"
+            f"monitor(): {type(optimizer).__name__} is not an optimizer: it has no parameters, or is not a Cell; "
+            "pass the optimizer that is called with the gradients"
         )
     names = [str(parameter.name) for parameter in parameters]
     known = _Optimizer(optimizer, probe.watch(names), names)
@@ -84,7 +84,7 @@ class _Optimizer:
     def call(self, gradients: Any, *others: Any) -> Any:
         """Report the gradients that Python has, and do what the optimizer does."""
         if is_traced():
-            once("grad_probe traced", "grad_probe: gradients in a graph that is captured by tracing are not seen")
+            once("grad_probe traced", "grad_probe: gradients in a graph captured by tracing are not recorded")
             return self._original(gradients, *others)
         executor.sync()  # an error of the training that comes up here is the training's
         if self.watch.begin():
@@ -130,7 +130,7 @@ class _Optimizer:
 
 def _left_out(name: str) -> None:
     what = f"grad_probe: the gradient of {name}"
-    once(what, f"{what} is no tensor of a known shape (it may be sparse), and is not recorded")
+    once(what, f"{what} is not a tensor with a known shape (it may be sparse) and is not recorded")
 
 
 # ---- compiling -----------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _compile(state: _Compiling, original: Callable[..., Any]) -> Callable[..., A
         finally:
             state.plants = True
         what = f"grad_probe: a graph could not be compiled with the probe's operators ({reason(refused)})"
-        once(what, f"{what}; it was compiled without them, and its gradients are not recorded")
+        once(what, f"{what}; it was compiled without them and its gradients are not recorded")
         return result
 
     return compile

@@ -28,14 +28,14 @@ def attach(optimizer: Any, probe: GradProbe) -> None:
         return
     if not isinstance(getattr(optimizer, "param_groups", None), list) or not callable(getattr(optimizer, "step", None)):
         raise NotAnOptimizerError(
-            f"monitor(): {type(optimizer).__name__} is no optimizer: it has no param_groups, or no step(); pass the "
-            f"optimizer{', or the model' * runs_hooks}"
+            f"monitor(): {type(optimizer).__name__} is not an optimizer: it has no param_groups, or no step(); "
+            f"pass the optimizer{', or the model' * runs_hooks}"
         )
     if any("param_names" not in group for group in optimizer.param_groups):
         once(
             f"no names {id(optimizer)}",
-            "monitor(): this optimizer does not know its parameters' names, and the files have their places in it; "
-            f"make it with model.named_parameters() (PyTorch 2.6){', or call monitor(model)' * runs_hooks}",
+            "monitor(): this optimizer has no parameter names, so files are named after parameter positions; "
+            f"construct it with model.named_parameters() (PyTorch 2.6){', or call monitor(model)' * runs_hooks}",
         )
     watch = probe.watch([name for name, _ in _named(optimizer)])
 
@@ -86,7 +86,7 @@ def _hooked(register: Callable[[], list[Any]], parameters: Callable[[], list[Any
 def _missed() -> None:
     once(
         "grad_probe of a compiled update",
-        "grad_probe: the optimizer's step runs inside of what torch.compile has compiled, so its gradients are not "
+        "grad_probe: the optimizer's step runs inside code compiled by torch.compile, so its gradients are not "
         "collected; call optimizer.step() outside of compiled code",
     )
 

@@ -51,14 +51,15 @@ class MindSpore:
         """Only PyNative mode has hooks in Python."""
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             raise UsageError(
-                "set_monitor(): the mode is GRAPH_MODE, where no hook of Python runs; set PYNATIVE_MODE, or use the "
-                "task grad_probe, which also collects graphs"
+                "set_monitor(): the mode is GRAPH_MODE, in which Python hooks do not run; set PYNATIVE_MODE, or "
+                "use task grad_probe, which also collects graphs"
             )
         check_model(model, self.module, self.framework.kind)
         if not isinstance(optimizer, nn.Cell):
             raise UsageError(
-                f"set_monitor(): the optimizer is a {type(optimizer).__name__}, and must be one of mindspore.nn, "
-                "mindspore.experimental.optim or mindspore.mint.optim; pass the one that is called with the gradients"
+                f"set_monitor(): the optimizer is a {type(optimizer).__name__}, but must be from mindspore.nn, "
+                "mindspore.experimental.optim or mindspore.mint.optim; pass the optimizer that is called with "
+                "the gradients"
             )
 
     def rank(self) -> int:
@@ -113,8 +114,8 @@ class MindSpore:
         received = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
         if len(received) != len(parameters):
             wrong = (
-                f"the optimizer has {len(parameters)} parameters and received {len(received)} gradients, so that they "
-                "cannot be told apart; pass one gradient for each of optimizer.parameters"
+                f"the optimizer has {len(parameters)} parameters and received {len(received)} gradients, which "
+                "cannot be assigned to the parameters; pass one gradient for each of optimizer.parameters"
             )
             return Update([], *_moments(optimizer, parameters), wrong)
         pairs = [(p, g) for p, g in zip(parameters, received, strict=True) if isinstance(g, Tensor)]

@@ -61,8 +61,9 @@ class _ModuleHooks:
         if count := len(inside & self._hooked.keys()):
             once(
                 "monitor in compiled code",
-                f"monitor: {count} of {len(self._hooked)} modules run inside of what torch.compile has compiled, and "
-                "their inputs and outputs are not measured; compile smaller modules, or monitor without torch.compile",
+                f"monitor: {count} of {len(self._hooked)} modules run inside code compiled by torch.compile, and "
+                "their inputs and outputs are not measured; compile smaller modules, or monitor without "
+                "torch.compile",
             )
 
     def _discard(self, hooked: "_Hooked", calls: tuple[_Before, _After]) -> None:
@@ -214,8 +215,9 @@ class PyTorch:
         def missed() -> None:
             once(
                 "monitor of a compiled update",
-                "monitor: the optimizer's step runs inside of what torch.compile has compiled, so its gradients and "
-                "moments are not measured; call optimizer.step() outside of compiled code, or monitor without it",
+                "monitor: the optimizer's step runs inside code compiled by torch.compile, so its gradients and "
+                "moments are not measured; call optimizer.step() outside of compiled code, or monitor without "
+                "torch.compile",
             )
             after()
 

@@ -59,8 +59,8 @@ class MindSpore(Backend):
     def check() -> None:
         if ms.get_context("mode") == ms.GRAPH_MODE:
             raise UsageError(
-                'start(): task "free_benchmark" runs calls of Python a second time, and in GRAPH_MODE there are none; '
-                "set PYNATIVE_MODE"
+                'start(): task "free_benchmark" runs calls a second time from Python, which is not possible in '
+                "GRAPH_MODE; set PYNATIVE_MODE"
             )
 
     @classmethod

@@ -48,8 +48,8 @@ class Checks(Watch):
         """What a debugger of these settings checks. SettingsError without PyTorch."""
         if find_spec("torch") is None:
             raise SettingsError(
-                'task: "acc_check" computes in float64 by PyTorch, which is not installed here; '
-                "run: pip install 'msprobe-ms[torch]' (the build for CPU is enough)"
+                'task: "acc_check" computes float64 results with PyTorch, which is not installed; run: pip '
+                "install 'msprobe-ms[torch]' (the CPU build is sufficient)"
             )
         return cls(settings)
 
@@ -77,8 +77,8 @@ class Checks(Watch):
         """UsageError where the training's own `torch` stands in the place of the one that computes in float64."""
         if torch_on_mindspore():
             raise UsageError(
-                'start(): task "acc_check" needs PyTorch, and here `torch` is its API on MindSpore; collect task '
-                '"tensor", and check the dump with `msprobe acc-check` where PyTorch is installed'
+                'start(): task "acc_check" needs PyTorch, but `torch` is PyTorch\'s API on MindSpore here; '
+                'collect task "tensor", and check the dump with `msprobe acc-check` where PyTorch is installed'
             )
         if self._files is None:
             import_module("msprobe.replay.reference.compute")  # now, for that takes seconds
@@ -116,8 +116,8 @@ class Checks(Watch):
         waiting, known = self.turns.waiting, self.turns.known
         if waiting != self._waiting:
             self._waiting = waiting
-            rest = f", {waiting} come in later steps (budget_ms {self.settings.budget_ms:g})" if waiting else ""
-            logger.info("acc_check: %s: %d of %d distinct calls are checked%s", step, known - waiting, known, rest)
+            rest = f", {waiting} are checked in later steps (budget_ms {self.settings.budget_ms:g})" if waiting else ""
+            logger.info("acc_check: %s: %d of %d distinct calls checked%s", step, known - waiting, known, rest)
         if self._files is not None:
             write_turns(self._files.result, self.turns)
 
@@ -248,7 +248,7 @@ class CheckFront(HoldingFront):
             for key in wanted:
                 self._turns[key].over_memory += 1
                 if size > memory:  # it would hold up the round
-                    self._turns[key].closed = "its tensors take more than the setting memory allows"
+                    self._turns[key].closed = 'its tensors exceed the limit of the setting "memory"'
             return
         if not self._has_time() or (received and self._may_change(stem, call.name)):
             for key in wanted:

@@ -81,11 +81,11 @@ def grouped_matmul(
     if group_list is None or (isinstance(group_list, (tuple, list)) and not group_list):
         return tuple(_product(a, w, b, transpose_b) for a, w, b in zip(x, weight, biases, strict=True))
     if group_type not in (0, -1) or len(x) != 1:
-        raise ValueError("groups along another axis than the rows")
+        raise ValueError("groups along an axis other than the rows")
     ends = torch.as_tensor(group_list).to(torch.int64)
     counts = ends if group_list_type == 1 else torch.diff(ends, prepend=ends.new_zeros(1))
     if int(counts.sum()) != x[0].shape[0]:
-        raise ValueError("rows of no group")
+        raise ValueError("rows without a group")
     weights = list(weight[0]) if len(weight) == 1 else list(weight)
     per_group = list(biases[0]) if len(weight) == 1 and biases[0] is not None else [None] * len(weights)
     per_group = per_group if len(weight) == 1 else biases
@@ -103,6 +103,6 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, act_typ
     """`grouped_matmul` with the arguments of torch_npu, without quantisation and activation. ValueError with them."""
     known = ("bias", "group_list", "split_item", "group_type", "group_list_type", "output_dtype")
     if act_type or any(value is not None for key, value in options.items() if key not in known):
-        raise ValueError("quantised, or with an activation")
+        raise ValueError("quantized, or with an activation")
     options = {key: value for key, value in options.items() if key in known[:-1] and value is not None}
     return grouped_matmul(x, weight, **options)

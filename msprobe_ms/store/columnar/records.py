@@ -38,7 +38,7 @@ def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None
 
     `rebuilt` writes down that the process died before its step was closed.
     """
-    pa = need(f"{folder}: a dump of format columnar is written through pyarrow")
+    pa = need(f"{folder}: columnar dumps are written with pyarrow")
     in_order(journal)
     table = _table(pa, journal, rebuilt)
     path = folder / layout.data_file(str(journal.header.get("level")), columnar=True)
@@ -121,14 +121,18 @@ def damaged(path: Path) -> Iterator[None]:
     except DumpError:
         raise
     except MemoryError:
-        raise DumpError(f"{path}: is larger than this machine's memory; read it on a larger one") from None
+        raise DumpError(f"{path}: does not fit into the memory of this machine; use a larger machine") from None
     except OSError as err:  # pyarrow's own error of broken files is one too
         if err.errno is None:
-            raise DumpError(f"{path}: is no whole table of Parquet ({err}); copy it again, or collect again") from err
+            raise DumpError(
+                f"{path}: is not a complete Parquet table ({err}); copy it again, or collect again"
+            ) from err
         raise DumpError(f"{path}: cannot be read ({err.strerror}); check the path and its permissions") from err
     # ArrowException is none of its own: each is a ValueError, a KeyError, a TypeError or a NotImplementedError, too.
     except (ValueError, LookupError, TypeError, AttributeError, NotImplementedError, RecursionError) as err:
-        raise DumpError(f"{path}: is damaged, or no table of a dump ({err}); copy it again, or collect again") from err
+        raise DumpError(
+            f"{path}: is damaged, or is not the table of a dump ({err}); copy it again, or collect again"
+        ) from err
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class Above:
 
 def read_above(path: Path) -> Above:
     """What stands above the records of a table; DumpError where that cannot be read."""
-    pa = need(f"{path}: is a table of Parquet")
+    pa = need(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         return _above(pa.parquet.read_schema(file))
 
@@ -162,7 +166,7 @@ def _above(schema: Any) -> Above:
     made = json.loads(schema.metadata[HEADER])
     rebuilt, missing = made.get("rebuilt"), made["missing"]
     if type(made["header"]) is not dict or any(type(text) is not str for text in missing):
-        raise ValueError("its header is of a wrong type")
+        raise ValueError("its header has a wrong type")
     return Above(
         made["header"],
         made["extra_info"] is not False,
@@ -244,7 +248,7 @@ def _of(parts: Parts, row: int) -> Sequence[Any]:
 
 def read_records(path: Path) -> Records:
     """Read a whole table; DumpError where it is none, or does not fit together."""
-    pa = need(f"{path}: is a table of Parquet")
+    pa = need(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         must_fit(file, path)
         table = pa.parquet.read_table(file, read_dictionary=["entry", "parent", f"parameters.{_ELEMENT}"])
@@ -257,7 +261,7 @@ def _records(table: Any) -> Records:
     entry = _column(table, "entry")
     names = _objects(_column(table, "name"))
     if None in names or len(set(names)) < count:
-        raise ValueError("a row has no name of its own")
+        raise ValueError("a row has no unique name")
     numbers = {key: _parts(table, key).of for key in FOURS}
     digests, calls = _parts(table, "digests"), _parts(table, "calls")
     rows = np.repeat(np.arange(count), np.diff(calls.starts)) - calls.of
@@ -314,7 +318,7 @@ def _parts(table: Any, key: str) -> Parts:
     starts = array.offsets.to_numpy().astype(np.int64)
     values = array.flatten()
     if len(array) and starts[-1] - starts[0] != len(values):
-        raise ValueError(f"{key}: a list is absent")
+        raise ValueError(f"{key}: a list is missing")
     starts = starts - starts[0] if len(starts) else np.zeros(1, np.int64)
     if key == "parameters":
         return Parts(starts, _decoded(values))
@@ -331,7 +335,7 @@ def _looked_up(parts: Parts, count: int) -> Parts:
 
 def _within(places: Integers, count: int) -> Integers:
     if places.size and (places.min() < 0 or places.max() >= count):
-        raise ValueError("a row refers to one that is not there")
+        raise ValueError("a row refers to a missing row")
     return places
 
 

@@ -123,7 +123,7 @@ class Content:
 
 def content(folder: Path, graph: int) -> Content:
     """Read the names of a folder's files, its mapping.csv and its statistic.csv; no tensor is opened."""
-    rows = csv_rows(folder / MAPPING, "files with hashed names cannot be told apart")
+    rows = csv_rows(folder / MAPPING, "files with hashed names cannot be distinguished")
     long_names = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
     found: list[Value] = []
     foreign: list[str] = []
@@ -161,12 +161,13 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
         foreign += [folder / name for name in found.foreign]
     if not values:
         raise DumpError(
-            f"{common}: holds no kernel's value; give the dump_path of a kernel dump, whose files are called "
-            "`type.name.task.stream.time.input.0.format.npy`, or whose statistic.csv has a line for each value"
+            f"{common}: contains no values of kernels; give the dump_path of a kernel dump, whose files have "
+            "names such as `type.name.task.stream.time.input.0.format.npy`, or whose statistic.csv has one line "
+            "per value"
         )
     if foreign:
         logger.warning(
-            "%s: %d files are none of a kernel dump and are left out (%s)", common, len(foreign), foreign[0].name
+            "%s: %d files do not belong to a kernel dump and are skipped (%s)", common, len(foreign), foreign[0].name
         )
     values, names = _with_display_names(values)
     runs = executions(values, names, {})

@@ -202,7 +202,7 @@ def _nonstandard(path: Path) -> _Nonstandard | None:
         return None
     if size - begin != 2 * count:
         raise DumpError(
-            f"{path}: holds {size - begin} bytes of bfloat16 where its header promises {2 * count}; run again"
+            f"{path}: holds {size - begin} bytes of bfloat16, but its header requires {2 * count}; run again"
         )
     return _Nonstandard("BFloat16", "uint16", shape, begin)
 
@@ -230,12 +230,12 @@ def csv_rows(path: Path, consequence: str) -> list[list[str]]:
 
 def read_table(path: Path, graph: int) -> list[Value]:
     """The values of all whole lines of a statistic.csv; none where it cannot be read, which is logged."""
-    rows = csv_rows(path, "its statistics are left out")
+    rows = csv_rows(path, "its statistics are skipped")
     if not rows:
         return []
     head = {name.strip(): at for at, name in enumerate(rows[0])}
     if lacking := [name for name in _NEEDED if name not in head]:
-        logger.warning("%s: has no column %s; its statistics are left out", path, ", ".join(lacking))
+        logger.warning("%s: has no column %s; its statistics are skipped", path, ", ".join(lacking))
         return []
     found = []
     broken = 0
@@ -245,7 +245,7 @@ def read_table(path: Path, graph: int) -> list[Value]:
         except (KeyError, ValueError):
             broken += 1
     if broken:
-        logger.warning("%s: %d lines say nothing and are left out; it may have been cut short", path, broken)
+        logger.warning("%s: %d lines are incomplete and are skipped; the file may be truncated", path, broken)
     return found
 
 

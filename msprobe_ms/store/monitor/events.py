@@ -113,8 +113,8 @@ def _event_class() -> Any:
         return _library("proto.event_pb2").Event
     except ImportError as err:
         raise UsageError(
-            "TensorBoard's event files need the library tensorboardX, which is not installed; run "
-            '`pip install "msprobe-ms[monitor]"`, or write csv'
+            "event files of TensorBoard require tensorboardX, which is not installed; run `pip install "
+            '"msprobe-ms[monitor]"`, or use format csv'
         ) from err
 
 

@@ -75,7 +75,7 @@ def read_summary(path: Path) -> tuple[list[str], list[list[str]]]:
     except (OSError, csv.Error) as err:
         raise DumpError(f"{path}: cannot be read ({err}); collect this step again") from err
     if not lines or lines[0][0].lower() != _NAME:
-        raise DumpError(f"{path}: is no table of gradients, whose first column is {_NAME}; remove it")
+        raise DumpError(f"{path}: is not a table of gradients, whose first column is {_NAME}; remove it")
     return lines[0], lines[1:]
 
 

@@ -194,7 +194,7 @@ def find_folder(root: Path, rank: int, start: str, end: str) -> Path | None:
 def _required_time(text: str) -> tuple[int, ...]:
     when = parse_time(text)
     if when is None:
-        raise ValueError(f"{text!r} is no time of a monitor's folder, which looks like Dec03_21-34-40")
+        raise ValueError(f"{text!r} is not the time of a monitor folder, such as Dec03_21-34-40")
     return when
 
 

@@ -46,7 +46,7 @@ def read_output(path: Path) -> Output:
 def nothing_read(path: Path, notes: Notes) -> DumpError:
     """The error for a path whose files have no row."""
     why = "; ".join(map(str, notes.texts()))
-    return DumpError(f"{path}: no row of a monitor can be read ({why}); look at the files, or give another folder")
+    return DumpError(f"{path}: no row of a monitor can be read ({why}); check the files, or give another folder")
 
 
 def read_rank(form: Form, rank: int, folders: Sequence[Folder], notes: Notes) -> RankOutput | None:

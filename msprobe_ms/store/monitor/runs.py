@@ -70,7 +70,7 @@ def find_runs(
     chosen = None if start is None and end is None else {folder for _, folder in folders_between(path, start, end)}
     try:
         if not path.is_dir():
-            what = "is no folder" if path.exists() else "there is no such folder"
+            what = "is not a folder" if path.exists() else "no such folder"
             raise DumpError(f"{path}: {what}; give the output folder of a monitor")
         for form in FORMS:
             own = _folder(path, form, notes) if chosen is None else None
@@ -84,12 +84,13 @@ def find_runs(
     if first is None:
         if event := next((each for each in (path, *inner) if _has_events(each)), None):
             raise DumpError(
-                f"{event}: holds event files of TensorBoard, which are not read; monitor with the format csv to compare"
+                f"{event}: contains event files of TensorBoard, which cannot be compared; use the monitor with "
+                "format csv"
             )
-        there = f"; there are the folders {few([entry.name for entry in inner])}" if inner else ""
+        there = f"; it contains the folders {few([entry.name for entry in inner])}" if inner else ""
         raise DumpError(
-            f"{path}: holds nothing that a monitor wrote{there}; give the folder that holds one folder per process, "
-            "such as monitor_output"
+            f"{path}: contains no output of a monitor{there}; give the folder with one folder per process, such "
+            "as monitor_output"
         )
     for other in FORMS:
         if other is not first:

@@ -74,7 +74,7 @@ class RowWriter:
         form: Literal["csv"] = "csv",
     ):
         if form != "csv":
-            raise ValueError(f"form: {form!r}; only csv is written by this class")
+            raise ValueError(f"form: {form!r}; this class writes only csv")
         self.folder = folder
         self.steps_per_file = steps_per_file
         self._operations = tuple(operation for operation in operations if operation not in TEXTS)

@@ -113,7 +113,7 @@ def saved_dumps(root: Path) -> dict[tuple[int, int], Path]:
             if number is None or rank is None:
                 continue
             if (number, rank) in found:
-                logger.warning("%s: is of the same rank as %s, and is left out", folder / name, found[number, rank])
+                logger.warning("%s: has the same rank as %s and is skipped", folder / name, found[number, rank])
             found.setdefault((number, rank), folder / name)
     return dict(sorted(found.items()))
 
@@ -214,12 +214,12 @@ def _index(path: Path, key: str) -> list[Saved]:
     try:
         lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
     except (OSError, MemoryError) as err:
-        logger.warning("%s: cannot be read (%s); the names of the files count instead", path, err)
+        logger.warning("%s: cannot be read (%s); the file names are used instead", path, err)
         return []
     nodes = [node for line in lines if (node := _saved_node(line))]
     if len(nodes) < len(lines):
         lost = len(lines) - len(nodes)
-        logger.warning("%s: %d lines say nothing and are left out; it may have been cut short", path, lost)
+        logger.warning("%s: %d lines are incomplete and are skipped; the file may be truncated", path, lost)
     nodes.sort(key=lambda node: node["id"])
     builder = ColumnsBuilder()  # a line is a record as in a dump.json, and read by the same rules
     for node in nodes:

@@ -52,7 +52,7 @@ class Elements(NamedTuple):
 def elements_of(path: str, array: Array) -> Elements:
     """The elements of an array, in its memory where they lie in C order; DumpError for one of objects or records."""
     if not is_storable(array):
-        raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass numbers")
+        raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass a numeric array")
     return Elements(BFLOAT16 if is_bfloat16(array) else array.dtype.str, _bytes_of(array), array.itemsize)
 
 
@@ -131,11 +131,11 @@ def parse_line(line: bytes) -> tuple[str, Fields]:
     Lines of version 0.1.0 had no checksum.
     """
     if not line.endswith(b"]\n"):
-        raise ValueError("it has no end")
+        raise ValueError("it is incomplete")
     quoted, dtype, shape, digest, chunks = line[:-1].split(b"\t")
     digest, has_checksum, checksum = digest.partition(b";")
     if has_checksum and checksum != b"%08x" % crc32(b"\t".join((quoted, dtype, shape, digest, chunks))):
-        raise ValueError("its checksum is another one")
+        raise ValueError("its checksum differs")
     name = json.loads(quoted)
     if type(name) is not str:
         raise ValueError("it does not begin with a name")

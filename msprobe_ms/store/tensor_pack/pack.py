@@ -25,7 +25,7 @@ class Pack:
 
     def __init__(self, folder: Path) -> None:
         self._pack, self._index = PackFile(os.path.join(folder, layout.PACK)), Index(folder)
-        self._chunks = Chunks(f"{folder}: tensors of a columnar dump are compressed through pyarrow")
+        self._chunks = Chunks(f"{folder}: tensors of columnar dumps are compressed with pyarrow")
         self._end = 0
         # By width and content. Of equal tensors with other shapes or dtypes, too: of views and reshaped ones.
         self._known: dict[tuple[int, str], list[Span]] = {}

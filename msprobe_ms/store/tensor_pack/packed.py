@@ -108,7 +108,7 @@ class PackedTensor(TensorFile):
             self._hasher = None
             return
         self._hasher, self._hashed = self._new_hasher(), 0  # so that reading it again fails again
-        raise DumpError(f"{self.path}: is damaged, its bytes in {layout.PACK} do not have their digest; {_AGAIN}")
+        raise DumpError(f"{self.path}: is damaged, its bytes in {layout.PACK} do not match their digest; {_AGAIN}")
 
     def _elements(self, raw: Bytes) -> Array:
         return of_bfloat16_bits(raw.view(np.uint16)) if self._content.is_bfloat16 else raw.view(self.dtype)
@@ -130,7 +130,7 @@ class PackedTensor(TensorFile):
                         self._number = os.dup(file.fileno())
                 done = os.preadv(self._number, [stored.data], at)
             if done < length:
-                raise DumpError(f"{self.path}: {layout.PACK} was cut short; {_AGAIN}")
+                raise DumpError(f"{self.path}: {layout.PACK} is truncated; {_AGAIN}")
             return stored if length == size else self._unpacked(stored, size)
         except OSError as err:  # pyarrow's own error of broken data is one too
             raise DumpError(f"{self.path}: cannot be read from {layout.PACK} ({err}); {_AGAIN}") from err
@@ -183,10 +183,10 @@ def find_packed(path: Path, *, is_strict: bool = False) -> PackedTensor | None:
         return PackedTensor(path, _Content(kind, is_bfloat16, shape, pack, spans, fields.digest), is_strict)
     except OSError as err:
         raise DumpError(
-            f"{pack}: cannot be opened ({err.strerror or err}); copy it beside {layout.PACK_INDEX}"
+            f"{pack}: cannot be opened ({err.strerror or err}); copy it to the folder of {layout.PACK_INDEX}"
         ) from err
     except (ValueError, TypeError, RecursionError) as err:
-        raise DumpError(f"{path}: {layout.PACK_INDEX} says of it what cannot be read ({err}); {_AGAIN}") from err
+        raise DumpError(f"{path}: its entry in {layout.PACK_INDEX} cannot be read ({err}); {_AGAIN}") from err
 
 
 def _lines(number: int) -> str:
@@ -195,7 +195,7 @@ def _lines(number: int) -> str:
 
 def _check(kind: "np.dtype[Any]", shape: tuple[Any, ...], spans: list[tuple[Any, Any]], width: int, end: int) -> None:
     if kind.hasobject or kind.kind not in KINDS:
-        raise ValueError(f"it holds {kind}, not numbers")
+        raise ValueError(f"it contains {kind}, not numbers")
     if any(type(n) is not int or n < 0 for n in shape) or (size := math.prod(shape)) > _MOST_ELEMENTS:
         raise ValueError(f"shape {shape}")
     if len(spans) != -(-size // (CHUNK // width)):

@@ -111,4 +111,4 @@ def _text(cause: BaseException, frame: FrameType | None) -> str:
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
         if passes(err):
             raise
-        return f"the traceback could not be made: {reason(err)}"
+        return f"the traceback could not be formatted: {reason(err)}"

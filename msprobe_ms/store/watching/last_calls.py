@@ -22,7 +22,7 @@ from .ring import Ring, Slot
 _NOTES = 64
 """Lines about what could not be collected that are kept for calls that may be written."""
 
-_OVERWRITTEN = 'its place in memory was needed for later calls; raise "memory"'
+_OVERWRITTEN = 'it was removed from memory to make room for later calls; increase "memory"'
 
 
 @dataclass(slots=True)

@@ -265,7 +265,7 @@ class OverflowFront(HoldingFront):
 
     def _record(self, one: Held, name: str) -> str:
         if one.has_changed:
-            self.missing(name, one.part, "the call itself changed it, and what it was before was not kept")
+            self.missing(name, one.part, "the call changed it in place, and its earlier value was not kept")
             return one.bare()
         record = one.record(name)
         return record if record != "null" else one.bare()
@@ -286,7 +286,7 @@ class OverflowFront(HoldingFront):
                 self._findings.append(finding)
                 self._note(self._findings, self._watch.is_over)
             if self._watch.is_over:
-                logger.warning("overflow_check: overflow_nums is reached; nothing more is collected in this run")
+                logger.warning("overflow_check: overflow_nums is reached; collection ends for this run")
                 if parent is not None:  # it runs, and nothing will be heard of its end
                     self._writer.call(parent, None, None, None)
             if len(self._findings) < _AT_ONCE or self._watch.is_over:

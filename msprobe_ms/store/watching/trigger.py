@@ -114,7 +114,7 @@ class TriggerFront(LastCalls):
             return None
         if not are_of_one_kind(golden, now):
             message = (
-                f"trigger: the digests of {self._triggers.settings.golden} are of another kind and are not compared"
+                f"trigger: the digests of {self._triggers.settings.golden} are of a different kind and are not compared"
             )
             once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
             return None
@@ -169,7 +169,7 @@ def _digests(path: Path, step: StepFolder) -> Digests:
     try:
         dump = read(place)
     except (DumpError, OSError) as cause:
-        once(f"golden {place}", f"trigger: {cause}; no digest of this step is compared")
+        once(f"golden {place}", f"trigger: {cause}; digests of this step are not compared")
         return {}
     found: Digests = {}
     for call in dump.calls:

@@ -19,19 +19,19 @@ def _predecessors(finding: Caught) -> str:
 
 
 def _made(finding: Caught) -> str:
-    return f"inputs finite, {finding.place} is not"
+    return f"the inputs are finite, {finding.place} is not"
 
 
 def _of_infinities(finding: Caught) -> str:
-    return f"the inputs hold -inf and no NaN, {finding.place} holds NaN or inf"
+    return f"the inputs contain -inf but no NaN, {finding.place} contains NaN or inf"
 
 
 def _argument(finding: Caught) -> str:
-    return f"a number among the arguments is not finite, nor is {finding.place}"
+    return f"a number in the arguments is not finite, and neither is {finding.place}"
 
 
 def _received(finding: Caught) -> str:
-    return f"{finding.place} is not finite, and no recorded call made it"
+    return f"{finding.place} is not finite and is not an output of a recorded call"
 
 
 def _entered(finding: Caught) -> str:
@@ -41,11 +41,11 @@ def _entered(finding: Caught) -> str:
 
 def _nonfinite(finding: Caught) -> str:
     word = "NaN" if finding.kind is kinds.NAN else "infinities"
-    return f"{finding.place} holds {word}{_predecessors(finding)}"
+    return f"{finding.place} contains {word}{_predecessors(finding)}"
 
 
 def _jump(finding: Caught) -> str:
-    norms = f"the norm of {finding.place} is {finding.value:.6g}, in the step before {finding.golden:.6g}"
+    norms = f"the norm of {finding.place} is {finding.value:.6g}, in the previous step {finding.golden:.6g}"
     return norms + _predecessors(finding)
 
 

@@ -387,7 +387,7 @@ def test_the_command(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].startswith(f"first violation: gradients: {PARAMETER}, step 0, rank 0: has no gradient")
     assert main(["check", str(tmp_path / "run"), "--skip", "gradients"]) == 2  # nothing else applies to this run
-    assert capsys.readouterr().out.splitlines()[-1] == "nothing could be judged: there is nothing of the kind"
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing could be judged: nothing to judge was found"
     assert main(["check", str(tmp_path / "run"), "--only", "gradients", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in found["details"]["invariants"]] == ["gradients"]

@@ -95,7 +95,7 @@ def test_equal_weights_pass_under_the_names_of_both_frameworks(net, original, tm
     assert {name: entry.get("golden", name) for name, entry in entries.items()} == PAIRS
     assert entries["conv.weight"]["shape"] == [5, 4, 3]
     assert "transform" in entries["conv.weight"]
-    assert "the other framework has none: 1 (norm.num_batches_tracked)" in output
+    assert "the other framework does not have them: 1 (norm.num_batches_tracked)" in output
 
 
 def test_the_other_way_round_the_layout_is_changed_on_the_other_side(net, original, tmp_path, compare):
@@ -185,7 +185,7 @@ def test_rules_of_the_user_name_parameters_paths_and_parts_of_fused_weights(tmp_
     (tmp_path / "map.yaml").write_text("cells.0.out: h.1.proj\n")
     code, _, output = compare(tmp_path / "a.ckpt", tmp_path / "b.pt", "-dm", tmp_path / "map.yaml")
     assert code == 2
-    assert "has no parameter h.1.proj, which the data mapping names" in output
+    assert "has no parameter h.1.proj, which is in the data mapping" in output
 
 
 def test_a_model_saved_as_bfloat16_is_held_to_the_standard_of_bfloat16(tmp_path, compare):
@@ -220,7 +220,7 @@ def test_shared_weights_stand_under_one_name_in_mindspore(name, tmp_path, compar
         f"{name}.embedding_table": "words.weight",
         "other.embedding_table": "other.weight",
     }
-    assert "further names of shared weights: 1 (head.weight)" in output
+    assert "additional names of shared weights: 1 (head.weight)" in output
 
 
 def test_a_head_of_its_own_that_lacks_is_reported(tmp_path, compare):

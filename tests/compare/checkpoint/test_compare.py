@@ -110,7 +110,7 @@ def test_a_ckpt_that_was_cut_anywhere_is_refused_or_still_whole(tmp_path):
         if length == second:
             assert list(read_ckpt(tmp_path / "a.ckpt").parameters) == ["a"]
             continue
-        with pytest.raises(DumpError, match="is no whole checkpoint of MindSpore"):
+        with pytest.raises(DumpError, match="is not a complete checkpoint of MindSpore"):
             read_ckpt(tmp_path / "a.ckpt")
 
 
@@ -118,16 +118,16 @@ def test_a_ckpt_of_no_bytes_is_refused_and_not_a_net_without_parameters(tmp_path
     (tmp_path / "a.ckpt").write_bytes(b"")
     (tmp_path / "b.ckpt").write_bytes(value("a", [2], "Float32", b"12345678"))
     assert main(["config_check", "--compare", str(tmp_path / "b.ckpt"), str(tmp_path / "a.ckpt")]) == 2
-    assert "a.ckpt: is empty; it was not finished: copy it again" in capsys.readouterr().err
+    assert "a.ckpt: is empty, so it is unfinished: copy it again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (value("a", [3], "Float32", b"1234"), "holds 4 bytes where its shape"),
-        (value("a", [1 << 62], "Float32", b"1234"), "holds 4 bytes where its shape"),
-        (value("a", [0, 1 << 62], "Float32", b""), "numpy makes no array"),
-        (value("a", [4], "Int4", b"12"), "which numpy does not have"),
+        (value("a", [3], "Float32", b"1234"), "contains 4 bytes, which does not match its shape"),
+        (value("a", [1 << 62], "Float32", b"1234"), "contains 4 bytes, which does not match its shape"),
+        (value("a", [0, 1 << 62], "Float32", b""), "numpy cannot create an array"),
+        (value("a", [4], "Int4", b"12"), "which numpy does not support"),
         (field(1, field(1, b"a") + field(3, field(1, b""))), "is a MapParameter"),
     ],
 )
@@ -151,7 +151,7 @@ def test_one_broken_parameter_of_a_ckpt_is_told_when_it_is_read(content, message
 )
 def test_what_is_no_ckpt_is_refused(content, tmp_path):
     (tmp_path / "a.ckpt").write_bytes(content)
-    with pytest.raises(DumpError, match="is no whole checkpoint of MindSpore"):
+    with pytest.raises(DumpError, match="is not a complete checkpoint of MindSpore"):
         read_ckpt(tmp_path / "a.ckpt")
 
 
@@ -174,17 +174,17 @@ def test_safetensors_say_who_wrote_them(tmp_path):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (b"", "is no whole safetensors file"),
-        (b"[1, 2]", "no JSON object"),
-        (b"{broken", "no JSON"),
-        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}}', "other bytes of a than there are"),
-        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,800]}}', "other bytes of a than there are"),
-        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}', "entry of a is broken"),
-        (b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}', "entry of a is broken"),
-        (b'{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}', "entry of a is broken"),
-        (b'{"a":{"dtype":"F32","data_offsets":[0,8]}}', "entry of a is broken"),
-        (b'{"a":7}', "entry of a is broken"),
-        (b"[" * 100_000, "no JSON"),
+        (b"", "is not a complete safetensors file"),
+        (b"[1, 2]", "not a JSON object"),
+        (b"{broken", "not valid JSON"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}}', "size of a differs from that in the header"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,800]}}', "size of a differs from that in the header"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}', "entry of a in the header is invalid"),
+        (b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}', "entry of a in the header is invalid"),
+        (b'{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}', "entry of a in the header is invalid"),
+        (b'{"a":{"dtype":"F32","data_offsets":[0,8]}}', "entry of a in the header is invalid"),
+        (b'{"a":7}', "entry of a in the header is invalid"),
+        (b"[" * 100_000, "not valid JSON"),
     ],
 )
 def test_what_is_no_safetensors_is_refused(header, message, tmp_path):
@@ -193,7 +193,7 @@ def test_what_is_no_safetensors_is_refused(header, message, tmp_path):
     with pytest.raises(DumpError, match=message):
         read_safetensors(path)
     path.write_bytes(struct.pack("<Q", 1 << 60) + header)
-    with pytest.raises(DumpError, match="is no whole safetensors file"):
+    with pytest.raises(DumpError, match="is not a complete safetensors file"):
         read_safetensors(path)
 
 
@@ -264,7 +264,7 @@ def test_the_limits_of_msprobe_say_which_is_exceeded_and_pass_nothing_unjudged(c
 
 def test_limits_for_checkpoints_are_refused_for_packs(tmp_path, capsys):
     assert main(["config_check", "-c", "a.zip", "b.zip", "--standard", "msprobe"]) == 2
-    assert "--standard is of two checkpoints" in capsys.readouterr().err
+    assert "--standard applies only to two checkpoints" in capsys.readouterr().err
 
 
 def test_nan_and_infinity_are_judged_and_are_no_numbers_of_the_answer(compare):
@@ -326,12 +326,12 @@ def test_what_the_command_refuses(compare, tmp_path, capsys):
     (tmp_path / "notes.txt").touch()
     (tmp_path / "map.yaml").write_text("nothing: a\n")
     for target, golden, args, message in (
-        (tmp_path / "none.ckpt", a, (), "there is no such file or folder"),
-        (tmp_path / "bench.zip", a, (), "one of each cannot be compared"),
-        (tmp_path / "empty", a, (), "holds no checkpoint"),
-        (tmp_path / "two", a, (), "holds several checkpoints (x.safetensors, y.safetensors)"),
-        (tmp_path / "notes.txt", a, (), "is none of .ckpt, .safetensors"),
-        (a, a, ("-dm", tmp_path / "map.yaml"), "has no parameter nothing, which the data mapping names"),
+        (tmp_path / "none.ckpt", a, (), "no such file or folder"),
+        (tmp_path / "bench.zip", a, (), "a pack cannot be compared"),
+        (tmp_path / "empty", a, (), "contains no checkpoint"),
+        (tmp_path / "two", a, (), "contains several checkpoints (x.safetensors, y.safetensors)"),
+        (tmp_path / "notes.txt", a, (), "is not one of .ckpt, .safetensors"),
+        (a, a, ("-dm", tmp_path / "map.yaml"), "has no parameter nothing, which is in the data mapping"),
         (a, a, ("--top", "-1"), "--top: -1 is invalid"),
     ):
         code, entries, text = compare(target, golden, *args)
@@ -347,7 +347,7 @@ def test_an_answer_that_is_there_is_never_replaced(tmp_path, capsys):
     a = safetensors(tmp_path / "a.safetensors", {"a": np.float32([1])})
     (tmp_path / "answer.json").write_text("mine")
     assert main(["config_check", "-c", str(a), str(a), "-o", str(tmp_path / "answer.json")]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "answer.json").read_text() == "mine"
 
 

@@ -65,7 +65,7 @@ def test_a_folder_of_one_iteration_is_taken_as_it_is(megatron, compare, model):
     assert f"{len(model)} pass" in output
     code, _, output = compare(root, root)
     assert code == 2
-    assert "names '20', which is not there" in output
+    assert "refers to '20', which is missing" in output
 
 
 def test_release_is_an_iteration_too(megatron, compare, model):
@@ -80,7 +80,7 @@ def test_a_rank_that_is_not_there_is_told(megatron, compare, model):
     (root / "iter_0000010" / "mp_rank_01_001" / "model_optim_rng.pt").unlink()
     code, _, output = compare(root, root)
     assert code == 2
-    assert "lacks the rank tp 1, pp 1, ep 0" in output
+    assert "rank tp 1, pp 1, ep 0" in output
 
 
 def test_copies_that_are_none_are_told(megatron, compare, model, caplog):

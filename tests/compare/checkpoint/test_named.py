@@ -45,7 +45,7 @@ def refused(folder, *words):
 def test_the_command_to_run_is_named(files, sides):
     command = "config-check --compare " + " ".join(f"'{side}'" if " " in side else side for side in sides)
     assert refused(files, "-tp", sides[0], "-gp", sides[1]).endswith(
-        f": is a checkpoint, not a dump; compare two of them with: msprobe {command}"
+        f": is a checkpoint, not a dump; compare two checkpoints with: msprobe {command}"
     )
 
 

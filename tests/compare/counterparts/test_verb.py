@@ -123,4 +123,4 @@ def test_a_place_that_cannot_be_written_to_is_said_with_the_remedy(dumps, tmp_pa
     target, golden = dumps(Choices("mindspore"), Choices("pytorch"))
     (tmp_path / "file").write_text("")
     assert main(["mapping", "suggest", str(target), str(golden), "-o", str(tmp_path / "file" / "m.yaml")]) == 2
-    assert "choose another place with -o" in capsys.readouterr().err
+    assert "choose another path with -o" in capsys.readouterr().err

@@ -105,11 +105,11 @@ def test_levels_are_in_the_data(tmp_path, draw_old):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is no JSON"),
-        ("[]", "must hold a JSON object"),
+        ("", "is not valid JSON"),
+        ("[]", "must contain a JSON object"),
         ("{}", "npu_path is missing"),
         ('{"npu_path": 3}', "must be the path of a folder"),
-        ('{"npu_path": "/no/such"}', "there is no such file or folder"),
+        ('{"npu_path": "/no/such"}', "no such file or folder"),
     ],
 )
 def test_what_a_request_lacks_is_said(tmp_path, capsys, text, words):

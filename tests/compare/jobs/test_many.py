@@ -90,7 +90,7 @@ def test_tensors_that_are_not_there_are_told_and_not_only_counted(run, tmp_path,
     assert len(log) == 1, "one line for a dump, however many are missing"
     assert "6 tensors without a verdict: not readable: " in log[0]
     assert str(target / "step0/rank1/dump_tensor_data") in log[0]
-    assert "copy dump_tensor_data beside its dump.json" in log[0]
+    assert "copy dump_tensor_data next to its dump.json" in log[0]
 
 
 def test_a_rank_that_received_the_difference_through_an_exchange_is_not_the_first(builder, tmp_path, capsys):

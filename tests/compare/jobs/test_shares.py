@@ -46,4 +46,4 @@ def test_a_dump_that_cannot_be_read_is_said_as_by_one_process(dumps, tmp_path, m
         assert main(["compare", *sides, "-o", str(tmp_path / "o"), "--workers", workers]) == 2
         received.append(capfd.readouterr().err.splitlines()[-1])
     assert received[0] == received[1]
-    assert "dump.json: is broken at line 1" in received[0]
+    assert "dump.json: is not valid JSON at line 1" in received[0]

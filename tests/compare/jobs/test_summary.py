@@ -80,7 +80,7 @@ def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
     request = Request(target.write(), golden.write(), tmp_path / "out", top=1)
     (outcome,) = run_request(request).outcomes
     cells = lines(load_workbook(outcome.table))
-    at = cells.index(("Next beginnings, worst first", None))
+    at = cells.index(("Other divergences, largest first", None))
     assert cells[at + 1][0] == "error"
     assert f"  also: {cells[at + 1][1]} (and 2 more, see the table)" in outcome.lines
     assert cells[at + 2][1].startswith("2 more:")

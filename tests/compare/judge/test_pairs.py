@@ -98,8 +98,8 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
         if judged.verdict.cause is not Cause.REWRITTEN:  # that is known of whole runs alone
             assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]
     reasons = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
-    of_target, of_golden = "On the target side only.", "On the golden side only."
-    unused = "On the target side only."
+    of_target, of_golden = "Only on the target side.", "Only on the golden side."
+    unused = "Only on the target side."
     assert reasons == {
         f"{both}.output.0": "",
         f"{both}.output.1": of_target,
@@ -107,7 +107,7 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
         f"{left}.output.0": unused,
         f"{left}.output.1": unused,
         f"{right}.output.0": of_golden,
-        "Mint.exp.0.backward.input.0": f"{of_target[:-1]}: nothing of this kind was collected on the golden side.",
+        "Mint.exp.0.backward.input.0": f"{of_target[:-1]}: values of this kind were not collected on the golden side.",
     }
 
 
@@ -191,7 +191,7 @@ def test_uninitialised_memory_is_never_judged():
 
     found = compare(one("Mint.empty.0.forward", 1.0), one("Mint.empty.0.forward", 7.0))
     assert [j.verdict.grade for j in found.calls[0].judged] == ["pass", "unjudged"]
-    assert "uninitialised memory" in found.reason(1)
+    assert "uninitialized memory" in found.reason(1)
     assert compare(one("Mint.zeros.0.forward", 1.0), one("Mint.zeros.0.forward", 7.0)).counts["error"] == 1
 
 

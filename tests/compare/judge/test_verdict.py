@@ -54,7 +54,7 @@ def test_the_reason_of_an_error_names_place_amount_and_limit(builder):
     verdict, _ = one(builder, target, golden, mode="tensor")
     assert verdict.reason == (
         "1 of 6 elements beyond 1.3e-06*|golden| + 1e-05*min(1, max|golden|), worst at [1, 2] by 4.42e+04 times; "
-        "greatest absolute difference 0.5."
+        "largest absolute difference 0.5."
     )
 
 
@@ -124,7 +124,7 @@ def test_a_record_without_partner_is_unjudged_and_the_comparison_not_clean(build
     g = builder("g").call("Mint.split.0.forward", [], [1.0])
     found, comparison = verdicts(t, g)
     assert [v.grade for v in found] == ["pass", "unjudged"]
-    assert found[1].reason == "On the target side only."
+    assert found[1].reason == "Only on the target side."
     assert not comparison.is_clean
 
 

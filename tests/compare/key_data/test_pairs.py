@@ -121,7 +121,7 @@ def test_files_in_no_place_are_said(trees, logged):
     put(trees[0], "x/step0/astray.npy", GRID)
     put(trees[0], "x/step0/rank0/deeper/astray.npy", GRID)
     compared(trees, "x")
-    assert "2 npy files do not stand in data/<tag>/step<n>/rank<n>/" in logged[0]
+    assert "2 npy files are not in data/<tag>/step<n>/rank<n>/" in logged[0]
 
 
 def test_links_are_followed_and_circles_are_not(trees):
@@ -160,7 +160,7 @@ def test_what_an_index_names_elsewhere_is_not_opened_and_said(trees, capsys):
         names = ("z_float32_0.npy", "../../../../secret.npy", str(trees[0] / "secret.npy"), "gone.npy")
         index(root, "z/step0/rank0", *(("z", n, n, name) for n, name in enumerate(names)))
     assert [(row[3], row[12]) for row in compared(trees, "z")] == [(0, "pass")]
-    assert "3 saves of its index have no file there and are left out" in capsys.readouterr().err
+    assert "3 saves in its index have no file and are skipped" in capsys.readouterr().err
 
 
 def test_a_number_behind_the_tag_is_an_id(trees):

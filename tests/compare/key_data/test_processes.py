@@ -52,7 +52,7 @@ def test_a_worker_that_dies_costs_its_pair_only(batch, trees, monkeypatch):
     rows = comparator.judge_pairs(pairs, 2)
     assert [row.key.step for row in rows] == [0, 1, 2]
     assert [row.verdict.grade for row in rows] == ["pass", "unjudged", "pass"]
-    assert "the process died over it" in rows[1].verdict.reason
+    assert "the worker process died" in rows[1].verdict.reason
 
 
 SCRIPT = """

@@ -51,7 +51,7 @@ def test_what_neither_side_could_read_is_not_equal(found):
     assert lines[-1] == f"no difference in what could be judged: 3 pairs judged, 1 not: 1 {NEITHER}"
     assert rows[f"{EXP}.input.1"] == (
         "unjudged",
-        "Could not be collected on either side: `missing` in each dump.json has the cause.",
+        "Could not be collected on either side; see `missing` in each dump.json.",
     )
     assert rows[f"{EXP}.input.2"] == ("pass", "")
     (cause,) = whole["unjudged"]
@@ -129,7 +129,7 @@ def test_what_one_side_could_not_read_is_no_difference_and_no_proof(lacking, oth
         lines
     )
     side = ("target", "golden")[lacking]
-    reason = f"Could not be collected on the {side} side: `missing` in its dump.json has the cause."
+    reason = f"Could not be collected on the {side} side; see `missing` in its dump.json."
     assert rows[f"{EXP}.output.0"] == ("unjudged", reason)
 
 

@@ -238,7 +238,7 @@ def test_python_and_compare_json_take_the_same_limits(chain, tmp_path, answer, c
     file = tmp_path / "compare.json"
     file.write_text(json.dumps({**paths, **own}))
     assert main(["compare", "-i", str(file), "-o", str(tmp_path / "d")]) == 0
-    assert main(["compare", "-i", str(file), "-o", str(tmp_path / "d"), "--atol", "0"]) == 1, "the later one counts"
+    assert main(["compare", "-i", str(file), "-o", str(tmp_path / "d"), "--atol", "0"]) == 1, "the later row is used"
     capsys.readouterr()
 
 

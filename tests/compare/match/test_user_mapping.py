@@ -244,8 +244,8 @@ class TestCommand:
             f'{{"npu_path": "{tmp_path}", "bench_path": "{tmp_path}", "common": true}}'
         )
         assert main(["compare", "-i", str(tmp_path / "compare.json"), "-cm"]) == 2
-        assert "mapping files are about calls" in capsys.readouterr().err
+        assert "mapping files apply to calls" in capsys.readouterr().err
 
     def test_python_says_which_keyword_is_wrong(self):
-        with pytest.raises(UsageError, match="compare: api_mapping: 3 is not the path of a file"):
+        with pytest.raises(UsageError, match="compare: api_mapping: 3 is not a file path; pass a path"):
             compare_from_python({"npu_path": "a", "bench_path": "b"}, "out", api_mapping=3)

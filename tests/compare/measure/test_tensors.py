@@ -172,7 +172,7 @@ def test_a_file_that_is_cut_while_it_is_measured_is_said(saved):
     (_, golden), paths = saved
     file = open_npy(paths[0])
     os.truncate(paths[0], 2000)
-    with pytest.raises(DumpError, match=r"target\.npy: was cut short"):
+    with pytest.raises(DumpError, match=r"target.npy: was truncated"):
         measure(file, golden, F32)
 
 

@@ -222,9 +222,9 @@ def test_what_is_left_aside_is_said(tables, theirs, config, tmp_path, logged):
     merge_result(folder, tmp_path / "out", config("api: [Mint.mean, Mint.nothing]"))
     texts = [text for _, text in logged]
     assert any("rank_" in text and "single card" in text for text in texts)
-    assert any("my_table.xlsx is left aside: not called" in text for text in texts)
-    assert any("step1 is left aside: a folder" in text for text in texts)
-    assert ("warning", f"{tmp_path / 'config.yaml'}: no record has Mint.nothing in its name") in logged
+    assert any("my_table.xlsx is skipped: not called" in text for text in texts)
+    assert any("step1 is skipped: a folder" in text for text in texts)
+    assert ("warning", f"{tmp_path / 'config.yaml'}: no record name contains Mint.nothing") in logged
 
 
 @pytest.mark.parametrize(
@@ -235,19 +235,19 @@ def test_what_is_left_aside_is_said(tables, theirs, config, tmp_path, logged):
         ("compare_index: [Max diff]", "api is missing or empty"),
         ("api: []", "api is missing or empty"),
         ("api: Mint.add", "api is a str and must be a list"),
-        ("api: [1]", "api holds a int"),
-        ("api: ['.']", "api holds an empty text"),
+        ("api: [1]", "api contains a int"),
+        ("api: ['.']", "api contains an empty string"),
         ("api: [Mint.mean]\ncompare_index: Max diff", "compare_index is a str and must be a list"),
         ("api: [Mint.mean]\ncompare_index: [Max dif]", "did you mean Max diff?"),
-        ("api: [Mint.mean]\ncompare_index: [Cosine]", "no measure of these tables"),
+        ("api: [Mint.mean]\ncompare_index: [Cosine]", "not a measure of these tables"),
         ("api: [Mint.mean]\ncompare_index: [Bias]", "NormRelativeErr, Verdict, Requires_grad Consistent"),
         ("api: [Mint.mean]\ncompare_index: [Verdict]", "no table in"),
-        ("api: [Mint.nothing]", "take entries from the column NPU Name"),
+        ("api: [Mint.nothing]", "use names from the column NPU Name"),
         ("[1, 2]", "must have the keys api and compare_index"),
-        ("api: [", "is no YAML"),
-        ("[" * 5000, "is no YAML"),
-        ("api: !!python/object/apply:os.getcwd []", "is no YAML"),
-        (b"api: [\xff\xfe]", "is no YAML"),
+        ("api: [", "is not valid YAML"),
+        ("[" * 5000, "is not valid YAML"),
+        ("api: !!python/object/apply:os.getcwd []", "is not valid YAML"),
+        (b"api: [\xff\xfe]", "is not valid YAML"),
         ("#" * (1 << 20) + "x", "larger than 1 MiB"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_yaml_that_cannot_be_meant_is_refused_with_the_remedy(tables, theirs, 
 
 def test_aliases_that_would_unfold_without_end_are_harmless(config):
     lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)), "api: *a39"]
-    with pytest.raises(UsageError, match="api holds a list"):
+    with pytest.raises(UsageError, match="api contains a list"):
         read_choice(config("\n".join(lines)))
 
 
@@ -286,13 +286,13 @@ def test_fewer_than_two_tables_are_refused(tables, theirs, config, tmp_path):
 def test_tables_of_two_kinds_or_of_digests_or_twice_of_one_rank_are_refused(tables, theirs, config, tmp_path):
     chosen = config("api: [Mint.mean]")
     folder = tables({0: theirs("same", "stat"), 1: theirs("same", "tensor")})
-    with pytest.raises(UsageError, match=r"by statistics and .*rank1.* by tensor; merge tables of one kind"):
+    with pytest.raises(UsageError, match=r"by statistics, but .*rank1.* by tensor; merge tables of one kind"):
         merge_result(folder, tmp_path / "out", chosen)
     tables({0: theirs("same", "md5"), 1: theirs("same", "md5")})
-    with pytest.raises(UsageError, match="compares digests, which have no measures"):
+    with pytest.raises(UsageError, match="is a comparison of digests, which have no measures"):
         merge_result(folder, tmp_path / "out", chosen)
     tables({1: theirs("same", "stat")}, name="compare_result_rank{rank}_" + TIME)
-    with pytest.raises(UsageError, match="are both of rank 1; leave one"):
+    with pytest.raises(UsageError, match="are both of rank 1; remove one"):
         merge_result(folder, tmp_path / "out", chosen)
 
 
@@ -313,7 +313,7 @@ def test_a_formula_in_a_table_stays_text(config, tmp_path):
 def test_a_broken_xlsx_is_refused(tmp_path, content):
     path = tmp_path / "t.xlsx"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"t\.xlsx: is damaged or no table"):
+    with pytest.raises(UsageError, match=r"t.xlsx: is damaged or not a table"):
         open_table(path)
 
 
@@ -321,7 +321,7 @@ def test_a_broken_xlsx_is_refused(tmp_path, content):
 def test_a_broken_csv_is_refused(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"t\.csv: (is damaged or no table|has not the headings)"):
+    with pytest.raises(UsageError, match=r"t\.csv: (is damaged or not a table|does not have the column headings)"):
         open_table(path)
 
 
@@ -340,7 +340,9 @@ def test_a_zip_that_unpacks_to_far_more_than_it_is_is_refused_unread(theirs, tmp
     path = shutil.copy(theirs("same", "stat"), tmp_path / "t.xlsx")
     bomb = rewritten(path, "xl/worksheets/sheet1.xml", [b" " * (1 << 20)] * 65)
     assert bomb.stat().st_size < 1 << 20
-    with pytest.raises(UsageError, match=r"sheet1\.xml unpacks from \d+ to 68157440 bytes, as no table does"):
+    with pytest.raises(
+        UsageError, match=r"sheet1\.xml unpacks from \d+ to 68157440 bytes, which is implausible for a table"
+    ):
         open_table(bomb)
 
 
@@ -350,7 +352,7 @@ def test_entities_that_unfold_without_end_are_refused(theirs, tmp_path):
         text = book.read("xl/worksheets/sheet1.xml").decode()
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
     text = f'<!DOCTYPE worksheet [<!ENTITY e0 "lol">{entities}]>{text.replace("Max diff", "&e11;")}'
-    with pytest.raises(UsageError, match="is damaged or no table"):
+    with pytest.raises(UsageError, match="is damaged or not a table"):
         open_table(rewritten(path, "xl/worksheets/sheet1.xml", [text.encode()]))
 
 
@@ -401,8 +403,8 @@ def test_the_output_says_which_ranks_lack_which_records(config, tmp_path, capsys
     assert main(words) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "ranks 0, 1 lack 1 of 2 records, as a stage of a pipeline does: Mint.add.1.forward.output.0",
-        "rank 2 lacks 1 of 2 records, as a stage of a pipeline does: Mint.add.0.forward.output.0",
+        "missing on ranks 0, 1: 1 of 2 records, as with pipeline stages: Mint.add.1.forward.output.0",
+        "missing on rank 2: 1 of 2 records, as with pipeline stages: Mint.add.0.forward.output.0",
         "merged: 2 records of 3 ranks",
     ]
 
@@ -413,4 +415,4 @@ def test_an_entry_that_no_rank_has_is_counted(tables, theirs, config, tmp_path, 
     words = ["merge_result", "-i", str(folder), "-o", str(tmp_path / "out"), "-config", str(config(text))]
     assert main(words) == 1
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "merged: 4 records of 2 ranks; 1 could not be judged: entries of api that no table has (1)"
+    assert last == "merged: 4 records of 2 ranks; 1 could not be judged: entries of api that are in no table (1)"

@@ -101,16 +101,16 @@ def test_no_other_sign_is_excused():
     ("more", "message"),
     [
         ({"noise_version": 2}, "calibrate again"),
-        ({"noise_version": None}, "is no noise.json"),
-        ({"noise_version": "1"}, "is no noise.json"),
+        ({"noise_version": None}, "is not a noise.json"),
+        ({"noise_version": "1"}, "is not a noise.json"),
         ({"residuals": None}, "residuals is missing"),
         ({"residuals": [{"operation": "matmul"}]}, "is missing"),
-        ({"residuals": 3}, "broken"),
-        ({"amplifications": [{**MATMUL._asdict(), "amplification": -1, "outputs": 1}]}, "from 0 on"),
-        ({"drifts": [{"basis": "drift", "excess": "much", "parameters": 1}]}, "from 0 on"),
+        ({"residuals": 3}, "invalid"),
+        ({"amplifications": [{**MATMUL._asdict(), "amplification": -1, "outputs": 1}]}, "non-negative"),
+        ({"drifts": [{"basis": "drift", "excess": "much", "parameters": 1}]}, "non-negative"),
         ({"golden": {}}, "framework is missing"),
         ({"golden": None}, "golden is missing"),
-        ({"golden": 5}, "broken"),
+        ({"golden": 5}, "invalid"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_what_to_do(changed, more, message):
@@ -132,7 +132,7 @@ def test_any_other_text_is_refused(tmp_path, text):
 
 def test_an_infinite_limit_is_refused(changed):
     row = {**MATMUL._asdict(), "class": "float32", "eta": float("inf"), "outputs": 1, "signs": []}
-    with pytest.raises(UsageError, match="from 0 on"):
+    with pytest.raises(UsageError, match="non-negative"):
         read_noise(changed(residuals=[row]))
 
 
@@ -143,7 +143,7 @@ def test_the_words_of_the_option(file, tmp_path):
     with pytest.raises(UsageError, match=r"--noise nothing: no such file; give auto, exact, or the path"):
         limits_named("nothing", None, CALLED)
     for noise in ("auto", "exact", str(file)):
-        with pytest.raises(UsageError, match="--noise and --calibrate contradict each other"):
+        with pytest.raises(UsageError, match="--noise and --calibrate cannot be combined"):
             limits_named(noise, tmp_path, CALLED)
 
 
@@ -169,7 +169,7 @@ def refused(words, capsys):
 def test_the_command_refuses_what_cannot_be_meant(sides, changed, capsys, tmp_path, run):
     words = sides()
     clean = run("clean", "step0/rank0", mode="tensor")
-    assert "contradict" in refused([*words, "--noise", "auto", "--calibrate", str(clean)], capsys)
+    assert "cannot be combined" in refused([*words, "--noise", "auto", "--calibrate", str(clean)], capsys)
     assert "no such file" in refused([*words, "--noise", "nowhere.json"], capsys)
     assert "cannot be read" in refused([*words, "--noise", str(tmp_path)], capsys)
     assert "noise_version 7" in refused([*words, "--noise", str(changed(noise_version=7))], capsys)
@@ -241,7 +241,7 @@ def test_the_python_call_takes_the_same(sides, changed, tmp_path, run):
         paths, tmp_path / "out", format="json", auto_analyze=False, noise=tmp_path / "out" / "noise.json"
     )
     assert outcome.is_clean
-    with pytest.raises(UsageError, match="compare: noise and calibrate contradict each other"):
+    with pytest.raises(UsageError, match="compare: noise and calibrate cannot be combined"):
         compare(paths, tmp_path / "out", noise="auto", calibrate=clean)
     with pytest.raises(UsageError, match="compare: noise: 3 is invalid; give auto, exact, or the path"):
         compare(paths, tmp_path / "out", noise=3)

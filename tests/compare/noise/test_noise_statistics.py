@@ -411,7 +411,7 @@ def test_what_noise_hides_is_told(judged):
     message = str(say_unseen(found))
     assert message in map(str, notes(comparison))
     assert any(message in line for line in lines(comparison, located))
-    assert str(say_unseen(Unseen(2e-3, 1, 0))).endswith("of 1 output what is less than 0.002 of the norm (median)")
+    assert str(say_unseen(Unseen(2e-3, 1, 0))).endswith("for 1 output differences below 0.002 of the norm (median)")
     assert str(say_unseen(Unseen(math.nan, 0, 3))).endswith("single elements")
     exact, located = judged(change=times(1.05, "matmul.2"))
     assert not any(line.startswith("noise hides") for line in lines(exact, located, 3))

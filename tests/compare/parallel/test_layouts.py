@@ -47,15 +47,15 @@ def test_one_value_is_of_both_sides():
     ("words", "said"),
     [
         ("--tp 2", "--rank-size"),
-        ("--rank_size 6 --tp 4", "no multiple"),
+        ("--rank_size 6 --tp 4", "not a multiple"),
         ("--rank_size 4 1 --tp 2 1", "copies of the model"),
         ("--rank_size 4 4 4", "two values"),
-        ("--rank_size four", "a number"),
-        ("--rank_size 0", "a number"),
+        ("--rank_size four", "an integer"),
+        ("--rank_size 0", "an integer"),
         ("--rank_size 4 --vpp 2 --tp 2", "pipeline stages"),
         ("--rank_size 4 --order tp-dp-xx", "unknown 'xx'"),
-        ("--rank_size 4 --order tp-dp", "once each"),
-        ("--rank_size 4 --order tp-tp-dp-pp", "once each"),
+        ("--rank_size 4 --order tp-dp", "once, for example"),
+        ("--rank_size 4 --order tp-tp-dp-pp", "once, for example"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words, said):
@@ -277,9 +277,9 @@ def test_a_call_that_one_rank_lacks_is_left_out_and_said(tmp_path):
 def test_ranks_that_are_not_there_are_named(tmp_path):
     for rank in range(3):
         write(tmp_path / "dump" / f"rank{rank}", {"Module.a.A.forward.0": call([A], [A])})
-    with pytest.raises(UsageError, match=r"of the 4 ranks .* 3 is not there"):
+    with pytest.raises(UsageError, match=r"of the 4 ranks .* 3 is missing"):
         merge_sides(tmp_path / "dump", None, Layouts(Layout(4, 2)), tmp_path / "out")
-    with pytest.raises(UsageError, match="holds rank 2 too"):
+    with pytest.raises(UsageError, match="also contains rank 2"):
         merge_sides(tmp_path / "dump", None, Layouts(Layout(2, 2)), tmp_path / "out")
 
 
@@ -299,9 +299,9 @@ def test_chunks_that_are_not_told_apart_are_refused(tmp_path):
     ("verb", "said"),
     [
         ("compare DUMP DUMP --rank_size 2 --tp 2 --calibrate DUMP", "cannot be combined"),
-        ("report DUMP --rank_size 2 --tp 2", "give the golden dump too"),
+        ("report DUMP --rank_size 2 --tp 2", "add the golden dump"),
         ("graph_visualize -tp DUMP --file_type json -o OUT", "give --rank-size"),
-        ("graph_visualize -tp DUMP -gp DUMP --rank_size 2 --tp 2 --file_type json -o OUT", "leave -gp out"),
+        ("graph_visualize -tp DUMP -gp DUMP --rank_size 2 --tp 2 --file_type json -o OUT", "omit -gp"),
         ("graph_visualize -tp DUMP --rank_size 2 2 --tp 2 -o OUT", "one value"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_file_that_is_no_json_is_a_sentence(text, compared):
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "link.json").symlink_to(tmp_path / "a.json")
-    assert "it is no file but a link" in compare_configurations(tmp_path / "link.json", tmp_path / "a.json").problem
+    assert "it is not a file but a link" in compare_configurations(tmp_path / "link.json", tmp_path / "a.json").problem
 
 
 def test_what_a_sheet_would_run_stays_text(compared):

@@ -68,7 +68,9 @@ def test_the_stage_the_step_and_the_call_are_named(stage, step, runs, compare, s
     code, lines, whole = compare()
     assert code == 1
     assert summary(lines)["first difference"] == f"step {step}, rank 0, stage {stage}, call {NORM}"
-    assert summary(lines)["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
+    assert (
+        summary(lines)["why"] == "the difference starts here, as far as the dump shows: all inputs of the call agrees"
+    )
     assert summary(lines)["first wrong call"].startswith(f"{NORM} in the root: computes differently: ")
     assert lines[-1].startswith("first wrong call: "), "no other difference begins"
     roles = {(at["step"], at["stage"]): at["role"] for at in whole["walk"]}
@@ -80,8 +82,8 @@ def test_input_that_differs_behind_a_stage_that_agrees_is_of_the_code_between(ru
     runs(score=OTHER_INPUT)
     result = summary(compare()[1])
     assert result["why"] == (
-        "the stage received different input, although the stage sample before it agrees: it comes from host code "
-        "between the stages"
+        "the stage received different input, although the stage sample before it agrees: the difference comes "
+        "from host code between the stages"
     )
     assert result["look at"] == "the code between sample and score"
 
@@ -99,7 +101,10 @@ def test_weights_that_differ_behind_stages_that_agree_are_of_the_optimizer(runs,
     runs(1, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)}, learn={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
     _, lines, whole = compare()
     result = summary(lines)
-    assert result["why"] == "it begins before this stage: its weights differ, although every stage of step 0 agrees"
+    assert (
+        result["why"]
+        == "the difference starts before this stage: its weights differ, although every stage of step 0 agrees"
+    )
     assert "the optimizer" in result["look at"]
     assert [at["role"] for at in whole["walk"][3:]] == ["begins", "agrees", "received"]
 
@@ -107,7 +112,7 @@ def test_weights_that_differ_behind_stages_that_agree_are_of_the_optimizer(runs,
 def test_weights_of_a_step_before_that_was_not_collected_are_to_be(runs, compare, summary):
     runs(3, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
     result = summary(compare()[1])
-    assert result["why"].endswith("differ as they were loaded or made, or since an update before")
+    assert result["why"].endswith("differ since they were loaded or initialized, or since an earlier update")
     assert result["collect it"].endswith("; set step=[2] of the PrecisionDebugger; then run both again")
 
 
@@ -115,7 +120,7 @@ def test_a_step_before_that_was_not_asked_for_is_not_to_be_collected_again(runs,
     runs(2)
     runs(3, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
     assert summary(compare("--step", "3")[1])["look at"] == (
-        "the update of step 2; both sides have a dump of it, which --steps left out; give that step too"
+        "the update of step 2; both sides have a dump of it, which --steps excludes; include this step"
     )
 
 
@@ -124,7 +129,7 @@ def test_where_the_dumps_do_not_tell_the_order_it_is_said_and_what_begins_is_nam
     """By the alphabet `learn` would be first, which only was given what differs."""
     runs(lines=lines, sample=WRONG, score=OTHER_INPUT, learn=OTHER_INPUT)
     _, message, whole = compare()
-    assert "the dumps do not tell it for learn, sample, score" in order(message)
+    assert "the dumps for learn, sample, score" in order(message)
     assert summary(message)["first difference"].startswith("step 0, rank 0, stage sample, ")
     assert [at["role"] for at in whole["walk"]] == ["begins", "received", "received"]
 
@@ -132,7 +137,7 @@ def test_where_the_dumps_do_not_tell_the_order_it_is_said_and_what_begins_is_nam
 def test_without_an_order_other_input_is_not_blamed_on_a_stage(runs, compare, summary):
     runs(lines={}, score=OTHER_INPUT)
     assert summary(compare()[1])["why"] == (
-        "the stage received different input, and the dumps do not tell which stage runs before it"
+        "the stage received different input, and it is unknown from the dumps which stage runs before it"
     )
 
 
@@ -140,7 +145,7 @@ def test_without_an_order_all_stages_that_were_given_other_input_are_named(runs,
     runs(lines={}, score=OTHER_INPUT, learn=OTHER_INPUT)
     _, lines, whole = compare()
     assert summary(lines)["why"] == (
-        "the stages learn and score received different input, and the dumps do not tell which of them runs first"
+        "the stages learn and score received different input, and it is unknown from the dumps which of them runs first"
     )
     assert [at["through"] for at in whole["walk"]] == [[]] * 3, "nothing is said to come before another"
 
@@ -155,7 +160,7 @@ def test_a_key_of_an_unknown_name_before_the_step_of_the_stages_is_to_be_collect
     _, lines, _ = compare()
     assert summary(lines)["first difference"].startswith("step 0, rank 0, key score_out ")
     assert summary(lines)["collect it"] == (
-        "the stages of step 0, of which there is no dump; set step=[0] of the PrecisionDebugger; then run both again"
+        "the stages of step 0, which were not dumped; set step=[0] of the PrecisionDebugger; then run both again"
     )
     assert f"another difference: step 1, rank 0, stage score, call {NORM} in the root: computes differently" in lines
 
@@ -164,7 +169,7 @@ def test_two_runs_that_tell_different_orders_tell_none(runs, roots, compare):
     runs()
     stack = roots[0].path / "sample/step0/rank0/stack.json"
     stack.write_text(stack.read_text().replace("line 30, in main", "line 50, in main"))
-    assert "the dumps do not tell it" in order(compare()[1])
+    assert "the dumps" in order(compare()[1])
 
 
 def say_turns(root, turns, step=0, rank=0):
@@ -201,7 +206,7 @@ def test_beside_an_older_run_the_newer_one_tells_unless_they_contradict_each_oth
     say_turns(roots[0], {"sample": 0, "score": 1, "learn": 2})
     assert order(compare()[1]) == "order of the stages in a step: sample, score, learn"
     say_turns(roots[0], {"sample": 2, "score": 1, "learn": 0})
-    assert "the dumps do not tell it" in order(compare()[1])
+    assert "the dumps" in order(compare()[1])
 
 
 def test_two_models_called_at_one_line_are_in_no_order(runs, roots, compare):
@@ -211,7 +216,7 @@ def test_two_models_called_at_one_line_are_in_no_order(runs, roots, compare):
         for at, stage in enumerate(LINES):
             stack = root.path / stage / "step0/rank0/stack.json"
             stack.write_text(stack.read_text().replace("line 7, in construct", f"line {7 + at}, in construct"))
-    assert "the dumps do not tell it" in order(compare()[1])
+    assert "the dumps" in order(compare()[1])
 
 
 def test_stages_of_one_side_are_said(runs, compare, summary):
@@ -261,8 +266,8 @@ def test_a_plain_run_beside_stages_is_refused(runs, roots, compare, tmp_path, ca
     runs()
     assert main(["compare", str(roots[0].path), str(roots[1].path / "score"), "-o", str(tmp_path / "out")]) == 2
     logged = capfd.readouterr().err
-    assert "the sides are of two kinds" in logged
-    assert "as in ROOT/learn" in logged
+    assert "the inputs are of different kinds" in logged
+    assert "as ROOT/learn" in logged
 
 
 def test_a_stage_of_a_known_name_has_its_place_and_the_others_theirs_around_it(roots, compare):
@@ -292,8 +297,8 @@ def test_who_collects_by_stages_is_told_of_stages(existing, roots, compare, chan
     _, lines, whole = compare()
     name = "reference_compute_log_prob"
     assert summary(lines)["collect it"] == (
-        f'put debugger.stage("{name}").start(model) before that part of the step and debugger.stage("{name}").stop() '
-        "behind it, with step=[1] of the PrecisionDebugger; then run both again"
+        f'put debugger.stage("{name}").start(model) before this part of the step and '
+        f'debugger.stage("{name}").stop() after it, with step=[1] of the PrecisionDebugger; then run both again'
     )
     assert whole["first_difference"]["collect"] == {"stage": name, "step": [1]}
 
@@ -319,7 +324,7 @@ def test_host_code_within_a_stage_is_recorded_by_level_mix_of_the_stage(roots, c
         as_debugger(root, "ref")
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
     assert summary(compare()[1])["look at"].endswith(
-        'where that code runs before stop(), debugger.stage("ref", level="mix") records its calls'
+        'if this code runs before stop(), debugger.stage("ref", level="mix") records its calls'
     )
 
 
@@ -329,16 +334,14 @@ def test_who_may_collect_by_either_is_told_of_both(roots, compare, changed, summ
         root.save().dump("actor_update").dump("reward_model")
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
     message = summary(compare()[1])["collect it"]
-    assert message.startswith(
-        "set reference_dump: true, step_start: 0, step_end: 0, where MsProbe collects it; or put "
-    )
-    assert message.endswith(", where debugger.stage does; then run both again")
+    assert message.startswith("set reference_dump: true, step_start: 0, step_end: 0, if MsProbe collects it; or put ")
+    assert message.endswith(", if debugger.stage collects it; then run both again")
 
 
 def test_a_wrong_call_in_a_stage_of_an_own_name_is_told_beside_the_key(roots, compare, changed, summary):
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump("teacher", **WRONG)
     roots[1].save().dump("teacher")
     assert (
-        "; stage teacher has a dump of this step, and a difference begins there too: first wrong call: "
-        f"{NORM} in the root: computes differently" in summary(compare()[1])["why"]
+        f"; stage teacher has a dump of this step, in which a difference also starts: first wrong call: {NORM} in "
+        "the root: computes differently" in summary(compare()[1])["why"]
     )

@@ -7,7 +7,7 @@ import pytest
 from openpyxl import load_workbook
 
 GENERATE, REFERENCE, UPDATE = "actor_generate_sequences", "reference_compute_log_prob", "actor_update"
-BEGINS = "it begins here: the keys prompts and responses that the stage reads agree"
+BEGINS = "the difference starts here: the keys prompts and responses that the stage reads agree"
 
 
 def roles(whole):
@@ -76,10 +76,10 @@ def test_a_stage_without_a_dump_is_to_be_collected(key, switch, roots, changed, 
     assert code == 1
     result = summary(lines)
     assert result["collect it"].startswith(f"set {switch}: true, step_start: 2, step_end: 2; then run both again")
-    assert result["why"].endswith(" makes it, and it has no dump of step 2")
+    assert result["why"].endswith(" produces it, and it has no dump of step 2")
     assert whole["first_difference"]["collect"] == {switch: True, "step_start": 2, "step_end": 2}
     assert whole["first_wrong"] == []
-    too = "its weights may be the cause: actor_train_dump: true, step_start: 1 collects the update before in the same"
+    too = "its weights may be the cause: actor_train_dump: true, step_start: 1 collects the earlier update in the same"
     assert (too in result["collect it"]) == (switch == "actor_train_dump")
 
 
@@ -88,7 +88,7 @@ def test_values_are_the_critics(roots, compare, summary):
     roots[0].save(values=values)
     roots[1].save(values=2 * values)
     result = summary(compare()[1])
-    assert result["why"].endswith("critic_compute_values makes it, and it has no dump of step 0")
+    assert result["why"].endswith("critic_compute_values produces it, and it has no dump of step 0")
     assert result["collect it"].startswith("set critic_train_dump: true")
 
 
@@ -103,7 +103,7 @@ def test_generation_is_to_be_collected_at_the_first_token_that_differs(roots, co
         "key responses (error: Integers and booleans must be equal: 2 of 6 elements differ, the largest difference is "
         "9, at [1, 1]; first at [0, 2])"
     )
-    assert result["why"] == f"the key prompts before it agrees; {GENERATE} makes it, and it has no dump of step 0"
+    assert result["why"] == f"the key prompts before it agrees; {GENERATE} produces it, and it has no dump of step 0"
     assert result["collect it"] == (
         "set actor_infer_dump: true, token_range_start: 1, token_range_end: 1, step_start: 0, step_end: 0; then run "
         "both again"
@@ -128,12 +128,12 @@ def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compar
     assert code == 1
     result = summary(lines)
     assert result["why"] == (
-        "the keys prompts and responses before it agree; no call can be named: the dump of "
-        f"{REFERENCE} agrees in this step (as far as statistics tell), so it is host code after the stage"
+        f"the keys prompts and responses before it agree; no call can be located: the dump of {REFERENCE} agrees "
+        "in this step (as far as statistics tell), so the difference comes from host code after the stage"
     )
-    assert result["look at"].startswith("how the log probabilities of the responses' tokens")
+    assert result["look at"].startswith("how the log probabilities of the response tokens")
     assert result["look at"].endswith(
-        f"where that code runs before debugger_stop, stage_configs: {{{REFERENCE}: {{level: mix}}}} records its calls"
+        f"if this code runs before debugger_stop, stage_configs: {{{REFERENCE}: {{level: mix}}}} records its calls"
     )
     assert whole["first_difference"]["collect"] is None
     assert "first wrong call" not in "\n".join(lines)
@@ -152,7 +152,7 @@ def test_what_no_stage_makes_is_of_the_host(key, words, roots, changed, compare,
     roots[1].save()
     _, lines, _ = compare()
     result = summary(lines)
-    assert result["why"].endswith(f"no call can be named: no stage makes {key}")
+    assert result["why"].endswith(f"no call can be located: no stage produces {key}")
     assert words in result["look at"]
 
 
@@ -170,7 +170,8 @@ def test_a_stage_that_was_given_what_differs_carries_on(roots, changed, compare,
     assert result["first difference"].startswith("step 0, rank 0, key responses (error")
     assert "actor_infer_dump: true" in result["collect it"]
     assert any(
-        f"stage {REFERENCE}" in line and "it carries on a difference, responses differing" in line for line in lines
+        f"stage {REFERENCE}" in line and "it propagates a difference, after differences in responses" in line
+        for line in lines
     )
     assert roles(whole) | {(0, REFERENCE): "received", (0, "loss"): "received"} == roles(whole)
 
@@ -182,14 +183,16 @@ def test_inputs_that_differ_although_the_keys_agree_are_of_the_host_code_before(
     _, lines, _ = compare()
     result = summary(lines)
     assert result["why"] == (
-        "the stage received different input, although the keys prompts and responses that the stage reads agree: it "
-        "comes from host code before the stage"
+        "the stage received different input, although the keys prompts and responses that the stage reads agree: "
+        "the difference comes from host code before the stage"
     )
     assert "masks, positions and padding" in result["look at"]
     assert ": run inputs differ: " in result["first wrong call"]
 
 
-@pytest.mark.parametrize(("step", "when"), [(0, "as they were loaded or made"), (1, "since an update before")])
+@pytest.mark.parametrize(
+    ("step", "when"), [(0, "since they were loaded or initialized"), (1, "since an earlier update")]
+)
 def test_weights_that_differ_are_said(step, when, roots, changed, compare, summary):
     target, golden = roots
     for number in range(2):
@@ -200,15 +203,15 @@ def test_weights_that_differ_are_said(step, when, roots, changed, compare, summa
     _, lines, whole = compare()
     result = summary(lines)
     switches = {"actor_train_dump": True, "step_start": 0, "step_end": 0}
-    assert result["why"] == f"it begins before this stage: the weights of the actor differ {when}"
+    assert result["why"] == f"the difference starts before this stage: the weights of the actor differ {when}"
     assert whole["first_difference"]["collect"] == (switches if step else None)
     assert result["collect it"] == (
-        "the update of step 0, of which there are no two dumps; set actor_train_dump: true, step_start: 0, "
+        "the update of step 0, which was not dumped on both sides; set actor_train_dump: true, step_start: 0, "
         "step_end: 0; then run both again"
         if step
         else ""
     )
-    assert ("checkpoints that are loaded" in result["look at"]) == (not step)
+    assert ("checkpoints" in result["look at"]) == (not step)
     assert ": parameters differ: " in result["first wrong call"]
 
 
@@ -217,7 +220,7 @@ def test_weights_that_differ_in_the_first_step_that_was_collected_may_be_of_an_u
     roots[0].dump("actor_compute_log_prob", 3, weight=11.5, made=(2.0, 3.5, 4.5))
     roots[1].dump("actor_compute_log_prob", 3)
     result = summary(compare()[1])
-    assert result["why"].endswith("differ as they were loaded or made, or since an update before")
+    assert result["why"].endswith("differ since they were loaded or initialized, or since an earlier update")
     assert "set actor_train_dump: true, step_start: 2, step_end: 2" in result["collect it"]
 
 
@@ -257,8 +260,10 @@ def test_weights_that_differ_in_one_stage_only_did_not_reach_it(other, words, ro
     _, lines, _ = compare()
     result = summary(lines)
     assert result["first difference"].startswith(f"step 1, rank 0, stage {GENERATE}, call ")
-    assert result["why"].startswith(f"it begins before this stage: the weights of the actor differ, {words}")
-    assert ("how weights are handed to" in result["look at"]) == (not other)
+    assert result["why"].startswith(
+        f"the difference starts before this stage: the weights of the actor differ, {words}"
+    )
+    assert ("how weights are transferred to" in result["look at"]) == (not other)
     assert ("optimizer" in result["look at"]) == bool(other)
     assert ": parameters differ: " in result["first wrong call"]
 
@@ -269,14 +274,14 @@ def test_without_the_keys_it_reads_a_stage_says_so(roots, compare, summary):
     code, lines, _ = compare()
     assert code == 1
     result = summary(lines)
-    assert result["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
+    assert result["why"] == "the difference starts here, as far as the dump shows: all inputs of the call agrees"
     assert result["first wrong call"].startswith("Cell.norm.LayerNorm.forward.0")
 
 
 def test_a_stage_that_shows_in_none_of_its_keys_says_so(roots, compare, summary):
     roots[0].save().dump(REFERENCE, made=(2.0, 3.5, 4.5))
     roots[1].save().dump(REFERENCE)
-    assert summary(compare()[1])["why"] == f"{BEGINS}; none of the keys that the stage makes shows it"
+    assert summary(compare()[1])["why"] == f"{BEGINS}; none of the keys produced by the stage shows it"
 
 
 def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, changed, compare, summary):
@@ -289,7 +294,7 @@ def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, 
     _, lines, _ = compare()
     result = summary(lines)
     assert result["collect it"] == "set reference_dump: true, step_start: 0, step_end: 0; then run both again"
-    assert "; its dump of step 1 says: first wrong call: Cell.norm.LayerNorm.forward.0" in result["why"]
+    assert "; according to its dump of step 1, first wrong call: Cell.norm.LayerNorm.forward.0" in result["why"]
 
 
 def test_a_second_beginning_is_told_behind_the_answer(roots, changed, compare, summary):
@@ -303,7 +308,7 @@ def test_a_second_beginning_is_told_behind_the_answer(roots, changed, compare, s
     assert lines[-1].endswith("; again in step 1")
     assert lines[-2].startswith("collect it: ")
     assert roles(whole)[0, "advantages"] == "agrees"
-    assert compare("--top", "0")[1][-1] == "another difference: 1 more, in the json"
+    assert compare("--top", "0")[1][-1] == "another difference: 1 more, in the JSON file"
 
 
 def test_a_difference_within_tolerance_is_named_and_passes(roots, changed, compare, summary):
@@ -336,7 +341,7 @@ def test_log_prob_alone_is_what_the_actor_computes_before_the_update(roots, chan
     keys = {name: None for name in ("old_log_prob", "loss", "advantages")}
     roots[0].save(**keys, log_prob=changed("log_prob", (0, 0), -7.0))
     roots[1].save(**keys)
-    assert "; actor_compute_log_prob makes it, and it has no dump of step 0" in compare()[1][-2]
+    assert "; actor_compute_log_prob produces it, and it has no dump of step 0" in compare()[1][-2]
 
 
 def test_the_earliest_place_in_the_flow_counts_over_all_ranks(roots, changed, compare, summary):
@@ -356,9 +361,7 @@ def test_an_unknown_key_stands_where_it_was_saved(roots, compare, summary):
     roots[0].graph_save(keys=keys, kv_norm=keys["kv_norm"] + 1, old_log_prob=keys["old_log_prob"] + 1)
     _, lines, whole = compare()
     assert "key kv_norm" in summary(lines)["first difference"]
-    assert summary(lines)["why"].endswith(
-        "whose stage is known; it was saved after ref_log_prob and before old_log_prob"
-    )
+    assert summary(lines)["why"].endswith("unknown; it was saved after ref_log_prob and before old_log_prob")
     walked = [at["key"] for at in whole["walk"]]
     assert walked == list(order)
 

@@ -113,8 +113,8 @@ def test_a_key_of_bytes_that_are_no_text_is_told(roots, compare):
     code, lines, _ = compare()
     assert code == 1
     assert lines[-2:] == [
-        "why: no call can be named: ? is none of the keys whose stage is known",
-        "look at: the code that makes ?",
+        "why: no call can be located: the stage of the key ? is unknown",
+        "look at: the code that produces ?",
     ]
     "".join(lines).encode("utf-8")
 
@@ -133,4 +133,4 @@ def test_a_root_without_anything_is_refused(roots, compare):
     (roots[1].path / "configurations.json").unlink()
     code, lines, _ = compare()
     assert code == 2
-    assert "there is no such file or folder" in lines[0] or "holds nothing that can be compared" in lines[0]
+    assert "no such file or folder" in lines[0] or "contains nothing that can be compared" in lines[0]

@@ -95,7 +95,7 @@ def test_a_stage_without_a_step_in_common(roots, changed, compare):
     (cause,) = missing(lines)
     assert cause.startswith(f"stage {REFERENCE} not compared: ")
     assert "step 0 is only on the target side; step 1 is only on the golden side" in cause
-    assert f"{REFERENCE} makes it, and its dumps could not be compared (" in lines[-2]
+    assert f"{REFERENCE} produces it, and its dumps could not be compared (" in lines[-2]
     assert lines[-1].startswith("collect it: set reference_dump: true, step_start: 0, step_end: 0")
 
 
@@ -109,7 +109,7 @@ def test_a_step_of_a_stage_on_one_side(roots, changed, compare):
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == [f"stage {REFERENCE}: step 1 is only on the target side"]
-    assert lines[-2].endswith(f"{REFERENCE} makes it, and it has a dump of step 1 only on the target side")
+    assert lines[-2].endswith(f"{REFERENCE} produces it, and it has a dump of step 1 only on the target side")
     assert lines[-1] == "collect it: set reference_dump: true, step_start: 1, step_end: 1; then run the golden again"
 
 
@@ -119,7 +119,7 @@ def test_a_stage_folder_without_a_dump_is_said(roots, compare):
     (roots[1].path / UPDATE / "step0").mkdir(parents=True)
     code, lines, _ = compare()
     assert code == 1
-    assert missing(lines) == [f"stage {UPDATE} of the golden holds no dump"]
+    assert missing(lines) == [f"stage {UPDATE} of the golden contains no dump"]
 
 
 def test_roots_of_stage_dumps_alone(roots, compare):
@@ -183,8 +183,8 @@ def test_a_root_beside_something_else_is_refused(roots, compare, tmp_path, capfd
     code = main(["compare", str(roots[0].path), str(roots[1].path / UPDATE), "-o", str(tmp_path / "out")])
     assert code == 2
     logged = capfd.readouterr().err
-    assert "the sides are of two kinds" in logged
-    assert "as in ROOT/actor_update" in logged
+    assert "the inputs are of different kinds" in logged
+    assert "as ROOT/actor_update" in logged
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_what_cannot_be_meant_is_refused(options, words, roots, compare):
 @pytest.mark.parametrize("paths", [("a",), ("a", "b", "c"), ("a", "b", "-tp", "x", "-gp", "y")])
 def test_paths_that_belong_to_no_option_are_refused(paths, capsys):
     assert main(["compare", *paths]) == 2
-    assert "'a' belongs to no option; write -tp TARGET -gp GOLDEN" in capsys.readouterr().err
+    assert "'a' does not belong to an option; write either -tp TARGET -gp GOLDEN" in capsys.readouterr().err
 
 
 def test_steps_and_ranks_choose_in_every_part(roots, changed, compare):

@@ -80,5 +80,6 @@ def test_a_tensor_that_was_changed_between_two_stages_is_not_blamed_on_the_call_
     result = summary(compare()[1])
     assert result["first difference"] == "step 0, rank 0, stage learn, call Tensor.__sub__.0.forward"
     assert result["why"] == (
-        "it begins in the inputs of the call, from outside the stage or from code of it between two calls"
+        "the difference starts in the inputs of the call, which come from outside the stage or from its code "
+        "between two calls"
     )

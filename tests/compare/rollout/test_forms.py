@@ -45,7 +45,7 @@ def numbers(result):
 
 
 def test_a_matrix_whose_prompts_are_not_in_it_needs_its_mask():
-    with pytest.raises(UsageError, match="prompt_lengths count where a row holds its prompt too"):
+    with pytest.raises(UsageError, match="prompt_lengths apply if a row also contains its prompt"):
         compare_rollout(np.zeros((1, 3)), [[0.0] * 3], lengths=[3], prompt_lengths=[5])
 
 
@@ -165,7 +165,7 @@ def test_an_end_token_that_one_side_dropped_is_no_difference():
         result = compare_rollout(*pair)
         assert result.cause == "none"
         assert result.overall.tokens == 10
-        assert "One token more in 2 samples" in " ".join(result.evidence)
+        assert "An additional end token in 2 samples" in " ".join(result.evidence)
 
 
 def test_a_reordered_side_without_end_tokens_is_paired_too():
@@ -191,7 +191,7 @@ def test_samples_on_one_side_only_are_said():
     )
     assert result.overall.max_absolute == 0
     assert result.verdict.grade == "unjudged"
-    assert "1 samples are in generated only" in " ".join(result.evidence)
+    assert "1 samples are only in generated" in " ".join(result.evidence)
 
 
 @given(batches, st.floats(0, 3), st.randoms(use_true_random=False))
@@ -225,7 +225,7 @@ def test_any_values_get_an_answer_or_a_sentence(rows, with_more, random):
         at for at, pair in enumerate(zip(*sides, strict=True)) if not all(value > -1e30 for value in np.ravel(pair))
     ]
     if not any(row for at, row in enumerate(rows) if at not in broken):
-        with pytest.raises(UsageError, match="no token is on both sides"):
+        with pytest.raises(UsageError, match="no token has"):
             compare_rollout(*sides)
         return
     result = compare_rollout(*sides)
@@ -279,7 +279,7 @@ def test_a_mask_that_holds_the_prompt_too_is_said():
     for sides in ((whole, responses), (responses, whole)):
         result = compare_rollout(*sides, prompt_lengths=prompts)
         assert result.cause == "mask"
-        assert "its mask holds the prompt too" in result.evidence[0]
+        assert "its mask also contains the prompt" in result.evidence[0]
 
 
 def test_holes_that_only_one_mask_has_are_not_said_to_be_a_cut():
@@ -289,5 +289,5 @@ def test_holes_that_only_one_mask_has_are_not_said_to_be_a_cut():
     result = compare_rollout(without, rows)
     assert result.cause == "unclear"
     assert {one.cause for one in result.candidates[:2]} == {"mask", "truncation"}
-    assert "as those of tools" in result.evidence[0]
+    assert "as tool outputs" in result.evidence[0]
     assert compare_rollout([row[:20] for row in rows], rows).cause == "truncation"

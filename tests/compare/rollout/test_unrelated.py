@@ -42,7 +42,7 @@ def test_labels_that_are_places_off_are_told_by_the_places_with_one_token(seed, 
     recomputed = again(rollout, step=step)
     result = compare_rollout(rollout.log_probs, recomputed)
     assert result.cause == "shift"
-    assert f"generated is {step:+d} place on" in result.evidence[0]
+    assert f"generated at offset {step:+d}" in result.evidence[0]
     # Counted by hand: where the token of this place stands `step` later too, the two are one number. Sure ones tell
     # nothing, and up to three more are equal by chance.
     same = 0

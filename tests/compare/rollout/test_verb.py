@@ -74,7 +74,7 @@ def test_a_run_without_such_names_is_asked_which_are_meant(tmp_path, rollout, ca
     save(tmp_path / "run", "rollout_log_prob", 0, 0, padded(rollout.log_probs[:6], 40))
     save(tmp_path / "run", "log_prob", 0, 0, padded(rollout.log_probs[:6], 40))
     assert main(["rollout_check", str(tmp_path / "run"), "-o", str(tmp_path / "out")]) == 2
-    assert "say with --recomputed which log-probs are meant, of log_prob, rollout_log_prob" in capsys.readouterr().err
+    assert "choose the log-probs with --recomputed, from log_prob, rollout_log_prob" in capsys.readouterr().err
 
 
 def test_what_was_saved_whole_is_not_compared_with_mini_batches(tmp_path, rollout, capsys):
@@ -85,8 +85,8 @@ def test_what_was_saved_whole_is_not_compared_with_mini_batches(tmp_path, rollou
     printed = capsys.readouterr().out
     assert printed.startswith("unjudged")
     assert (
-        "Not compared (step 1, rank 0): rollout_log_prob was saved in 1 micro steps and old_log_prob in 2; save both "
-        "whole, or both in the same mini-batches."
+        "Not compared (step 1, rank 0): rollout_log_prob was saved in 1 micro steps and old_log_prob in 2; save "
+        "both completely, or both in the same mini-batches."
     ) in printed
     assert f"12 samples, {sum(map(len, rollout.log_probs[:12]))} tokens" in printed
 
@@ -140,19 +140,22 @@ def test_npy_files_need_no_npz(tmp_path, rollout, capsys):
 
 WRONG = {
     "nothing": ([], "give an npz file"),
-    "no such file": (["none.npz"], "is not there"),
+    "no such file": (["none.npz"], "does not exist"),
     "no npz": (["text.npz"], "cannot be read as npz"),
-    "one array": (["one.npy"], "is one array"),
+    "one array": (["one.npy"], "is a single array"),
     "no such key": (
         ["a.npz", "--mask", "m"],
-        "--generated-mask m: is no npy file, and a.npz holds generated, recomputed",
+        "--generated-mask m: is not an npy file, and a.npz contains generated, recomputed",
     ),
-    "no such array": (["--generated", "g.npy", "--recomputed", "one.npy"], "g.npy: is not there"),
+    "no such array": (["--generated", "g.npy", "--recomputed", "one.npy"], "g.npy: does not exist"),
     "matrix alone": (["a.npz"], "give generated_mask, or lengths"),
     "matrix alone in a run": (["run", "--mask", ""], "give generated_mask (step 0, rank 0, micro step 0), or lengths"),
     "no key data": (["folder"], "has no folder data"),
-    "no such tag": (["run", *NAMES[:2], "--recomputed", "log_prob"], "has no key data of that name, but old_log_prob"),
-    "output there": (["b.npz", "-o", "taken"], "is there already"),
+    "no such tag": (
+        ["run", *NAMES[:2], "--recomputed", "log_prob"],
+        "has no key data with this name, but old_log_prob",
+    ),
+    "output there": (["b.npz", "-o", "taken"], "already exists"),
     "top": (["b.npz", "--top", "-1"], "--top: -1 is invalid"),
 }
 

@@ -125,7 +125,7 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
     write_json(tmp_path / "out.json", comparison, located, shown, rows(comparison, located, False))
 
     def refuse(word):
-        raise AssertionError(f"{word} is no JSON")
+        raise AssertionError(f"{word} is not valid JSON")
 
     found = json.loads((tmp_path / "out.json").read_text("utf-8"), parse_constant=refuse)
     assert found["counts"] == {"pass": 6, "warning": 0, "error": 1, "unjudged": 2}

@@ -151,7 +151,7 @@ def test_a_stretch_is_explained_by_what_takes_it_though_that_is_given_another_ax
 
     comparison, located = compared(lambda side: side.attention(Q, Q[::-1] * 3, spell))
     assert [(f.name, f.kind.name) for f in located.findings] == AXIS
-    assert reason(comparison, "Torch.square.0.forward.output.0").startswith("Written differently")
+    assert reason(comparison, "Torch.square.0.forward.output.0").startswith("Implemented differently")
 
 
 def test_a_cell_that_only_the_golden_has_says_nothing_beside_the_pair_inside_it(compared):

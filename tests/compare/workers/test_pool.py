@@ -312,14 +312,14 @@ def test_where_no_process_can_be_started_the_work_is_done_here(work, monkeypatch
     monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     assert sorted(run(work.where, range(3), workers=2)) == [(n, os.getpid()) for n in range(3)]
-    assert capfd.readouterr().err.count("goes on in this process") == 1
+    assert capfd.readouterr().err.count("continues in this process") == 1
 
 
 def test_where_every_worker_dies_at_its_start_the_work_is_done_here(work, monkeypatch, capfd):
     monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert sorted(run(work.where, range(3), workers=2)) == [(n, os.getpid()) for n in range(3)]
-    assert capfd.readouterr().err.count("goes on in this process") == 1
+    assert capfd.readouterr().err.count("continues in this process") == 1
 
 
 def test_a_negative_number_of_workers_is_refused():

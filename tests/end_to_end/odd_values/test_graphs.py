@@ -109,7 +109,7 @@ def test_a_graph_with_odd_values_is_recorded_and_what_is_left_out_is_named(place
     ]
     assert nothing[1:5] == [[], {}, [], None]
     assert len(long[1]["value"]) == 10_000
-    assert [line for line in missing if "text of more than" in line] == missing != []
+    assert [line for line in missing if "string of more than" in line] == missing != []
     equal = [data[f"Cell.inner.Inner.forward.{i}"]["input_args"][1] for i in range(len(EQUAL))]
     assert [(one["type"], repr(one["value"])) for one in equal] == [(type(e).__name__, repr(e)) for e in EQUAL]
     twice = data[f"Cell.inner.Inner.forward.{len(EQUAL)}"]["input_args"][1]

@@ -60,7 +60,7 @@ def test_every_value_of_a_real_dump_has_the_scope_and_the_lines_that_the_referen
     sample, dump, tmp_path, capsys
 ):
     assert run("--ir", sample / "graph_build_0.ir", "--dump_data", tmp_path / "dump", "--output", tmp_path) == 0
-    assert "48 of 53 values have lines; 5 are of parameters" in capsys.readouterr().out
+    assert "48 of 53 values have source lines; 5 belong to parameters" in capsys.readouterr().out
     rows = table(tmp_path)
     assert list(rows[0]) == ["File Path", "Code Stack", "Scope Name", "User Line", "Lines Of"]
     assert sorted(row["File Path"] for row in rows) == sorted(str(path) for path in dump.iterdir())
@@ -173,7 +173,10 @@ def test_a_kernel_without_lines_has_its_neighbours_and_says_so(tmp_path):
 def test_kernels_that_the_graph_does_not_know_are_named(sample, tmp_path, capsys):
     (tmp_path / "Mul.Default_other-Net_Mul-op0.0.0.1.output.0.DefaultFormat.npy").touch()
     assert run("--ir", sample / "graph_build_0.ir", "--dump_data", tmp_path, "--output", tmp_path / "out") == 1
-    assert "0 of 1 values have lines; the graph does not know Default_other-Net_Mul-op0" in capsys.readouterr().out
+    assert (
+        "0 of 1 values have source lines; the graph does not contain Default_other-Net_Mul-op0"
+        in capsys.readouterr().out
+    )
     (row,) = table(tmp_path / "out")
     assert row["Code Stack"] == row["Scope Name"] == ""
 
@@ -186,12 +189,12 @@ def test_what_cannot_be_read_is_refused_with_what_to_give_instead(sample, dump, 
     (tmp_path / "odd" / "statistic.csv").write_text("a,b\n1,2\n")
     for args, message in (
         (("--ir", tmp_path / "none.ir", "--dump_data", dump), "cannot be read"),
-        (("--ir", tmp_path / "no.ir", "--dump_data", dump), "names no kernel"),
-        (("--ir", graph, "--dump_data", tmp_path / "none"), "there is no such file or folder"),
-        (("--ir", graph, "--dump_data", tmp_path / "empty"), "holds no file of a kernel dump"),
+        (("--ir", tmp_path / "no.ir", "--dump_data", dump), "contains no kernels"),
+        (("--ir", graph, "--dump_data", tmp_path / "none"), "no such file or folder"),
+        (("--ir", graph, "--dump_data", tmp_path / "empty"), "contains no file of a kernel dump"),
         (("--ir", graph, "--dump_data", tmp_path / "odd"), "has no column Op Name"),
-        (("--ir", graph, "--dump_data", dump, "--in-place"), "leave the option out"),
-        (("--ir", graph, "--dump_data", graph), "holds no file of a kernel dump"),
+        (("--ir", graph, "--dump_data", dump, "--in-place"), "omit the option"),
+        (("--ir", graph, "--dump_data", graph), "contains no file of a kernel dump"),
         (("--ir", graph, "--dump_data", dump, "--output", graph), "cannot be written"),
     ):
         assert run(*args) == 2

@@ -62,9 +62,9 @@ def test_what_was_asked_for_and_came_is_not_spoken_of(kernels, gather, raw, out)
         ("Default/fc-Dense/MatMul-op1", "matches no kernel; did you mean Default/fc-Dense/MatMul-op0?"),
         ("Default/fc-Dense/Matmul-op0", "matches no kernel; did you mean Default/fc-Dense/MatMul-op0?"),
         ("MatMull", "matches no kernel; did you mean MatMul?"),
-        ("Softmax", "matches no kernel; there are BiasAdd, MatMul, ReLU"),
-        ("name-regex(.*fc2.*)", "matches no kernel; there are BiasAdd, MatMul, ReLU"),
-        ("name-regex(()", "is no regular expression"),
+        ("Softmax", "matches no kernel; available: BiasAdd, MatMul, ReLU"),
+        ("name-regex(.*fc2.*)", "matches no kernel; available: BiasAdd, MatMul, ReLU"),
+        ("name-regex(()", "is not a valid regular expression"),
     ],
 )
 def test_a_name_that_matches_nothing_is_reported_with_the_nearest(kernel, message, gather, raw):
@@ -88,8 +88,8 @@ def test_where_nothing_was_dumped_the_mistyped_name_is_reported_too(gather, raw)
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        ("ReLU", "is Default/ReLU-op0, which did not run in what was dumped"),
-        ("name-regex(.*ReLU-op[0-9]+)", "is Default/ReLU-op0, which did not run in what was dumped"),
+        ("ReLU", "is Default/ReLU-op0, which did not run in the dumped steps"),
+        ("name-regex(.*ReLU-op[0-9]+)", "is Default/ReLU-op0, which did not run in the dumped steps"),
         ("Default/ReLU-op0", "or ran under another number, as in graphs after the first; 'name-regex(Default/ReLU-op["),
     ],
 )
@@ -108,6 +108,4 @@ def test_a_rank_without_files_is_said_beside_one_that_has_some(gather, raw):
     empty.mkdir(parents=True)
     code, lines = gather(raw)
     assert (code, len(lines)) == (1, 2)
-    assert lines[1] == (
-        f"{raw}/rank_1: there are no kernel files; check `iteration` and `kernels` of the dump settings"
-    )
+    assert lines[1] == (f"{raw}/rank_1: contains no kernel files; check `iteration` and `kernels` of the dump settings")

@@ -33,8 +33,8 @@ def test_ascend_statistics_become_records_without_tensors(gather, tmp_path, out)
     assert gather(raw) == (
         0,
         [
-            f"{out}/step2/rank3: 3 kernels of 1 graph, 4 values; the graph has no line for Default/net-Net/MatMul-op0, "
-            "Default/net-Net/Cast-op0, Default/net-Net/Cast-op1"
+            f"{out}/step2/rank3: 3 kernels of 1 graph, 4 values; the graph has no source line for "
+            "Default/net-Net/MatMul-op0, Default/net-Net/Cast-op0, Default/net-Net/Cast-op1"
         ],
     )
     dump = read(out / "step2")
@@ -91,7 +91,7 @@ def test_ascend_types_without_a_numpy_form_are_listed_not_lost(gather, tmp_path,
         (folder / f"Exp.Default_Exp-op0.1.2.100.output.{slot}.NCHW.bfloat16").write_bytes(b"\0\0\0\0")
     code, lines = gather(raw)
     assert code == 1
-    assert "output.0: Exp.Default_Exp-op0.1.2.100.output.0.NCHW.bfloat16 is no npy" in lines[0]
+    assert "output.0: Exp.Default_Exp-op0.1.2.100.output.0.NCHW.bfloat16 is not an npy" in lines[0]
     dump = read(out / "step2")
     assert len(dump.missing) == 2
     assert [r.kind for r in dump.calls[0].records] == ["tensor", "null"], "statistic.csv tells of the first"

@@ -181,7 +181,7 @@ def test_bfloat16_becomes_float32_with_the_same_values(gather, tmp_path, out):
     (folder / name.format(1)).write_bytes(whole[:-1])
     code, lines = gather(tmp_path / "raw")
     assert code == 1
-    assert "holds 5 bytes of bfloat16 where its header promises 6" in lines[0]
+    assert "holds 5 bytes of bfloat16, but its header requires 6" in lines[0]
     dump = read(out / "step0")
     record = dump.calls[0].records[0]
     assert (record.dtype, record.shape, record.statistics.min) == ("BFloat16", (3,), -3.0)

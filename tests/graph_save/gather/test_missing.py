@@ -16,8 +16,8 @@ def test_a_kernel_of_the_order_without_a_file_is_missing(gather, raw, out):
         file.unlink()
     code, lines = gather(raw)
     assert code == 1
-    assert "LOST: Default/ReLU-op0: stands in the execution order of graph 0" in lines[0]
-    assert read(out / "step0").missing[0].startswith("Default/ReLU-op0: stands in the execution order")
+    assert "LOST: Default/ReLU-op0: is in the execution order of graph 0" in lines[0]
+    assert read(out / "step0").missing[0].startswith("Default/ReLU-op0: is in the execution order")
 
 
 def test_a_graph_that_did_not_run_is_not_missing(gather, raw):
@@ -46,7 +46,7 @@ def test_without_order_and_graph_names_are_as_the_files_spell_them(gather, raw, 
             file.unlink()
     code, lines = gather(raw)
     assert code == 0
-    assert "the graph has no line for Default_fc-Dense_MatMul-op0, " in lines[0]
+    assert "the graph has no source line for Default_fc-Dense_MatMul-op0, " in lines[0]
     assert read(out / "step0").calls[0].name == "Kernel.Default_fc-Dense_MatMul.0.forward"
 
 
@@ -80,7 +80,8 @@ def test_files_of_others_are_left_out_and_counted(gather, raw):
     code, lines = gather(raw)
     assert code == 0
     assert (
-        "note: 2 files are none of a kernel dump and were left out (MatMul.Default_x.0.0.1719, notes.txt)" in lines[0]
+        "note: 2 files do not belong to a kernel dump and were skipped (MatMul.Default_x.0.0.1719, notes.txt)"
+        in lines[0]
     )
 
 
@@ -109,5 +110,5 @@ def test_a_full_disk_is_one_line(raw, out, monkeypatch, capsys):
 
     monkeypatch.setattr(entry, "_place", full)
     assert main(["gather", str(raw), "-o", str(out)]) == 2
-    assert "No space left on device; what is finished stays" in capsys.readouterr().err
+    assert "No space left on device; finished steps are kept" in capsys.readouterr().err
     assert not (out / "step0/rank0/dump.json").exists()

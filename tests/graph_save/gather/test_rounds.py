@@ -64,7 +64,7 @@ def run_again(raw, **ours):
 
 def test_the_runs_of_a_graph_in_a_step_of_our_debugger_are_rounds_without_alarm(gather, raw, out):
     run_again(raw, msprobe={"task": "tensor", "level": "L2"})
-    times = "graph 0 ran 2 times in this step; from the second run on its kernels are round1, ..."
+    times = "graph 0 ran 2 times in this step; its kernels are named round1, ... from the second run on"
     assert gather(raw) == (0, [f"{out}/step0/rank0: 6 kernels of 1 graph, 28 values; note: {times}"])
     rounds = ["Kernel.Default.fc-Dense.MatMul", "Kernel.Default.fc-Dense.BiasAdd", "Kernel.Default.ReLU"]
     rounds += ["Parameter.fc.bias", "Parameter.fc.weight", "Parameter.x"]

@@ -179,12 +179,12 @@ def test_only_the_optimizer_and_what_the_graph_knows_no_line_of_has_none_of_the_
         optimizer = {n for n in kernels if ".optimizer-" in n}
         assert optimizer <= without
         assert all("cell_wrapper.py" in str(kernels[n].stack) for n in optimizer), "where the optimizer is called"
-        assert "only lines of the framework for Default/optimizer-" in expected
+        assert "only source lines of the framework for Default/optimizer-" in expected
         rest = without - optimizer
         if name == "flow":
             assert {n.split(".")[-3] for n in rest if "round" not in n} == {"Less", "TensorMove"}
             assert (
-                "the graph has no line for Default/network-WithLoss/net-Flow/Less-op0, Default/TensorMove-op1;"
+                "the graph has no source line for Default/network-WithLoss/net-Flow/Less-op0, Default/TensorMove-op1;"
                 in expected
             )
         else:

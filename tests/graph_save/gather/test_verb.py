@@ -33,8 +33,8 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--step", "7"), "none of the iterations that --steps names"),
-        (("--rank", "7"), "none of the ranks that --ranks names"),
+        (("--step", "7"), "none of the iterations of --steps"),
+        (("--rank", "7"), "none of the ranks of --ranks"),
         (("--step", "a"), '--steps: "a" is neither a number nor a range'),
         (("--workers", "0"), "--workers: 0 is invalid"),
     ],
@@ -51,14 +51,14 @@ def test_two_dumps_of_one_rank_are_refused(tmp_path, capsys):
     for run in ("a", "b"):
         save(tmp_path / run / "rank_0/Net/0/0", "Exp.E-op0.0.0.1.output.0.D.Float32", np.float32([1]))
     assert main(["gather", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
-    assert "holds two dumps of rank 0" in capsys.readouterr().err
+    assert "contains two dumps of rank 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: None, "is no folder"),
-        (lambda path: path.mkdir(), "holds no kernel dump"),
+        (lambda path: None, "is not a folder"),
+        (lambda path: path.mkdir(), "contains no kernel dump"),
         (lambda path: save(path / "step0/rank0/dump_tensor_data", "Exp.E-op0.0.0.1.output.0.D", [1]), "no kernel dump"),
     ],
 )

@@ -27,20 +27,20 @@ def test_what_came_is_not_spoken_of(root):
 def test_a_step_without_files_is_told(root):
     (logged,) = complaints(root, ("MatMul",), {0, 2, 3})
     assert logged == (
-        "level L2: nothing was dumped of step 2, 3: no graph with the kernels asked for ran between start() and stop()"
+        "level L2: nothing was dumped in step 2, 3: no graph with the selected kernels ran between start() and stop()"
     )
 
 
 def test_where_a_number_was_asked_for_the_name_for_all_is_told(root):
     (logged,) = complaints(root, ("name-regex(.*fc-Dense/MatMul-op0)",), {2})
-    assert logged.endswith('or with other numbers; "name-regex(Default/fc-Dense/MatMul-op[0-9]+)" asks for all of them')
+    assert logged.endswith('or with other numbers; "name-regex(Default/fc-Dense/MatMul-op[0-9]+)" selects all of them')
 
 
 def test_names_that_match_nothing_are_told_each_and_an_empty_step_is_no_wonder_then(root):
     logged = list(complaints(root, ("MatMull", "Softmax"), {2}))
     assert logged == [
-        'level L2: "MatMull" of list has matched no kernel; did you mean "MatMul"?',
-        f'level L2: "Softmax" of list has matched no kernel; the names are in {root / "execution_order"}',
+        'level L2: "MatMull" in list did not match any kernel; did you mean "MatMul"?',
+        f'level L2: "Softmax" in list did not match any kernel; the names are in {root / "execution_order"}',
     ]
 
 

@@ -166,7 +166,7 @@ def test_values_and_gradients_belong_to_their_calls(replayed):
 
 def test_a_step_whose_last_file_does_not_come_is_said(tmp_path, capsys):
     assert not tensordump.wait(tmp_path, patience=0.0)
-    assert "has not written all of a step's tensors" in capsys.readouterr().err
+    assert "did not write all tensors of a step" in capsys.readouterr().err
     np.save(tmp_path / "step.done_float32_12.npy", np.zeros(()))
     assert tensordump.wait(tmp_path, patience=0.0)
 

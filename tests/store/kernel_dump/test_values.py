@@ -123,11 +123,11 @@ def test_a_shape_is_numbers_in_brackets_and_nothing_else_costs_time(text, shape,
 )
 def test_a_line_that_says_nothing_is_left_out_and_said(line, read, capsys):
     assert len(records(read(LINE, line))) == 1
-    assert "1 lines say nothing and are left out" in capsys.readouterr().err
+    assert "1 lines are incomplete and are skipped" in capsys.readouterr().err
 
 
 def test_a_table_without_its_columns_is_no_kernel_dump(read, capsys):
-    with pytest.raises(DumpError, match="holds no kernel's value"):
+    with pytest.raises(DumpError, match="contains no values of kernels"):
         read("1,2", head="Op Name,Max Value")
     assert "has no column Op Type, Task ID" in capsys.readouterr().err
 

@@ -154,7 +154,7 @@ def test_of_two_runs_the_newest_is_read(tmp_path):
     assert list(output.ranks) == [0]
     assert [row[2:] for row in rows_of(output, "grad_reduced", "norm")] == [(s, 0, s + 0.5) for s in range(5)]
     assert len(output.notes) == 1
-    assert str(output.notes[0]).startswith("4 folders are of an older run")
+    assert str(output.notes[0]).startswith("4 folders are from an older run")
 
 
 def test_rows_in_the_same_file_and_beside_it(tmp_path):
@@ -177,20 +177,20 @@ GOOD = '0,a,1,1.5,"(3, 4)",Float32\n0,b,1,2.5,"(3, 4)",Float32\n'
 HOSTILE = {
     "torn in a number": (GOOD + "0,a,2,1.", 2, "unfinished"),
     "torn in a quoted field": (GOOD + '0,a,2,1.5,"(3,', 2, "unfinished"),
-    "torn, and gone on with": ('0,x,1,1.5,"(3,\n' + GOOD, 2, "no rows"),
-    "too few fields": ("0,x,1\n" + GOOD, 2, "no rows"),
-    "too many fields": ("0,x,1,1.5,(),F,G\n" + GOOD, 2, "no rows"),
-    "an empty line": ("\n" + GOOD, 2, "no rows"),
-    "a header again": (HEADER + GOOD, 2, "whole number"),
-    "a step that is no number": ("0,x,one,1.5,(),F\n" + GOOD, 2, "whole number"),
-    "a step of a thousand digits": ("0,x," + "9" * 1000 + ",1.5,(),F\n" + GOOD, 2, "whole number"),
+    "torn, and gone on with": ('0,x,1,1.5,"(3,\n' + GOOD, 2, "not rows"),
+    "too few fields": ("0,x,1\n" + GOOD, 2, "not rows"),
+    "too many fields": ("0,x,1,1.5,(),F,G\n" + GOOD, 2, "not rows"),
+    "an empty line": ("\n" + GOOD, 2, "not rows"),
+    "a header again": (HEADER + GOOD, 2, "without an integer"),
+    "a step that is not a number": ("0,x,one,1.5,(),F\n" + GOOD, 2, "without an integer"),
+    "a step of a thousand digits": ("0,x," + "9" * 1000 + ",1.5,(),F\n" + GOOD, 2, "without an integer"),
     "a step as a float": ("0,c,1.0,1.5,(),F\n" + GOOD, 3, ""),
-    "a huge step": ("0,c,9000000000000000000,1.5,(),F\n" + GOOD, 2, "whole number"),
-    "a negative step": ("0,c,-7,1.5,(),F\n" + GOOD, 2, "whole number"),
-    "a number that is none": ("0,c,1,abc,(),F\n" + GOOD, 3, "none"),
-    "a huge field": ("0," + "x" * 200_000 + ",1,1.5,(),F\n" + GOOD, 2, "no rows"),
+    "a huge step": ("0,c,9000000000000000000,1.5,(),F\n" + GOOD, 2, "without an integer"),
+    "a negative step": ("0,c,-7,1.5,(),F\n" + GOOD, 2, "without an integer"),
+    "a number that is none": ("0,c,1,abc,(),F\n" + GOOD, 3, "non-numeric fields"),
+    "a huge field": ("0," + "x" * 200_000 + ",1,1.5,(),F\n" + GOOD, 2, "not rows"),
     "a name with a line end": ('0,"a\nb",1,1.5,"(3, 4)",Float32\n' + GOOD, 3, ""),
-    "zero bytes": ("\0" * 100 + "\n" + GOOD, 2, "no rows"),
+    "zero bytes": ("\0" * 100 + "\n" + GOOD, 2, "not rows"),
     "no UTF-8": (b"0,\xff\xfe,1,1.5,(),F\n" + GOOD.encode(), 3, ""),
     "other line ends": (GOOD.replace("\n", "\r\n"), 2, ""),
     "a carriage return alone": ("0,c\rd,1,1.5,(),F\n" + GOOD, 3, ""),
@@ -231,7 +231,7 @@ def test_what_is_no_table_is_left_out(tmp_path):
     assert list(output.ranks[0].tables["param_origin"].statistics) == ["norm", "extra"]
     notes = "\n".join(map(str, output.notes))
     assert "4 files that" not in notes
-    for part in ("are empty", "unknown kind", "could not be read", "no table", "columns without numbers"):
+    for part in ("are empty", "unknown kind", "could not be read", "not tables", "columns without numbers"):
         assert part in notes
 
 
@@ -244,7 +244,7 @@ def test_nothing_to_read_is_an_error(tmp_path, content):
     with pytest.raises(DumpError):
         read_output(tmp_path)
     with pytest.raises(DumpError, match="no such folder"):
-        read_output(tmp_path / "none")
+        read_output(tmp_path / "non-numeric fields")
 
 
 PARTS = [*'0123456789.eE+-naif ,"\t', "nan", "inf", "-inf", '""', "é", "0x1F", "1e999", "4e-324", "1_0"]

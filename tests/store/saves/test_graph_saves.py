@@ -192,7 +192,7 @@ def test_files_that_the_index_does_not_name_are_there_too(tmp_path):
 def test_a_line_of_the_index_that_says_nothing_is_left_out_and_said(broken, tmp_path, capsys):
     dump = read_saves(index(tmp_path / "d", broken, line("x", 0, 1, shape=[])))
     assert rows(dump) == ["x.0.debug"]
-    assert "1 lines say nothing and are left out" in capsys.readouterr().err
+    assert "1 lines are incomplete and are skipped" in capsys.readouterr().err
 
 
 def test_lines_that_claim_one_place_are_saves_one_after_the_other_and_quickly(tmp_path):
@@ -261,4 +261,4 @@ def test_two_folders_of_one_rank_are_said(tmp_path, capsys):
     for at in ("step0/rank0", "step0/proc17"):
         save(tmp_path / at, "x_float32_0")
     assert len(saved_dumps(tmp_path)) == 1
-    assert "is of the same rank as" in capsys.readouterr().err
+    assert "has the same rank as" in capsys.readouterr().err

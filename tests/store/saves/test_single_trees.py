@@ -216,7 +216,7 @@ def test_links_in_a_circle_end(tmp_path, capsys):
     (tmp_path / "data" / "a" / "up").symlink_to(tmp_path)
     tree = single_tree(tmp_path / "data", follow=True)
     assert sorted(spot.tag for spot in tree.spots) == ["a", "a/other", "b", "b/other"]
-    assert "up: is a link to a folder that holds it and not followed" in capsys.readouterr().err
+    assert "up: is a symbolic link to a folder that contains it and is not followed" in capsys.readouterr().err
 
 
 def test_files_that_stand_nowhere_are_strangers(tmp_path):
@@ -232,7 +232,7 @@ def test_what_lies_too_deep_is_said(tmp_path, capsys):
     tags = ["/".join("abcdefgh"), "/".join("abcdefghi")]
     tree = single_tree(save(tmp_path, *(f"{tag}/step0/rank0/x" for tag in tags)) / "data")
     assert [spot.tag for spot in tree.spots] == tags[:1]
-    assert "what lies more than 10 folders below" in capsys.readouterr().err
+    assert "folders more than 10 levels below" in capsys.readouterr().err
 
 
 def test_an_index_that_is_a_pipe_is_none(tmp_path):

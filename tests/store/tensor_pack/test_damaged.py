@@ -235,7 +235,7 @@ DAMAGED = {
     "garbage": lambda path: path.write_bytes(b"garbage"),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "a link elsewhere": lambda path: (path.unlink(), path.symlink_to("/etc/hostname")),
-    "a link to itself": lambda path: (path.unlink(), path.symlink_to(path.name)),
+    "a symbolic link to itself": lambda path: (path.unlink(), path.symlink_to(path.name)),
 }
 
 
@@ -271,7 +271,7 @@ def test_dumps_beside_one_that_cannot_be_read_are_carried(to, tmp_path, capsys):
         write(tmp_path / "run" / "step0" / f"rank{rank}", "json")
     (tmp_path / "run" / "step0" / "rank1" / "dump.json").write_text('{"task": ')
     assert converted(tmp_path / "run", tmp_path / "out", to) == 1
-    assert "rank1/dump.json: is broken" in capsys.readouterr().out
+    assert "rank1/dump.json: is not valid JSON" in capsys.readouterr().out
     assert [examine(tmp_path / "out" / "step0" / f"rank{rank}") for rank in (0, 2)] == [0, 0]
 
 
@@ -285,7 +285,7 @@ def test_links_beside_a_dump_are_reported(tmp_path, capsys):
     write(tmp_path / "run", "json")
     (tmp_path / "run" / "notes.txt").symlink_to("/etc/hostname")
     assert converted(tmp_path / "run", tmp_path / "out", "packed") == 1
-    assert "notes.txt: is a link" in capsys.readouterr().out
+    assert "notes.txt: is a symbolic link" in capsys.readouterr().out
 
 
 def test_a_damaged_journal_stays_beside_the_dump_that_was_made_of_it(tmp_path):

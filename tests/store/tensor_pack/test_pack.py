@@ -253,7 +253,7 @@ def test_a_damaged_pack_is_not_split(packed, capsys):
 
 
 def test_split_needs_a_dump():
-    with pytest.raises(UsageError, match="--split is about a dump; give its folder"):
+    with pytest.raises(UsageError, match="--split applies to a dump; give the folder of the dump"):
         doctor.run(doctor.Options(split=True))
 
 
@@ -283,5 +283,5 @@ def test_a_packed_dump_becomes_columnar(packed, plain, tmp_path):
 
 @pytest.mark.parametrize(("form", "to"), [("packed", "packed"), ("json", "json")])
 def test_what_has_that_form_already_is_no_dump_to_convert(form, to, packed, plain, tmp_path):
-    with pytest.raises(UsageError, match=f"holds no dump of another format than {to}"):
+    with pytest.raises(UsageError, match=f"contains a dump in a format other than {to}"):
         converted({"packed": packed, "json": plain}[form], tmp_path / "out", to)

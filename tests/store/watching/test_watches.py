@@ -312,7 +312,7 @@ def test_a_golden_dump_with_digests_of_another_kind_is_not_compared(trigger, tmp
     run = trigger(on=("digest",), golden=str(kept), calls=1)
     run.call("Mint.a.0.forward", [ONES], [ONES])
     assert run.end().written is None
-    assert capsys.readouterr().err.count("of another kind") == 1
+    assert capsys.readouterr().err.count("of a different kind") == 1
 
 
 def test_tensors_that_are_not_in_memory_any_more_are_missing_and_said_to_be(trigger):

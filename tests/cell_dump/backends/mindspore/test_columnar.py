@@ -85,7 +85,7 @@ def test_other_tasks_write_it_too(task, collecting):
 def test_without_pyarrow_the_start_says_what_to_install(collecting, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     debugger = collecting({"task": "statistics", "format": "columnar"})
-    with pytest.raises(SettingsError, match=r'format: "columnar" writes .* pip install .msprobe-ms\[columnar\]'):
+    with pytest.raises(SettingsError, match=r'format "columnar" writes .* pip install .msprobe-ms\[columnar\]'):
         debugger.start(Net())
     with pytest.raises(SettingsError, match=r"msprobe-ms\[columnar\]"):
         collecting({"task": "statistics", "format": "columnar"}, level="debug")

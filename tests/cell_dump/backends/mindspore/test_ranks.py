@@ -132,7 +132,7 @@ def test_started_before_the_communication_one_process_is_refused_and_the_trainin
         assert complaints.count("") == 1
         for complaint in filter(None, complaints):
             assert complaint.startswith(f"{run.folder}/early: another process of this launch writes here (process ")
-            assert "Start the debugger after the communication is initialised" in complaint
+            assert "Start the debugger after communication is initialized" in complaint
         assert list(run.dumps("early")) == ["rank"]
 
 

@@ -44,7 +44,7 @@ def test_a_change_right_after_the_call_is_not_in_its_record(collecting, dumped):
         "copied into": lambda: (ready[0], lambda: ready[0].copy_(twos)),
         "set item": lambda: (ready[1], lambda: ready[1].__setitem__(slice(None), 2.0)),
         "set data": lambda: (ready[2], lambda: ready[2].assign_value(twos)),
-        "view of what changes": lambda: (ready[3][3], lambda: ready[3].copy_(twos)),
+        "view of the code that changes": lambda: (ready[3][3], lambda: ready[3].copy_(twos)),
         "optimized": lambda: (parameter, lambda: optimizer((twos,))),
         "optimized again": lambda: (parameter, lambda: ops.assign(parameter, twos)),
     }

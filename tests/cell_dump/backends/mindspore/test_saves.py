@@ -157,17 +157,17 @@ def endless():
 @pytest.mark.parametrize(
     ("variable", "name", "save_backward", "message"),
     [
-        (None, "v", True, "variable 'v' is None; give tensors"),
+        (None, "v", True, "variable 'v' is None; pass tensors"),
         ({"a": [1, None]}, "v", True, "variable 'v' at a.1 is None"),
         ([Tensor(GRID), GRID], "v", True, "variable 'v' at 1 is of type ndarray"),
-        ({1: Tensor(GRID)}, "v", True, "variable 'v' at 1 stands under a key that is no text; keys must be texts"),
+        ({1: Tensor(GRID)}, "v", True, "variable 'v' at 1 has a key that is not a string; use strings as keys"),
         (1j, "v", True, "is of type complex"),
         ({2, 3}, "v", True, "is of type set"),
         (nested(51), "v", True, "is nested deeper than 50; save its parts"),
         (endless(), "v", True, "cannot be saved as a whole: it contains itself; save its parts"),
-        (1, 7, True, "the name is 7; give a text"),
+        (1, 7, True, "the name is 7; pass a string"),
         (1, "", True, "the name is ''"),
-        (1, "v", 1, "save_backward of 'v' is 1; give True or False"),
+        (1, "v", 1, "save_backward of 'v' is 1; pass True or False"),
     ],
 )
 def test_what_cannot_be_saved_is_said_once_and_nothing_is_saved(
@@ -179,7 +179,7 @@ def test_what_cannot_be_saved_is_said_once_and_nothing_is_saved(
     (line,) = logged()
     assert line.startswith("msprobe WARNING: PrecisionDebugger.save: ")
     assert message in line
-    assert line.endswith("; nothing is saved by this call")
+    assert line.endswith("; this call does not save anything")
     run.step()
     assert not run.root.exists()
 

@@ -18,8 +18,8 @@ def test_a_dump_that_cannot_be_opened_is_said_and_the_training_goes_on(running, 
     for _ in range(2):
         run.save(Tensor(GRID), "x")
     (line,) = logged()
-    assert "nothing of this step can be saved: " in line
-    assert line.endswith("the training goes on")
+    assert "data of this step cannot be saved: " in line
+    assert line.endswith("the training continues")
 
 
 def test_a_failure_of_ours_is_noted_in_the_dump_and_goes_no_further(running, logged, monkeypatch):
@@ -73,7 +73,7 @@ def test_inside_a_compiled_function_nothing_is_saved_and_that_is_said(capture, r
 
     for _ in range(2):
         np.testing.assert_array_equal(double(Tensor(GRID)).asnumpy(), GRID * 2)
-    assert len([line for line in logged() if "saves nothing inside @jit and graph mode" in line]) == 1
+    assert len([line for line in logged() if "has no effect inside @jit and in graph mode" in line]) == 1
     save(Tensor(GRID), "outside")
     run.step()
     assert list(run.data()) == ["outside.0.debug", "outside_grad.0.debug"]

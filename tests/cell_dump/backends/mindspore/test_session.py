@@ -413,4 +413,4 @@ def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecti
         debugger.step()
     logged = capsys.readouterr().err
     assert logged.count("the dump will be empty") == 1
-    assert "Dense holds nothing" in logged
+    assert "Dense contains none" in logged

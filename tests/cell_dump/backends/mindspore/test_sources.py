@@ -151,7 +151,7 @@ def test_what_cannot_be_registered_is_refused_by_name(module, name, prefix, logg
 
 
 def test_restoring_what_was_never_registered_is_refused_by_name():
-    with pytest.raises(UsageError, match=r"test_sources\.gated was not registered"):
+    with pytest.raises(UsageError, match=r"test_sources.gated is not registered"):
         restore_custom_api(HERE, "gated")
 
 
@@ -231,10 +231,10 @@ def test_a_dump_of_task_structure_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("make", "logged"),
     [
-        (lambda p: p / "nowhere", "nowhere: there is no such file or folder"),
-        (lambda p: p, "holds no dump.json"),
-        (lambda p: golden(p / "g", ["Cell.a.A.forward.0"], level="L0"), r"level L0\) names no functions"),
-        (lambda p: broken(p / "g"), "is broken at line 1"),
+        (lambda p: p / "nowhere", "nowhere: no such file or folder"),
+        (lambda p: p, "contains no dump.json"),
+        (lambda p: golden(p / "g", ["Cell.a.A.forward.0"], level="L0"), r"level L0\) contains no functions"),
+        (lambda p: broken(p / "g"), "is not valid JSON at line 1"),
     ],
 )
 def test_a_golden_dump_that_says_nothing_is_refused(make, logged, tmp_path):
@@ -263,7 +263,7 @@ def test_a_golden_dump_of_another_framework_is_refused_at_start(tmp_path, collec
     folder = golden(tmp_path / "golden", ["Torch.matmul.0.forward", "Aten.add.0.forward"])
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"dump_path": "x", "names_from": str(folder)}))
-    with pytest.raises(SettingsError, match="none of its 2 functions is known here"):
+    with pytest.raises(SettingsError, match="none of its 2 functions exists here"):
         collecting(config_path=str(config), level="L1").start()
 
 

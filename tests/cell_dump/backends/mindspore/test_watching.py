@@ -123,7 +123,7 @@ def test_the_first_call_that_overflows_ends_the_collection(fault, level, name, c
             assert np.isfinite(np.load(dump.folder / "dump_tensor_data" / record["data_name"])).all()
     bad = np.load(dump.folder / "dump_tensor_data" / dump.data[name]["output"][0]["data_name"])
     assert not np.isfinite(bad).all()
-    assert not (dump.folder.parents[1] / "step1").exists(), "nothing more is collected"
+    assert not (dump.folder.parents[1] / "step1").exists(), "collection ends for"
     (finding,) = findings(dump)["findings"]
     assert (finding["kind"], finding["call"]) == ("made", name)
     assert finding["file"] == __file__
@@ -317,7 +317,7 @@ def test_a_training_without_exceptions_leaves_nothing(configured):
 
 def test_exceptions_of_graphs_are_not_seen(configured):
     ms.set_context(mode=ms.GRAPH_MODE)
-    with pytest.raises(UsageError, match='"exception_dump" sees exceptions that pass through calls of Python'):
+    with pytest.raises(UsageError, match='"exception_dump" collects exceptions raised in calls from Python'):
         configured("exception_dump", "L0").start(nn.SequentialCell([Scale(1.0)]))
 
 

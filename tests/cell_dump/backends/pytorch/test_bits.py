@@ -290,7 +290,7 @@ OPTIMIZERS = {
 }
 
 
-LATE = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
+LATE = "a gradient arrived after the backward pass of the call had ended, as with a second backward pass"
 EXPECTED_CAUSES = {"penalised": {LATE}, "failing": {"the call raised ValueError: no such thing"}}
 
 

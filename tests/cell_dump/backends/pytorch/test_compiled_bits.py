@@ -107,7 +107,7 @@ debugger.step()
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.startswith("UsageError start(): it is called inside of what torch.compile has compiled")
+    assert done.stdout.startswith("UsageError start(): called inside code compiled by torch.compile")
     names = json.loads((tmp_path / "dump/step0/rank/dump.json").read_text())["data"]
     assert "Functional.linear.0.forward" in names
 

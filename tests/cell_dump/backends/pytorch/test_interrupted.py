@@ -132,7 +132,7 @@ def test_a_batch_that_is_skipped_leaves_the_next_one_whole(collecting, dumped, c
     assert second.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.1"
     assert first.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.0"
     logged = capsys.readouterr().err
-    assert logged.count("was still started, as after a batch that an exception ended") == 1
+    assert logged.count("had not been stopped, possibly because an exception ended") == 1
 
 
 def test_once_started_nothing_raises(collecting, dumped, capsys, tmp_path):
@@ -164,7 +164,7 @@ def test_once_started_nothing_raises(collecting, dumped, capsys, tmp_path):
     step = max(int(path.name[4:]) for path in debugger._settings.dump_path.glob("step*"))
     assert dumped(debugger, step).names == dumped(debugger, 1).names
     logged = capsys.readouterr().err
-    assert logged.count("the training goes on without the dump of this step") == 3
+    assert logged.count("the training continues without the dump of this step") == 3
     assert "Traceback" not in logged
 
 
@@ -252,8 +252,8 @@ def test_a_relative_dump_path_without_a_working_directory_is_refused_in_one_line
         check=False,
     )
     assert done.stderr.splitlines()[-1].endswith(
-        '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is '
-        "there"
+        '"./dump" is relative, but the working directory no longer exists; give an absolute path, or start in an '
+        "existing folder"
     )
 
 

@@ -36,7 +36,7 @@ def test_module_dump_changes_nothing_where_modules_are_recorded_and_says_so_once
 def test_module_dump_is_refused_where_it_would_select_what_is_recorded(collecting):
     debugger, net = collecting(level="L1"), Mlp()
     debugger.start()
-    with pytest.raises(UsageError, match='use level "L0" or "mix", and the name of the module in "list"'):
+    with pytest.raises(UsageError, match='use level "L0" or "mix", and the module\'s name in "list"'):
         module_dump(net.fc1, "mine")
     debugger.stop()
     debugger.step()

@@ -274,8 +274,8 @@ def test_a_converted_dump_still_has_its_pt_files(form, collecting, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"format": "packed"}, '"pt" is a file for each tensor'),
-        ({"format": "columnar"}, '"pt" is a file for each tensor'),
+        ({"format": "packed"}, '"pt" writes one file per tensor'),
+        ({"format": "columnar"}, '"pt" writes one file per tensor'),
         ({"tensor": {"file_format": "pth"}}, 'did you mean "pt"'),
     ],
 )
