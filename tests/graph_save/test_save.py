@@ -367,7 +367,9 @@ def test_a_wrong_argument_is_a_type_error_and_nothing_is_saved(what, message, mo
 
 def test_a_wrong_setting_is_refused_at_the_call(mode, saved, monkeypatch):
     monkeypatch.setenv("MSPROBE_SAVE", "statistic")
-    with pytest.raises(SettingsError, match=r'^environment variable MSPROBE_SAVE: "statistic" is none of tensor, stat'):
+    with pytest.raises(
+        SettingsError, match=r'^environment variable MSPROBE_SAVE: "statistic" is invalid; choose from tensor, stat'
+    ):
         mode.ready(Saving(saved.folder))(floats(1))
 
 
