@@ -31,7 +31,7 @@ def check(found, expected, ranks, last):
         return
     name, cell, kind = expected
     first = found.first[0]
-    assert (first.name, first.cell, first.kind.value) == (name.format(last=last), cell, kind)
+    assert (first.name, first.cell, first.kind.name) == (name.format(last=last), cell, kind)
     everyone = tuple(range(ranks))
     assert tuple(one.rank for one in found.first) == (everyone if kind == "exchange" else everyone[-1:])
     assert first.file.endswith((planted_mindspore.__name__ + ".py", planted_pytorch.__name__ + ".py"))
