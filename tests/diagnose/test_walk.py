@@ -390,7 +390,7 @@ def test_an_empty_folder_is_a_mistake_that_says_what_to_give(sides, tmp_path, ca
     target, _ = sides(lambda run, _: run.step())
     assert main(["diagnose", str(target), str(tmp_path / "empty")]) == 2
     logged = capsys.readouterr().err
-    assert f"{tmp_path / 'empty'}: holds nothing that can be compared; it is empty; give " in logged
+    assert f"{tmp_path / 'empty'}: contains nothing that can be compared; it is empty; give " in logged
 
 
 def test_collections_that_nothing_pairs_are_a_mistake(found):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -52,6 +53,12 @@ def ends(condition):
     return False
 
 
+def run_in_thread(work):
+    """Run it where no event loop is left, as a test with a cluster leaves one in the main thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
 def test_a_cancelled_command_is_killed_with_the_processes_that_it_started(tmp_path):
     """`verify-collection` runs a script of the user in a process of its own."""
     script, started = tmp_path / "train.py", tmp_path / "started"
@@ -66,7 +73,7 @@ def test_a_cancelled_command_is_killed_with_the_processes_that_it_started(tmp_pa
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancel())
+    run_in_thread(cancel())
     process = int(started.read_text())
     assert ends(lambda: not is_running(process))
 
@@ -76,7 +83,7 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path, monkeypatch
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="absent"):
-        asyncio.run(document_of("diagnose", [str(tmp_path / "absent"), str(tmp_path / "absent")]))
+        run_in_thread(document_of("diagnose", [str(tmp_path / "absent"), str(tmp_path / "absent")]))
 
 
 @pytest.fixture
