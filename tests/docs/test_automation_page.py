@@ -6,14 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import jsonschema
 import pytest
 import yaml
+from event_loops import run_in_thread
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -133,12 +132,6 @@ async def started(config):
         yield session
 
 
-def run_in_thread(work):
-    """Run it where no event loop is left, as a test with a cluster leaves one in the main thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(anyio.run, work).result()
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_the_configurations_start_the_server_with_the_tools_of_the_table(blocks, page):
     configurations = [json.loads(block) for block in blocks(page, "json")]
@@ -157,5 +150,5 @@ def test_the_configurations_start_the_server_with_the_tools_of_the_table(blocks,
     text = (DOCS / page).read_text("utf-8")
     table = re.findall(r"^\| `(\w+)\(([\w, ]+)\)` \|", text, re.MULTILINE)
     assert {name: parameters.split(", ") for name, parameters in table} == {
-        tool.name: list(tool.inputSchema["properties"]) for tool in run_in_thread(tools)
+        tool.name: list(tool.inputSchema["properties"]) for tool in run_in_thread(tools())
     }

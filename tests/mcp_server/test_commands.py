@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from event_loops import run_in_thread
 
 from msprobe.base.errors import UsageError
 from msprobe.mcp_server.commands import document_of
@@ -51,12 +51,6 @@ def ends(condition):
             return True
         time.sleep(0.02)
     return False
-
-
-def run_in_thread(work):
-    """Run it where no event loop is left, as a test with a cluster leaves one in the main thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 def test_a_cancelled_command_is_killed_with_the_processes_that_it_started(tmp_path):
