@@ -44,6 +44,7 @@ def completed(
     harmless: Sequence[Finding],
     notes: Iterable[Words],
 ) -> Answer:
+    """Return the answer that has these findings, those of the first wrong call first."""
     named = result.first
     state = "differs" if result.differs else "clean" if result.is_clean else "unjudged"
     return Answer(
@@ -58,7 +59,7 @@ def completed(
 
 
 def _notes(result: RequestResult) -> Iterator[Words]:
-    """What the console says besides findings."""
+    """Return the sentences that limit the answer."""
     yield from result.merging
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes

@@ -340,7 +340,7 @@ def compare_single(task: Task) -> Outcome:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
-    answer = answer_of(comparison, located)
+    answer = answer_of(comparison, located, max(_KEPT, 1 + (request.top or 0)))
     rank_summary = _rank_summary(comparison, located) if request.diff_analyze or task.is_one_of_many else None
     return Outcome(
         job.label,

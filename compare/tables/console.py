@@ -52,15 +52,25 @@ def lines(
     of `answer_of`, if it is known already.
     """
     said = said or answer_of(comparison, located)
-    yield from lines_of(said, _title(comparison, located), _judged(comparison, located), limits(comparison), top)
+    number_open = sum(each.certainty == "open" for each in located.harmless)
+    totals = {
+        "also": len(located.findings[1:]),
+        "harmless": len(located.harmless) - number_open,
+        "open": number_open,
+    }
+    title, judged = answer(comparison, located).title, _judged(comparison)
+    yield from lines_of(said, title, judged, limits(comparison), top, totals)
 
 
-def answer_of(comparison: Comparison, located: Located) -> Answer:
-    """Return a comparison's answer as findings."""
+def answer_of(comparison: Comparison, located: Located, most: int | None = None) -> Answer:
+    """Return a comparison's answer as findings: at most `most`, and as many harmless ones; None for all.
+
+    Each finding reads its source line, and there may be thousands.
+    """
     step, rank = comparison.target.step, comparison.target.rank
     ordered = [*located.findings[:1], *beginnings(located)]
-    found = [finding_of(each, step, rank) for each in ordered]
-    harmless = tuple(finding_of(each, step, rank) for each in located.harmless)
+    found = [finding_of(each, step, rank) for each in ordered[:most]]
+    harmless = tuple(finding_of(each, step, rank) for each in located.harmless[:most])
     if (hint := hint_of_located(comparison, located)) is not None:
         found[0] = replace(found[0], evidence=(phrase("known cause: {what}", what=hint.text),))
     state = "differs" if found else "clean" if located.is_clean(comparison) else "unjudged"
@@ -68,16 +78,11 @@ def answer_of(comparison: Comparison, located: Located) -> Answer:
     return Answer(state, line, next(iter(found), None), tuple(found[1:]), harmless, notes=tuple(notes(comparison)))
 
 
-def _title(comparison: Comparison, located: Located) -> Words:
-    return answer(comparison, located).title
-
-
-def _judged(comparison: Comparison, located: Located) -> Iterator[Words]:
-    """Return the counts of every verdict, and why pairs have none where the last line does not say it."""
+def _judged(comparison: Comparison) -> Iterator[Words]:
+    """Return the counts of every verdict, and why pairs have none."""
     mode = phrase(comparison.mode)
     yield phrase("{counts} (compared by {mode})", counts=counts_said(comparison.counts), mode=mode)
-    if located.first is not None or comparison.counts["unjudged"]:
-        yield from why_unjudged(comparison)
+    yield from why_unjudged(comparison)
     yield from _structure(comparison)
 
 

@@ -102,7 +102,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What to do next: a sentence, with a command line or a configuration to copy."""
+    """A next step: a sentence, with a command line or a configuration to copy."""
 
     text: Words
     command: str = ""

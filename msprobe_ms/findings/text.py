@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msprobe.base.log import visible
 from msprobe.base.phrase import Words
@@ -31,6 +32,7 @@ def lines_of(
     judged: Iterable[Words] = (),
     limits: Iterable[Words] = (),
     top: int | None = None,
+    totals: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Return the lines of an answer: at most ten with the default `top`, so that a screen has room for two more.
 
@@ -39,16 +41,18 @@ def lines_of(
     limits : what the answer cannot show.
     top : number of other findings, and of harmless ones, that are listed. By default one other finding, or two
         harmless ones where nothing is wrong.
+    totals : numbers of all findings by label, `also`, `harmless` and `open`, where the answer has the first ones only.
     """
     first = answer.first
     yield one_line(f"{_VERDICTS[answer.state]}: {title}" if first is None else _headline(first))
     if first is not None:
         yield from _finding(first)
-    yield from _listed("also", answer.next, 1 if top is None else top)
+    yield from _listed("also", answer.next, 1 if top is None else top, totals)
     if first is None or top is not None:
         most = MAX_HARMLESS if top is None else top
         for label, is_open in (("harmless", False), ("open", True)):
-            yield from _listed(label, [one for one in answer.harmless if (one.certainty == "open") == is_open], most)
+            found = [one for one in answer.harmless if (one.certainty == "open") == is_open]
+            yield from _listed(label, found, most, totals)
     for label, sentences in (("judged", judged), ("limits", limits)):
         if text := "; ".join(filter(None, map(str, sentences))):
             yield one_line(f"  {label}: {text}")
@@ -114,13 +118,13 @@ def _reach(finding: Finding) -> Iterator[str]:
         yield f"{finding.later_calls} later {received} the difference{to_loss}"
 
 
-def _listed(label: str, findings: Sequence[Finding], top: int) -> Iterator[str]:
+def _listed(label: str, findings: Sequence[Finding], top: int, totals: Mapping[str, int]) -> Iterator[str]:
     """Return a line for each of the first findings; the last one has the number of the others."""
-    shown = findings[: max(top, 0)]
+    shown, total = findings[: max(top, 0)], totals.get(label, len(findings))
     for at, finding in enumerate(shown, 1):
         reason = f": {finding.reason}" if str(finding.reason) else ""
-        left = len(findings) - len(shown)
+        left = total - len(shown)
         more = f" (and {left} more, see the table)" if at == len(shown) and left else ""
         yield one_line(f"  {label}: {called(finding)}{reason}{more}")
-    if findings and not shown:
-        yield one_line(f"  {label}: {len(findings)}, see the table")
+    if total and not shown:
+        yield one_line(f"  {label}: {total}, see the table")

@@ -62,6 +62,16 @@ def test_others_are_counted_and_top_lists_more():
     ]
 
 
+def test_findings_that_the_answer_leaves_out_are_counted():
+    found = answer(next=(finding("Mint.mul.1.forward"),), harmless=(finding(certainty="open"),))
+    totals = {"also": 5000, "harmless": 7, "open": 3}
+    lines = list(text.lines_of(found, "", top=1, totals=totals))
+    endings = {line.split(":")[0].strip(): line for line in lines}
+    assert endings["also"].endswith(" (and 4999 more, see the table)")
+    assert endings["open"].endswith(" (and 2 more, see the table)")
+    assert endings["harmless"] == "  harmless: 7, see the table"
+
+
 def test_harmless_differences_are_listed_where_nothing_is_wrong():
     harmless = (*(finding(f"Mint.add.{n}.forward", certainty="likely") for n in range(3)), finding(certainty="open"))
     clean = [line[:30] for line in text.lines_of(Answer("clean", "no difference", harmless=harmless), "no difference")]

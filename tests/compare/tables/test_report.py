@@ -19,7 +19,7 @@ from msprobe.compare.run import compare
 from msprobe.compare.tables import sheet
 from msprobe.compare.tables.cells import guard, number, percent
 from msprobe.compare.tables.columns import Column, columns, columns_of
-from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.console import answer_of, lines
 from msprobe.compare.tables.csv_file import write_csv
 from msprobe.compare.tables.json_file import write_json
 from msprobe.compare.tables.rows import rows
@@ -350,6 +350,17 @@ def test_the_console_lists_the_worst_first_and_at_most_top(compared):
     assert [line.split()[1] for line in also] == ["call3", "call4", "call2"]
     assert also[2].endswith(" (and 1 more, see the table)")
     assert "  evidence: 3 later calls received the difference" not in found, "that is of another"
+
+
+def test_of_many_divergences_the_first_are_made_and_all_are_counted(compared):
+    """Each reads its line of source, and there may be thousands."""
+    comparison, _ = compared
+    made = [Divergence(f"call{n}", "the root", kinds.STRUCTURE, OtherCall("target"), "error", at=n) for n in range(50)]
+    located = Located(tuple(made))
+    said = answer_of(comparison, located, 10)
+    assert [one.place.name for one in said.findings] == [f"call{n}" for n in range(10)]
+    (also,) = [line for line in lines(comparison, located, said=said) if line.startswith("  also: ")]
+    assert also.endswith(" (and 48 more, see the table)")
 
 
 def test_a_clean_pair_ends_with_no_difference(builder):
