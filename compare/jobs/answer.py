@@ -1,6 +1,7 @@
 """The answer of a request as findings, with what to do next."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from shlex import quote
 
 from msprobe.base.names import parse
@@ -47,15 +48,17 @@ def completed(
     """Return the answer that has these findings, those of the first wrong call first."""
     named = result.first
     state = "differs" if result.differs else "clean" if result.is_clean else "unjudged"
-    return Answer(
+    answer = Answer(
         state,
         result.last,
         found[0] if named is not None and found else None,
-        tuple(found[1:_MOST] if named is not None else found[:_MOST]),
-        tuple(harmless[:_MOST]),
+        tuple(found[1:] if named is not None else found),
+        tuple(harmless),
         tuple(advice(named.findings[0], request, named) if named is not None else ()),
         (*_notes(result), *notes),
     )
+    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None)
+    return replace(answer, omitted=total - answer.total).limited(_MOST)
 
 
 def _notes(result: RequestResult) -> Iterator[Words]:

@@ -363,7 +363,7 @@ def compare_single(task: Task) -> Outcome:
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
         target=target.where,
-        answer=replace(answer, next=answer.next[: _KEPT - 1], harmless=answer.harmless[:_KEPT]),
+        answer=answer.limited(_KEPT),
         excused=None if comparison.excused is None else comparison.excused.counts,
         hint=hint_of_located(comparison, located),
         roundings_left=roundings_left_of(comparison),

@@ -120,19 +120,22 @@ def _completed(
 ) -> Answer:
     named = _named(result)
     notes = [*_notes(result), *more_notes]
+    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None)
     if named is None or named.first is None:
         flows = [result] if isinstance(result, FlowResult) else list(result.results.values())
         line = flows[-1].answer
         state = "clean" if result.is_clean else "unjudged"
-        return Answer(state, line, None, tuple(others), notes=tuple(notes))
+        return Answer(state, line, None, tuple(others), notes=tuple(notes), omitted=max(0, total - len(others)))
     first = _first(named.first, others)
+    further = tuple(one for one in others if _position(one) != _position(first))
     return Answer(
         "differs",
         named.answer,
         first,
-        tuple(one for one in others if _position(one) != _position(first)),
+        further,
         advice=tuple(_advice(named.first, named.first.finding, request)),
         notes=tuple(notes),
+        omitted=max(0, total - len(others)),
     )
 
 

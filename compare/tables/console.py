@@ -75,7 +75,9 @@ def answer_of(comparison: Comparison, located: Located, most: int | None = None)
         found[0] = replace(found[0], evidence=(phrase("known cause: {what}", what=hint.text),))
     state = "differs" if found else "clean" if located.is_clean(comparison) else "unjudged"
     line = answer(comparison, located).said
-    return Answer(state, line, next(iter(found), None), tuple(found[1:]), harmless, notes=tuple(notes(comparison)))
+    omitted = len(ordered) - len(found) + len(located.harmless) - len(harmless)
+    said = tuple(notes(comparison))
+    return Answer(state, line, next(iter(found), None), tuple(found[1:]), harmless, notes=said, omitted=omitted)
 
 
 def _judged(comparison: Comparison) -> Iterator[Words]:

@@ -59,6 +59,7 @@ def as_object(document: Document) -> dict[str, Any]:
         "findings": [finding_as_object(one) for one in answer.findings],
         "first_is_cause": answer.first is not None,
         "harmless": [finding_as_object(one) for one in answer.harmless],
+        "omitted": answer.omitted,
         "suggestions": [_suggestion(one) for one in answer.advice],
         "notes": [str(note) for note in answer.notes],
         "judged": {"fine": verdicts.fine, "wrong": verdicts.wrong, "unjudged": verdicts.unjudged},

@@ -120,6 +120,7 @@ class Answer:
     harmless : differences without consequence.
     advice : what to do next.
     notes : what limits the answer.
+    omitted : how many further findings and harmless ones there are, which are not listed here.
     """
 
     state: str
@@ -129,11 +130,22 @@ class Answer:
     harmless: tuple[Finding, ...] = ()
     advice: tuple[Suggestion, ...] = ()
     notes: tuple[Words, ...] = ()
+    omitted: int = field(default=0, metadata={"page": False})
 
     @property
     def findings(self) -> Sequence[Finding]:
         """Return all findings but the harmless ones, the first of them first."""
         return self.next if self.first is None else (self.first, *self.next)
+
+    @property
+    def total(self) -> int:
+        """Return the number of all findings, harmless and omitted ones included."""
+        return len(self.findings) + len(self.harmless) + self.omitted
+
+    def limited(self, most: int) -> "Answer":
+        """Return the same answer with at most `most` findings and `most` harmless ones."""
+        kept = replace(self, next=self.next[: most - (self.first is not None)], harmless=self.harmless[:most])
+        return replace(kept, omitted=self.total - len(kept.findings) - len(kept.harmless))
 
 
 def source_of(file: str, line: int | None) -> Source | None:

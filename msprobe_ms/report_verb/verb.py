@@ -8,6 +8,7 @@ monitor, or two packs of `msprobe config-check` (there -c B A). For a single dum
 call that created NaN or infinities, and the violated invariants. The page is one file that opens in a browser; it needs
 no server and no network. The last line on standard output and the exit code are those of the command whose result is
 shown: 0 nothing is wrong, 1 something is or could not be compared, 2 the command was wrong or nothing could be read.
+--json prints the answer of the page as a document.
 """
 
 import logging
@@ -21,11 +22,12 @@ from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.phrase import Words
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.layouts import LayoutOptions, layouts_of
 from msprobe.compare.core.user_limits import UserLimitOptions
 from msprobe.compare.request import NoiseOptions
 from msprobe.options.declaration import OUTPUT, option, positional
-from msprobe.options.groups import ExitZero, Fuzzy, Mappings, Selection, Workers
+from msprobe.options.groups import ExitZero, Fuzzy, JsonAnswer, Mappings, Selection, Workers
 from msprobe.options.kinds import PATH, one_of
 from msprobe.report.file import Report, check_page
 from msprobe.store.detect import bundle_of, unbundled
@@ -36,7 +38,7 @@ _WHAT = ("compare", "monitor", "config_check", "dump", "overflow_check", "check"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, LayoutOptions, Workers, ExitZero):
+class Options(Selection, Fuzzy, NoiseOptions, UserLimitOptions, Mappings, LayoutOptions, Workers, JsonAnswer, ExitZero):
     """The options of the command."""
 
     target: Path = positional(
@@ -91,9 +93,16 @@ def _report(options: Options) -> int:
             )
         )
     made = {What.COMPARE: _compared, What.MONITOR: _monitored, What.CONFIG_CHECK: _packed}.get(what)
-    report, lines, exit_code = made(options) if made is not None else _alone(options, what)
+    report, lines, judged, exit_code = made(options) if made is not None else _alone(options, what)
     report.write(page)
     logger.info("the report is in %s", page)
+    if options.json:
+        from msprobe.findings.document import Document, printed
+
+        head = report.head
+        details = {"shown": head.kind, "target": str(options.target), "golden": options.golden and str(options.golden)}
+        printed(Document("report", head.answer, judged, exit_code, head.counts, {"page": page}, details))
+        return exit_code
     for line in lines:
         print(visible(line))
     return exit_code
@@ -119,8 +128,8 @@ def _page_of(output: Path) -> Path:
 _OF_OTHER_FILES = (".json", ".csv", ".xlsx", ".txt", ".md", ".pdf", ".xml", ".png", ".svg", ".zip", ".db")
 """Names that end so are not taken for those of folders."""
 
-_Made = tuple[Report, Iterable[Words], int]
-"""The report, the lines that are printed, and the exit code."""
+_Made = tuple[Report, Iterable[Words], Verdicts, int]
+"""The report, the lines that are printed, what was judged, and the exit code."""
 
 
 def golden_of(options: Options) -> Path:
@@ -130,7 +139,7 @@ def golden_of(options: Options) -> Path:
 
 
 def _compared(options: Options) -> _Made:
-    from msprobe.compare.dispatch import compare_paths, report_of, verdicts_of
+    from msprobe.compare.dispatch import compare_paths, pairs_of, report_of, verdicts_of
     from msprobe.compare.request import Request, with_options
 
     with TemporaryDirectory(prefix="msprobe-report-") as folder:
@@ -144,7 +153,8 @@ def _compared(options: Options) -> _Made:
         )
         request = replace(with_options(request, options), output=Path(folder))
         result = compare_paths(request, logging.DEBUG)  # what a flow writes goes with the folder
-        return report_of(result, request), list(result.lines()), verdicts_of(result).exit_code_of(options.exit_zero)
+        exit_code = verdicts_of(result).exit_code_of(options.exit_zero)
+        return report_of(result, request), list(result.lines()), pairs_of(result), exit_code
 
 
 def _monitored(options: Options) -> _Made:
@@ -157,7 +167,8 @@ def _monitored(options: Options) -> _Made:
     clean = read_output(options.calibrate) if options.calibrate else None
     result = compare_outputs(a, b, clean, targets=TARGETS)
     command = command_of(str(options.target), str(options.golden), str(options.calibrate or ""))
-    return report_of(result, command), lines(result), 0 if result.is_clean or options.exit_zero else 1
+    exit_code = result.verdicts.exit_code_of(options.exit_zero)
+    return report_of(result, command), lines(result), result.verdicts, exit_code
 
 
 def _packed(options: Options) -> _Made:
@@ -166,11 +177,11 @@ def _packed(options: Options) -> _Made:
 
     with TemporaryDirectory(prefix="msprobe-report-") as folder:
         report, compared = report_on_packs(golden_of(options), options.target, Path(folder))
-    return report, lines(compared, 10), compared.verdicts.exit_code_of(options.exit_zero)
+    return report, lines(compared, 10), compared.verdicts, compared.verdicts.exit_code_of(options.exit_zero)
 
 
 def _alone(options: Options, what: Any) -> _Made:
     from .alone import report_alone
 
     found = report_alone(options.target, what, options.steps, options.ranks, options.workers or 0)
-    return found.report, found.lines, found.verdicts.exit_code_of(options.exit_zero)
+    return found.report, found.lines, found.verdicts, found.verdicts.exit_code_of(options.exit_zero)

@@ -28,7 +28,6 @@ SCHEMA = json.loads(SCHEMA_FILE.read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 WITHOUT_JSON = {
-    "report": "it writes a page; the commands that it shows have --json",
     "completion": "it prints a shell script",
     "mcp": "a server, whose answers are these documents",
     "explain": "it prints a text",
@@ -104,6 +103,48 @@ def test_compare(ask, runs, tmp_path):
     assert first(found) == ("MSP101", f"Cell.{NORM}.forward.0", 1, 0)
     assert found["state"] == "differs"
     assert all(Path(table).exists() for table in found["files"]["tables"])
+
+
+def tensor_of(value):
+    """The entry of a float32 scalar."""
+    statistics = {"Max": value, "Min": value, "Mean": value, "Norm": value}
+    return {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [], **statistics}
+
+
+def test_report(ask, runs, tmp_path):
+    page = tmp_path / "page.html"
+    found = ask(1, "report", *runs, "-o", page)
+    assert first(found) == ("MSP101", f"Cell.{NORM}.forward.0", 1, 0)
+    assert found["files"] == {"page": str(page)}
+    assert page.exists()
+    assert found["details"] == {"shown": "compare", "target": str(runs[0]), "golden": str(runs[1])}
+    assert found["judged"] == ask(1, "compare", *runs, "-o", tmp_path / "out")["judged"]
+
+
+def test_report_of_one_dump(ask, runs, tmp_path):
+    found = ask(0, "report", runs[0] / "step0", "-o", tmp_path / "page.html")
+    assert found["state"] == "shown"
+    assert not found["findings"]
+    assert found["details"] == {"shown": "dump", "target": str(runs[0] / "step0"), "golden": None}
+    assert found["judged"] == {"fine": 1, "wrong": 0, "unjudged": 0}
+
+
+def test_findings_that_are_not_listed_are_counted(ask, tmp_path):
+    for side, result in (("target", 2.0), ("golden", 1.0)):
+        folder = tmp_path / side / "step0/rank0"
+        folder.mkdir(parents=True)
+        calls = {
+            f"Functional.add.{number}.forward": {
+                "input_args": [tensor_of(float(number))],
+                "input_kwargs": {},
+                "output": [tensor_of(1000 + 10 * number + result)],
+            }
+            for number in range(30)
+        }
+        head = {"task": "statistics", "level": "L1", "framework": "mindspore", "dump_data_dir": None}
+        (folder / "dump.json").write_text(json.dumps(head | {"data": calls}))
+    found = ask(1, "compare", tmp_path / "target", tmp_path / "golden", "-o", tmp_path / "out")
+    assert (len(found["findings"]) + len(found["harmless"]), found["omitted"]) == (10, 20)
 
 
 def test_diagnose(ask, last_line, runs):
