@@ -20,6 +20,7 @@ from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.findings.catalogue import parallel as kinds
 from msprobe.findings.kind import Kind
+from msprobe.findings.kinds import kinds_in
 from msprobe.store import layout as files
 from msprobe.store.stacks_and_construct import without_secrets
 
@@ -296,7 +297,7 @@ def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
 
     by_kind = {
         kind.name.replace(" ", "_"): {"reason": kind.means.english, "found": places}
-        for kind in kinds.KINDS
+        for kind in kinds_in(kinds)
         if (places := found(kind))
     }
     return {"layout": layout.words(), "copy": copy, "values": tally.counts, **by_kind}

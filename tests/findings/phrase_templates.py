@@ -26,7 +26,7 @@ from msprobe.compare.rl.configurations import NUMERIC, PLACE
 from msprobe.compare.rl.order import FLOW
 from msprobe.compare.tables import console
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.findings.kinds import EVERY
+from msprobe.findings.kinds import EVERY, kinds_in
 from msprobe.precheck import wording as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
@@ -92,7 +92,7 @@ TABLES = {
     "_POSSIBLE[one.cause]": locate._POSSIBLE.values(),
     "one.cause.value": [cause.value for cause in UpdateCause],
     "_MISSING[found.missing]": locate._MISSING.values(),
-    "finding.kind.name": [kind.name for kind in kinds.KINDS],
+    "finding.kind.name": [kind.name for kind in kinds_in(kinds)],
     "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],

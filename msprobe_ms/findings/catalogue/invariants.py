@@ -1,13 +1,14 @@
 """Kinds of findings of `msprobe check`, one for each invariant: MSP301 to MSP312."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/checking/check.md#what-is-checked"
+_kind = partial(Kind, severity=Severity.ERROR, docs="how-to/checking/check.md#what-is-checked")
 
-EQUAL_PARAMETERS = Kind(
-    code="MSP301",
-    name="equal-parameters",
-    severity=Severity.ERROR,
+EQUAL_PARAMETERS = _kind(
+    "MSP301",
+    "equal-parameters",
     title=Text("parameters differ between ranks", "各 rank 权重不一致"),
     means=Text(
         "A parameter that data parallelism replicates is not equal on all ranks.",
@@ -24,20 +25,17 @@ EQUAL_PARAMETERS = Kind(
         Text("gradients that are not reduced", "梯度未归约"),
     ),
     look=Text(
-        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups of collectives, and gradients that are not reduced",
+        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups "
+        "of collectives, and gradients that are not reduced",
         "各 rank 各自的行为：随机种子、初始权重的广播、裁剪、学习率、通信组，以及未归约的梯度",
     ),
     confirm=Text(
-        "Compare the step in which they first differ with the one before.",
-        "对照首次出现差异的 step 与其前一个 step。",
+        "Compare the step in which they first differ with the one before.", "对照首次出现差异的 step 与其前一个 step。"
     ),
-    docs=_DOCS,
 )
-
-REDUCED_GRADIENTS = Kind(
-    code="MSP302",
-    name="reduced-gradients",
-    severity=Severity.ERROR,
+REDUCED_GRADIENTS = _kind(
+    "MSP302",
+    "reduced-gradients",
     title=Text("a gradient is not summed up over the ranks", "梯度未跨卡归约"),
     means=Text(
         "A parameter's gradient goes into no reduction, while those of most parameters do.",
@@ -58,13 +56,10 @@ REDUCED_GRADIENTS = Kind(
     confirm=Text(
         "Compare the parameter between the ranks after a few steps.", "若干 step 之后比较该权重在各 rank 上的值。"
     ),
-    docs=_DOCS,
 )
-
-OWN_BATCHES = Kind(
-    code="MSP303",
-    name="own-batches",
-    severity=Severity.ERROR,
+OWN_BATCHES = _kind(
+    "MSP303",
+    "own-batches",
     title=Text("ranks have the same batch", "各 rank 使用了相同的 batch"),
     means=Text(
         "Ranks that share gradients have the same batch: the work of all but one is lost.",
@@ -76,13 +71,10 @@ OWN_BATCHES = Kind(
         "at the sampler: its number of ranks, and this rank's number in it", "采样器：rank 总数，以及本 rank 的编号"
     ),
     confirm=Text("Print the sampler's rank and number of ranks.", "打印采样器使用的 rank 号与总数。"),
-    docs=_DOCS,
 )
-
-REDUCTIONS = Kind(
-    code="MSP304",
-    name="reductions",
-    severity=Severity.ERROR,
+REDUCTIONS = _kind(
+    "MSP304",
+    "reductions",
     title=Text("a collective gives another result than what went in", "集合通信结果与输入不符"),
     means=Text(
         "The result of a collective is not the reduction of what the ranks put in, or is not equal on all of them.",
@@ -104,12 +96,10 @@ REDUCTIONS = Kind(
     confirm=Text(
         "Wait for the handle before the buffer is used, and run again.", "在使用缓冲区之前等待句柄完成，然后重新运行。"
     ),
-    docs=_DOCS,
 )
-
-GRADIENTS = Kind(
-    code="MSP305",
-    name="gradients",
+GRADIENTS = _kind(
+    "MSP305",
+    "gradients",
     severity=Severity.WARNING,
     title=Text("a trainable parameter has no gradient", "可训练参数没有梯度"),
     means=Text(
@@ -131,13 +121,10 @@ GRADIENTS = Kind(
     confirm=Text(
         "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
     ),
-    docs=_DOCS,
 )
-
-UPDATES = Kind(
-    code="MSP306",
-    name="updates",
-    severity=Severity.ERROR,
+UPDATES = _kind(
+    "MSP306",
+    "updates",
     title=Text("a parameter does not move", "权重未被更新"),
     means=Text(
         "A parameter has a gradient that is not negligible, and is unchanged after the update.",
@@ -156,13 +143,10 @@ UPDATES = Kind(
         "传给优化器的参数列表，以及其学习率",
     ),
     confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
-    docs=_DOCS,
 )
-
-SOFTMAX = Kind(
-    code="MSP307",
-    name="softmax",
-    severity=Severity.ERROR,
+SOFTMAX = _kind(
+    "MSP307",
+    "softmax",
     title=Text("rows of a softmax do not add up to 1", "softmax 各行之和不为 1"),
     means=Text(
         "Rows of a softmax have negative elements, or do not add up to 1.", "softmax 的行含负元素，或各行之和不为 1。"
@@ -177,13 +161,10 @@ SOFTMAX = Kind(
         "softmax 的轴；轴正确时检查执行它的算子",
     ),
     confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
-    docs=_DOCS,
 )
-
-MASKS = Kind(
-    code="MSP308",
-    name="masks",
-    severity=Severity.ERROR,
+MASKS = _kind(
+    "MSP308",
+    "masks",
     title=Text("a mask does not hide what it should", "掩码未生效"),
     means=Text(
         "A masked position has a weight, or a causal mask shows what comes later.",
@@ -205,13 +186,10 @@ MASKS = Kind(
         "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
     ),
     confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
-    docs=_DOCS,
 )
-
-NORMS = Kind(
-    code="MSP309",
-    name="norms",
-    severity=Severity.ERROR,
+NORMS = _kind(
+    "MSP309",
+    "norms",
     title=Text("a norm's output is not normalised", "归一化输出不符合预期"),
     means=Text(
         "The output of a normalization, without weight and bias, does not have mean 0 and mean square 1.",
@@ -233,13 +211,10 @@ NORMS = Kind(
     confirm=Text(
         "Compute the layer by its formula in float64 on the recorded input.", "对记录的输入以 float64 按公式计算该层。"
     ),
-    docs=_DOCS,
 )
-
-REPLAY = Kind(
-    code="MSP310",
-    name="replay",
-    severity=Severity.ERROR,
+REPLAY = _kind(
+    "MSP310",
+    "replay",
     title=Text("a call does not compute what it should", "调用的计算结果不正确"),
     means=Text(
         "The recorded output is not what the operation gives for the recorded inputs.",
@@ -258,13 +233,10 @@ REPLAY = Kind(
         "执行该调用的算子；可用 msprobe acc-check 单独检验",
     ),
     confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
-    docs=_DOCS,
 )
-
-WRITTEN_MEMORY = Kind(
-    code="MSP311",
-    name="written-memory",
-    severity=Severity.ERROR,
+WRITTEN_MEMORY = _kind(
+    "MSP311",
+    "written-memory",
     title=Text("memory is read that was never written", "读取了未写入的内存"),
     means=Text("A call reads memory as `empty()` returns it.", "某个调用读取了 empty() 返回后尚未写入的内存。"),
     decided=Text("By the dataflow from `empty()` to the call.", "依据从 empty() 到该调用的数据流。"),
@@ -274,13 +246,10 @@ WRITTEN_MEMORY = Kind(
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
-    docs=_DOCS,
 )
-
-RESUME = Kind(
-    code="MSP312",
-    name="resume",
-    severity=Severity.ERROR,
+RESUME = _kind(
+    "MSP312",
+    "resume",
     title=Text("a resumed training does not go on as it was", "续训后与原训练不一致"),
     means=Text(
         "The resumed run differs from the one that went on: parameters, batches, states or results.",
@@ -300,9 +269,4 @@ RESUME = Kind(
         "将 checkpoint 与一直运行的训练状态比较：msprobe config-check。",
     ),
     docs="how-to/checking/check.md#resuming",
-)
-
-KINDS = (
-    *(EQUAL_PARAMETERS, REDUCED_GRADIENTS, OWN_BATCHES, REDUCTIONS, GRADIENTS, UPDATES),
-    *(SOFTMAX, MASKS, NORMS, REPLAY, WRITTEN_MEMORY, RESUME),
 )
