@@ -47,7 +47,7 @@ class Kind:
     look : where to look next, as the end of "look at ...".
     confirm : how to confirm it.
     docs : page and anchor below `docs/en` and `docs/zh`.
-    messages : templates of the sentence that reports a finding, by variant; "" if there is only one.
+    message : template of the sentence that reports a finding; several by the name of the variant.
     """
 
     code: str
@@ -61,14 +61,19 @@ class Kind:
     look: Text
     confirm: Text
     docs: str
-    messages: Mapping[str, Text] = field(default_factory=dict)
+    message: Text | Mapping[str, Text] = field(default_factory=dict)
 
     @property
     def where_to_look(self) -> Phrase:
         """Return where to look next, as the end of "look at ..."."""
         return phrase(self.look.english)
 
-    def message(self, variant: str = "", /, **fields: Any) -> Phrase:
+    @property
+    def messages(self) -> Mapping[str, Text]:
+        """Return the templates of the sentence that reports a finding, by variant; "" if there is only one."""
+        return {"": self.message} if isinstance(self.message, Text) else self.message
+
+    def sentence(self, variant: str = "", /, **fields: Any) -> Phrase:
         """Return the sentence that reports a finding, with the values of its placeholders."""
         return phrase(self.messages[variant].english, **fields)
 

@@ -32,6 +32,9 @@ EQUAL_PARAMETERS = _kind(
     confirm=Text(
         "Compare the step in which they first differ with the one before.", "对照首次出现差异的 step 与其前一个 step。"
     ),
+    message={
+        "parameter": Text("differs from the other ranks", "与其他 rank 不同"),
+    },
 )
 REDUCED_GRADIENTS = _kind(
     "MSP302",
@@ -56,6 +59,12 @@ REDUCED_GRADIENTS = _kind(
     confirm=Text(
         "Compare the parameter between the ranks after a few steps.", "若干 step 之后比较该权重在各 rank 上的值。"
     ),
+    message={
+        "gradient": Text(
+            "its gradient goes into no reduction over ranks, those of most parameters do",
+            "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
+        ),
+    },
 )
 OWN_BATCHES = _kind(
     "MSP303",
@@ -71,6 +80,9 @@ OWN_BATCHES = _kind(
         "at the sampler: its number of ranks, and this rank's number in it", "采样器：rank 总数，以及本 rank 的编号"
     ),
     confirm=Text("Print the sampler's rank and number of ranks.", "打印采样器使用的 rank 号与总数。"),
+    message={
+        "batch": Text("these ranks have the same batch", "这些 rank 使用了相同的 batch"),
+    },
 )
 REDUCTIONS = _kind(
     "MSP304",
@@ -96,6 +108,10 @@ REDUCTIONS = _kind(
     confirm=Text(
         "Wait for the handle before the buffer is used, and run again.", "在使用缓冲区之前等待句柄完成，然后重新运行。"
     ),
+    message={
+        "unequal results": Text("the result is not equal on all ranks: {place}", "各 rank 的结果不一致：{place}"),
+        "reduction": Text("the result is not a reduction of the inputs of the ranks", "结果不是各 rank 输入的归约"),
+    },
 )
 GRADIENTS = _kind(
     "MSP305",
@@ -121,6 +137,11 @@ GRADIENTS = _kind(
     confirm=Text(
         "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
     ),
+    message={
+        "no gradient": Text(
+            "has no gradient: detached from the loss, not used, or frozen", "没有梯度：与 loss 断开、未被使用，或被冻结"
+        ),
+    },
 )
 UPDATES = _kind(
     "MSP306",
@@ -143,6 +164,12 @@ UPDATES = _kind(
         "传给优化器的参数列表，以及其学习率",
     ),
     confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
+    message={
+        "still": Text(
+            "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
+            "有梯度但未变化：不在优化器中，或学习率为 0",
+        ),
+    },
 )
 SOFTMAX = _kind(
     "MSP307",
@@ -161,6 +188,9 @@ SOFTMAX = _kind(
         "softmax 的轴；轴正确时检查执行它的算子",
     ),
     confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
+    message={
+        "row sum": Text("rows of {place} do not add up to 1", "{place} 各行之和不为 1"),
+    },
 )
 MASKS = _kind(
     "MSP308",
@@ -186,6 +216,14 @@ MASKS = _kind(
         "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
     ),
     confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
+    message={
+        "masked weight": Text("a masked position has a weight", "被遮蔽的位置仍有权重"),
+        "shows what comes later": Text(
+            "the causal mask gives later positions a weight", "因果掩码使之后的位置获得权重"
+        ),
+        "hides the past": Text("the causal mask hides the past and shows the future", "因果掩码遮蔽了过去而暴露了未来"),
+        "hides itself": Text("the causal mask hides a position from itself", "因果掩码使位置看不到自身"),
+    },
 )
 NORMS = _kind(
     "MSP309",
@@ -211,6 +249,12 @@ NORMS = _kind(
     confirm=Text(
         "Compute the layer by its formula in float64 on the recorded input.", "对记录的输入以 float64 按公式计算该层。"
     ),
+    message={
+        "row statistics": Text(
+            "{place} without weight and bias has not mean 0 and mean square 1",
+            "{place} 去除权重与偏置后，均值不为 0 或均方不为 1",
+        ),
+    },
 )
 REPLAY = _kind(
     "MSP310",
@@ -233,6 +277,11 @@ REPLAY = _kind(
         "执行该调用的算子；可用 msprobe acc-check 单独检验",
     ),
     confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
+    message={
+        "replay": Text(
+            "{place} is not what the operation gives for its recorded inputs", "{place} 与该操作对所记录输入的结果不符"
+        ),
+    },
 )
 WRITTEN_MEMORY = _kind(
     "MSP311",
@@ -246,6 +295,9 @@ WRITTEN_MEMORY = _kind(
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
+    message={
+        "memory": Text("{place} is memory that was never written", "{place} 是从未写入的内存"),
+    },
 )
 RESUME = _kind(
     "MSP312",
@@ -269,4 +321,19 @@ RESUME = _kind(
         "将 checkpoint 与一直运行的训练状态比较：msprobe config-check。",
     ),
     docs="how-to/checking/check.md#resuming",
+    message={
+        "resumed parameter": Text(
+            "was not restored: it differs from the run that went on", "未恢复：与未中断的训练不同"
+        ),
+        "resumed input": Text(
+            "{place} differs from the run that went on, the parameters do not: the batch, or random numbers",
+            "{place} 与未中断的训练不同而参数相同：batch 或随机数不同",
+        ),
+        "resumed state": Text("{place} was not restored", "{place} 未恢复"),
+        "resumed output": Text(
+            "{place} differs from the run that went on, although its inputs do not: random numbers",
+            "{place} 与未中断的训练不同而输入相同：随机数不同",
+        ),
+        "resumed call": Text("the run that went on does not make this call", "未中断的训练没有此调用"),
+    },
 )

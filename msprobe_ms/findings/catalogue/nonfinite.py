@@ -1,4 +1,7 @@
-"""Kinds of findings about NaN and infinities, and of a collection that watches for them: MSP201 to MSP217."""
+"""Kinds of findings about NaN and infinities: MSP201 to MSP217.
+
+The messages are those of a collection that checks each call; `msprobe overflow-check` reports the values that it found.
+"""
 
 from functools import partial
 
@@ -38,6 +41,7 @@ MADE = _recorded(
         "Look at maximum and minimum of the inputs; run the call alone with `msprobe repro`.",
         "查看输入的最大值与最小值；用 msprobe repro 单独运行该调用。",
     ),
+    message=Text("the inputs are finite, {place} is not", "输入均为有限值，而 {place} 不是"),
 )
 OF_INFINITIES = _recorded(
     "MSP202",
@@ -61,6 +65,10 @@ OF_INFINITIES = _recorded(
         "Count the rows that are masked as a whole; a large finite value in place of -inf avoids both.",
         "统计整行被遮蔽的行数；用较大的有限值代替 -inf 可避免。",
     ),
+    message=Text(
+        "the inputs contain -inf but no NaN, {place} contains NaN or inf",
+        "输入含 -inf 而不含 NaN，{place} 含 NaN 或 inf",
+    ),
 )
 ARGUMENT = _recorded(
     "MSP203",
@@ -79,6 +87,9 @@ ARGUMENT = _recorded(
         "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
     ),
     confirm=Text("Print the argument at the line of the call.", "在调用所在行打印该参数。"),
+    message=Text(
+        "a number in the arguments is not finite, and neither is {place}", "参数中有非有限值，{place} 也含非有限值"
+    ),
 )
 EXCHANGE = _recorded(
     "MSP204",
@@ -237,6 +248,18 @@ ENTERED = _watched(
         "Collect at level mix, so that operations outside of cells are recorded.",
         "以级别 mix 采集，使 Cell 之外的运算也被记录。",
     ),
+    message={
+        "calls": Text(
+            "non-finite values entered from outside the collected calls: {place} is not finite and is not an output "
+            "of a recorded call",
+            "非有限值来自未采集的调用：{place} 含非有限值，且不是已记录调用的输出",
+        ),
+        "cells": Text(
+            "non-finite values entered from outside the collected cells: {place} is not finite and is not an output "
+            "of a recorded call",
+            "非有限值来自未采集的 Cell：{place} 含非有限值，且不是已记录调用的输出",
+        ),
+    },
 )
 RECEIVED = _watched(
     "MSP212",
@@ -254,6 +277,9 @@ RECEIVED = _watched(
     ),
     look=Text("at the update before this step, or at what was loaded", "该 step 之前的更新，或加载的内容"),
     confirm=Text("Collect the step before with gradients.", "采集前一个 step 及其梯度。"),
+    message=Text(
+        "{place} is not finite and is not an output of a recorded call", "{place} 含非有限值，且不是已记录调用的输出"
+    ),
 )
 NAN = _watched(
     "MSP213",
@@ -267,6 +293,7 @@ NAN = _watched(
         "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
+    message=Text("{place} contains NaN{predecessors}", "{place} 含 NaN{predecessors}"),
 )
 INFINITY = _watched(
     "MSP214",
@@ -280,6 +307,7 @@ INFINITY = _watched(
         "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
+    message=Text("{place} contains infinities{predecessors}", "{place} 含无穷{predecessors}"),
 )
 JUMP = _watched(
     "MSP215",
@@ -301,6 +329,10 @@ JUMP = _watched(
         "Run the step again from the checkpoint before; compare both with `msprobe compare`.",
         "从之前的 checkpoint 重新运行该 step，并用 msprobe compare 比对两次结果。",
     ),
+    message=Text(
+        "the norm of {place} is {value:.6g}, in the previous step {golden:.6g}{predecessors}",
+        "{place} 的范数为 {value:.6g}，前一个 step 为 {golden:.6g}{predecessors}",
+    ),
 )
 DIGEST = _watched(
     "MSP216",
@@ -320,6 +352,10 @@ DIGEST = _watched(
         "Compare two runs of one version first: where their digests differ too, collect statistics.",
         "先比对同一版本的两次运行：若摘要也不同，改为采集统计量。",
     ),
+    message=Text(
+        "the digest of {place} is {value}, in the golden dump {golden}{predecessors}",
+        "{place} 的摘要为 {value}，标杆 dump 中为 {golden}{predecessors}",
+    ),
 )
 EXCEPTION = _watched(
     "MSP217",
@@ -338,4 +374,5 @@ EXCEPTION = _watched(
     confirm=Text(
         "The finding has Python's traceback and the running calls.", "查看其中的 Python 调用栈与正在执行的调用。"
     ),
+    message=Text("raised {exception}{inside}{predecessors}", "抛出 {exception}{inside}{predecessors}"),
 )

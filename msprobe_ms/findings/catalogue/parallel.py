@@ -26,6 +26,10 @@ REPLICAS_DIFFER = _merging(
     title=Text("replicas differ", "副本不一致"),
     means=Text("Ranks that should have equal values have different ones.", "本应持有相同值的 rank 持有不同的值。"),
     causes=(Text("an exchange that is missing, or random numbers of one rank", "缺少通信，或某个 rank 的随机数不同"),),
+    message=Text(
+        "{n} that should be equal on the tensor parallel ranks differ, first {first}, by {apart}",
+        "{n}在张量并行的各 rank 上本应一致而不同，首个为 {first}，相差 {apart}",
+    ),
 )
 PART_OF_A_SUM = _merging(
     "MSP152",
@@ -37,6 +41,11 @@ PART_OF_A_SUM = _merging(
         "未切分的位置上各 rank 的值不同：可能是部分和，也可能是错误的副本；求和的通信未被采集。",
     ),
     causes=(Text("the collection leaves out collectives", "采集时未包含集合通信"),),
+    message=Text(
+        "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum whose "
+        "reduction was not recorded",
+        "{n}在张量并行的各 rank 上不同，未合并，首个为 {first}：它们是求和的各部分，但没有已记录的通信将其相加",
+    ),
 )
 NOT_KNOWN = _merging(
     "MSP153",
@@ -48,6 +57,11 @@ NOT_KNOWN = _merging(
         "各 rank 的值不同，另一侧与该层的类都无法说明它们是张量的切片还是部分和。",
     ),
     causes=(Text("a layer of the user's", "用户自定义的层"),),
+    message=Text(
+        "{n} were not merged, first {first}: neither the golden nor the class of the layer shows whether the "
+        "ranks have parts of a tensor or of a sum",
+        "{n}未合并，首个为 {first}：由标杆和层的类型都看不出各 rank 的值是张量的切片还是求和的一部分",
+    ),
 )
 INPUTS_NOT_MERGED = _merging(
     "MSP154",
@@ -70,6 +84,11 @@ SIDE_BY_SIDE = _merging(
         "各 rank 的值不同，无法判断是切片还是部分和；沿新的第一个轴堆叠。",
     ),
     causes=(Text("one dump is drawn, without a golden", "只画一份 dump，没有标杆"),),
+    message=Text(
+        "{n} of the ranks are stacked, first {first}: without a golden it is unknown whether they are parts of a "
+        "tensor or of a sum",
+        "{n}按 rank 并列展示，首个为 {first}：没有标杆，看不出它们是张量的切片还是求和的一部分",
+    ),
 )
 VALUES_DIFFER = _merging(
     "MSP156",
@@ -80,6 +99,10 @@ VALUES_DIFFER = _merging(
         "某个非张量参数在各张量并行 rank 上不同。",
     ),
     causes=(Text("an argument that depends on the rank", "该参数取决于 rank"),),
+    message=Text(
+        "{n} that are not tensors differ among tensor parallel ranks and were omitted, first {first}",
+        "{n}不是张量，且在张量并行的各 rank 上不同，已略去，首个为 {first}",
+    ),
 )
 STRUCTURES_DIFFER = _merging(
     "MSP157",
@@ -90,6 +113,10 @@ STRUCTURES_DIFFER = _merging(
         "某个调用的参数或结果结构在各 rank 上不同。",
     ),
     causes=(Text("code that depends on the rank", "取决于 rank 的代码"),),
+    message=Text(
+        "{n} have different structures on the tensor parallel ranks and were omitted, first {first}",
+        "{n}在张量并行的各 rank 上结构不同，已略去，首个为 {first}",
+    ),
 )
 OF_THE_LAYOUT = _merging(
     "MSP158",
@@ -111,6 +138,10 @@ NOT_ON_ALL_RANKS = _merging(
         "并非每个张量并行 rank 都执行了该调用；不参与比对。",
     ),
     causes=(Text("code that depends on the rank", "取决于 rank 的代码"),),
+    message=Text(
+        "{n} are not on all tensor parallel ranks and were omitted, first {first}",
+        "{n}并非在张量并行的每个 rank 上都有，已略去，首个为 {first}",
+    ),
 )
 ON_SEVERAL_STAGES = _merging(
     "MSP160",
@@ -122,4 +153,8 @@ ON_SEVERAL_STAGES = _merging(
         "多个流水线阶段执行了该调用；保留首个阶段的。",
     ),
     causes=(Text("weights that stages share", "阶段之间共享的权重"),),
+    message=Text(
+        "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
+        "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",
+    ),
 )

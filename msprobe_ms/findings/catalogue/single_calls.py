@@ -68,6 +68,11 @@ INCONSISTENT = _perturbed(
         "Run again with `pert_mode` `improve_precision`, which shows whether precision is the cause.",
         "将 pert_mode 设为 improve_precision 后重新运行，可判断是否为精度所致。",
     ),
+    message=Text(
+        "{api} is not consistent [{code}]: max_rel {max_rel:.4g} by {mode}, {stage}, step {step}{place}; further "
+        "results of this line are only in {table}",
+        "{api} 的结果不一致 [{code}]：{mode}、{stage}、step {step}，max_rel 为 {max_rel:.4g}{place}；该行的其他结果仅写入 {table}",
+    ),
 )
 ILL_CONDITIONED = _perturbed(
     "MSP704",
@@ -84,4 +89,15 @@ ILL_CONDITIONED = _perturbed(
     causes=(Text("a difference of close values, a division by small ones", "相近值相减，或除以很小的值"),),
     look=Text("at the line of the call", "该调用所在的代码行"),
     confirm=Text("Compute the line in float32 or float64.", "以 float32 或 float64 计算该行。"),
+    message={
+        "alone": Text(
+            "{worst} in step {step} amplifies a relative change of its input {times}{place}",
+            "step {step} 的 {worst} 将其输入的相对变化放大{times}{place}",
+        ),
+        "with peers": Text(
+            "{worst} in step {step} amplifies a relative change of its input {times}, where {peers} have "
+            "{usual:.2g}{place}",
+            "step {step} 的 {worst} 将其输入的相对变化放大{times}，而{peers}为 {usual:.2g}{place}",
+        ),
+    },
 )
