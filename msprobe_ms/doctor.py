@@ -36,7 +36,6 @@ from msprobe.findings.kind import Kind
 from msprobe.options.declaration import option, positional
 from msprobe.options.kinds import FLAG, PATH
 from msprobe.readiness import installation, report
-from msprobe.readiness.wording import finding_of, sentence
 from msprobe.store import layout
 from msprobe.store.assembly import write_files
 from msprobe.store.async_writer import leave_out
@@ -152,7 +151,7 @@ def run(options: Options) -> int:
             print(visible(text))
 
     for each in wrong:
-        show(f"installation: WRONG: {sentence(each)}")
+        show(f"installation: WRONG: {each.message}")
     empty = [folder for folder in ranks_without_dump(root, folders) if folder not in unreadable]
     for folder in sorted({*folders, *empty, *unreadable}):
         if folder in unreadable:
@@ -175,7 +174,7 @@ def run(options: Options) -> int:
         parts = [f"{n} {what}" for n, what in ((verdicts.wrong, "wrong"), (verdicts.unjudged, "not checked")) if n]
         show(f"{verdicts.fine} of {verdicts.total} are complete, {', '.join(parts)}")
     if options.is_json:
-        answer = answer_of(states, [finding_of(each, "installation") for each in wrong], line)
+        answer = answer_of(states, [each.as_finding("installation") for each in wrong], line)
         details = {"folders": [{"folder": str(folder), **as_data(state)} for folder, state in states.items()]}
         printed(Document("doctor", answer, verdicts, verdicts.exit_code, details=details))
     return verdicts.exit_code

@@ -20,6 +20,7 @@ from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.findings.catalogue import parallel as kinds
 from msprobe.findings.kind import Kind
+from msprobe.findings.kinds import kinds_in
 from msprobe.store import layout as files
 from msprobe.store.stacks_and_construct import without_secrets
 
@@ -28,7 +29,6 @@ from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
 from .records import EntryMerger, MergeNote, Tally
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
-from .wording import summary
 
 MERGE = "merge.json"
 
@@ -157,11 +157,24 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                 merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
                 golden = merging.write(folder)
                 where = phrase("{side}{place}", side=each.which, place=_place(of_sides[at], copy, each.layout))
-                said = list(summary(merging.tally, where))
                 is_clean = is_clean and not any(f.kind is kinds.REPLICAS_DIFFER for f in merging.tally.findings)
-                notes += said
+                notes += _summary(merging.tally, where)
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
     return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
+
+
+def _summary(tally: Tally, where: Words) -> Iterator[Words]:
+    """Return a sentence for each kind that has one: how often it was found, and where first."""
+    for kind in kinds_in(kinds):
+        found = [note for note in tally.findings if note.kind is kind]
+        if not found or not kind.messages:
+            continue
+        first = " ".join(filter(None, (found[0].call, found[0].place)))
+        is_call = kind in (kinds.NOT_ON_ALL_RANKS, kinds.ON_SEVERAL_STAGES)
+        one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
+        n = phrase(one if len(found) == 1 else several, number=len(found))
+        said = kind.sentence(n=n, first=first, apart=f"{found[0].distance:.3g}")
+        yield phrase("merged {where}: {said}", where=where, said=said)
 
 
 def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
@@ -296,7 +309,7 @@ def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
 
     by_kind = {
         kind.name.replace(" ", "_"): {"reason": kind.means.english, "found": places}
-        for kind in kinds.KINDS
+        for kind in kinds_in(kinds)
         if (places := found(kind))
     }
     return {"layout": layout.words(), "copy": copy, "values": tally.counts, **by_kind}

@@ -1,6 +1,7 @@
 """What a kind of finding is: a code, a name, and what users want to know about it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -31,23 +32,27 @@ class Severity(Enum):
     """Nothing is wrong, or nothing can be said."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of finding, as a rule of a linter.
+    """A kind of finding. Its declaration in a module of `catalogue` is all that a new kind takes.
+
+    Modules whose kinds have fields in common declare these once, with `functools.partial`.
 
     code : `MSP` and three digits. Never given to another kind.
-    name : what tables and JSON call it. Never changed.
-    title : what people call it.
+    name : the name in tables and JSON. Never changed.
+    title : a short description for readers.
     means : what a finding of this kind says.
     decided : how it is decided.
     causes : typical causes, the most frequent first.
     look : where to look next, as the end of "look at ...".
     confirm : how to confirm it.
     docs : page and anchor below `docs/en` and `docs/zh`.
+    message : template of the sentence that reports a finding; several by the name of the variant.
     """
 
     code: str
     name: str
+    _: KW_ONLY
     severity: Severity
     title: Text
     means: Text
@@ -56,11 +61,21 @@ class Kind:
     look: Text
     confirm: Text
     docs: str
+    message: Text | Mapping[str, Text] = field(default_factory=dict)
 
     @property
     def where_to_look(self) -> Phrase:
         """Return where to look next, as the end of "look at ..."."""
         return phrase(self.look.english)
+
+    @property
+    def messages(self) -> Mapping[str, Text]:
+        """Return the templates of the sentence that reports a finding, by variant; "" if there is only one."""
+        return {"": self.message} if isinstance(self.message, Text) else self.message
+
+    def sentence(self, variant: str = "", /, **fields: Any) -> Phrase:
+        """Return the sentence that reports a finding, with the values of its placeholders."""
+        return phrase(self.messages[variant].english, **fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, and a kind from another process, is the very object of the catalogue."""

@@ -1,5 +1,7 @@
 """Every kind of finding, by code and by name."""
 
+from types import ModuleType
+
 from .catalogue import (
     bundles,
     checkpoints,
@@ -18,21 +20,32 @@ from .catalogue import (
 )
 from .kind import Kind
 
-EVERY: tuple[Kind, ...] = (
-    *comparison.KINDS,
-    *parallel.KINDS,
-    *nonfinite.KINDS,
-    *invariants.KINDS,
-    *monitor.KINDS,
-    *flows.KINDS,
-    *rollout.KINDS,
-    *configuration.KINDS,
-    *checkpoints.KINDS,
-    *bundles.KINDS,
-    *single_calls.KINDS,
-    *readiness.KINDS,
-    *dumps.KINDS,
-    *collecting.KINDS,
+
+def kinds_in(module: ModuleType) -> tuple[Kind, ...]:
+    """Return the kinds that a module of the catalogue declares, in the order of their codes."""
+    found = (value for value in vars(module).values() if isinstance(value, Kind))
+    return tuple(sorted(found, key=lambda kind: kind.code))
+
+
+EVERY: tuple[Kind, ...] = tuple(
+    kind
+    for module in (
+        comparison,
+        parallel,
+        nonfinite,
+        invariants,
+        monitor,
+        flows,
+        rollout,
+        configuration,
+        checkpoints,
+        bundles,
+        single_calls,
+        readiness,
+        dumps,
+        collecting,
+    )
+    for kind in kinds_in(module)
 )
 
 BY_CODE = {kind.code: kind for kind in EVERY}

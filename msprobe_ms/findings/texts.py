@@ -10,5 +10,5 @@ from .translations import CHINESE
 @cache
 def texts() -> dict[str, Any]:
     """Return names of kinds in English and Chinese, and message templates in Chinese by the English ones."""
-    looks = {kind.look.english: kind.look.chinese for kind in EVERY}
-    return {"kinds": {kind.name: list(kind.title) for kind in EVERY}, "templates": {**CHINESE, **looks}}
+    kinds = {text.english: text.chinese for kind in EVERY for text in (kind.look, *kind.messages.values())}
+    return {"kinds": {kind.name: list(kind.title) for kind in EVERY}, "templates": {**CHINESE, **kinds}}

@@ -4,11 +4,10 @@ A template has the same placeholders in each language. Code that makes a message
 is looked up when the message is shown.
 """
 
-from .chinese import checks, comparisons, flows, readiness
+from .chinese import checks, comparisons, flows
 
 CHINESE: dict[str, str] = {
     **comparisons.MESSAGES,
     **checks.MESSAGES,
     **flows.MESSAGES,
-    **readiness.MESSAGES,
 }

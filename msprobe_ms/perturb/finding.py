@@ -1,4 +1,4 @@
-"""What the second runs of a training found, as data; `wording.py` makes sentences of it."""
+"""Results of the second runs of a training, as data."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -74,12 +74,18 @@ class Skipped(Exception):  # no error: it ends the preparation of a second run t
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the user's that calls an API: `file` is empty where none is known."""
+    """A line of the user's code that calls an API; `file` is empty if it is not known."""
 
     file: str = ""
     line: int = 0
     function: str = ""
     source: str = ""
+
+    def __str__(self) -> str:
+        """Return `train.py:41, in loss: y = a - b`; empty without a file."""
+        function = f", in {self.function}" if self.function else ""
+        source = f": {self.source}" if self.source else ""
+        return f"{self.file}:{self.line}{function}{source}" if self.file else ""
 
 
 @dataclass(frozen=True, slots=True)

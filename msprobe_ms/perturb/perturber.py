@@ -18,12 +18,12 @@ from msprobe.cell_dump.wrappers import Recorder
 from msprobe.store.free_benchmark import summary_path, write_summary
 from msprobe.store.writer import StepFolder
 
-from . import wording
 from .apis import calls_of, chosen
 from .backend import Backend
 from .described import described
 from .finding import Mode, Place, Stage
-from .session import Session, Where
+from .ranking import MAX_LOGGED, logged
+from .session import Session, Where, lost_rows, second_run_failed
 
 
 class Perturber:
@@ -145,17 +145,17 @@ class Perturber:
             write_summary(where.root, where.rank, described(summary, tool(), self._framework))
         except OSError as cause:
             path = summary_path(where.root, where.rank)
-            once(f"free_benchmark {cause.strerror}", wording.not_written(path, cause))
+            once(f"free_benchmark {cause.strerror}", lost_rows(path, cause))
             return
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
-            once("free_benchmark summary", wording.failed("the summary", cause))
+            once("free_benchmark summary", second_run_failed("the summary", cause))
             return
-        named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][: wording.MOST]
+        named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][:MAX_LOGGED]
         if summary.sensitivities and named != self._named:  # not at each step the same
             self._named = named
-            for line in wording.leaders(summary.sensitivities):
+            for line in logged(summary.sensitivities):
                 logger.warning(line)
 
     def _current(self) -> Recorder:

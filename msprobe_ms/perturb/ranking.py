@@ -1,10 +1,13 @@
-"""Which calls amplify a change of their inputs most, beyond what is usual around them."""
+"""Rank the lines whose calls amplify a change of their inputs, relative to the other lines of the run."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
+
+from msprobe.base.phrase import Phrase, phrase
+from msprobe.findings.catalogue.single_calls import ILL_CONDITIONED
 
 from .finding import Place, Sensitivity
 
@@ -13,6 +16,10 @@ PEERS = 2
 
 _SMALLEST = 1e-3
 """What is usual is this at least: beside calls that amplify nothing every one would stand out."""
+
+
+MAX_LOGGED = 3
+"""Lines that the log lists."""
 
 
 @dataclass
@@ -61,3 +68,32 @@ def ranked(lines: Iterable[Line]) -> tuple[Sensitivity, ...]:
             )
         )
     return tuple(sorted(found, key=lambda each: (-each.excess, -each.condition, each.worst)))
+
+
+def logged(found: Sequence[Sensitivity]) -> list[str]:
+    """Return the most sensitive lines as lines of the log; one that says that there is none."""
+    named = [each for each in found if each.is_ill_conditioned][:MAX_LOGGED]
+    if not named:
+        top = _times(max((each.condition for each in found), default=0.0))
+        return [f"free_benchmark: no call is an outlier; a relative change of an input is amplified at most {top}"]
+    code = ILL_CONDITIONED.code
+    return [f"free_benchmark: {number}. {_amplifies(each)} [{code}]" for number, each in enumerate(named, 1)]
+
+
+def _amplifies(each: Sensitivity) -> Phrase:
+    fields = {
+        "worst": each.worst,
+        "step": each.step,
+        "times": _times(each.condition),
+        "place": f" ({each.place})" if each.place.file else "",
+    }
+    if each.usual is None:
+        return ILL_CONDITIONED.sentence("alone", **fields)
+    peers = phrase("other lines with {stem}", stem=each.stem) if each.of_kind else phrase("the other calls of this run")
+    return ILL_CONDITIONED.sentence("with peers", peers=peers, usual=each.usual, **fields)
+
+
+def _times(factor: float) -> Phrase:
+    if isfinite(factor):
+        return phrase("{factor:.2g} times", factor=factor)
+    return phrase("without bound: its output was all zeros")

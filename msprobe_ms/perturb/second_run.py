@@ -13,13 +13,17 @@ from msprobe.base.framework import AnyTensor
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
 
-from . import wording
 from .arguments import Arguments, outputs_of, rebuilt
 from .backend import Backend
 from .comparison import difference, judged, relative
 from .finding import Cause, Difference, Mode, Skipped, Stage
 from .formats import RAISED, Format
 from .perturbation import perturbed
+
+_ON_CPU_ALREADY = (
+    'free_benchmark: pert_mode "to_cpu": the tensors are already on the CPU, so a second run only shows '
+    "whether calls are deterministic, and a fix has no effect"
+)
 
 Function = Callable[..., Any]
 Outcome = Callable[[tuple[Any, ...], Any], Any]
@@ -148,7 +152,7 @@ class SecondRuns:
         if not formats:
             raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
         if all(map(self._backend.is_on_cpu, tensors)):
-            once("free_benchmark to_cpu", wording.on_cpu_already())
+            once("free_benchmark to_cpu", _ON_CPU_ALREADY)
         return [self._backend.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
     def _wanted(self, tensors: Sequence[AnyTensor]) -> list[int]:
@@ -204,7 +208,7 @@ class SecondRuns:
         if is_raised and not any(of in RAISED for of in low):
             raise Skipped(Cause.NOTHING_TO_RAISE)
         if not is_raised and all(map(backend.is_on_cpu, tensors)):
-            once("free_benchmark to_cpu", wording.on_cpu_already())
+            once("free_benchmark to_cpu", _ON_CPU_ALREADY)
             raise Skipped(Cause.ON_CPU)
         if backend.generators(tensors) != before:
             raise Skipped(Cause.RANDOM)

@@ -15,11 +15,12 @@ from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.nested import tree_of
+from msprobe.base.phrase import Phrase, phrase
 from msprobe.base.tally import Tally
 from msprobe.cell_dump.forward import outcome, results_of
+from msprobe.findings.catalogue.single_calls import INCONSISTENT
 from msprobe.store.free_benchmark import TABLE, Row, append
 
-from . import wording
 from .backend import Backend
 from .comparison import relative
 from .finding import Cause, Mode, Place, Skipped, Stage, Summary
@@ -29,6 +30,25 @@ from .second_run import Compared, SecondRun, SecondRuns
 
 _USUAL = (Cause.NO_TENSOR, Cause.NOTHING_TO_RAISE, Cause.ON_CPU)
 _UNSUPPORTED = (Cause.NO_INPUT, Cause.NO_GRADIENT)
+
+_SKIPPED = {
+    Cause.NO_TENSOR: "has no tensor among its arguments",
+    Cause.NO_INPUT: "has no supported input type",
+    Cause.EMPTY: "has an input without elements",
+    Cause.TOO_SMALL: "has an input smaller than the noise",
+    Cause.TOO_FEW: "has an input with fewer than two elements, which cannot be permuted",
+    Cause.FORMAT: "has an input of a dtype that this pert_mode does not apply to",
+    Cause.NOTHING_TO_RAISE: "already computes in float32 or float64",
+    Cause.ON_CPU: "already has all tensors on the CPU",
+    Cause.RANDOM: "draws random numbers",
+    Cause.CODE: "has a function argument, which would be run twice",
+    Cause.FOREIGN: "has a tensor in a container or of a class that cannot be copied",
+    Cause.TRANSFORM: "is run by a transform of functions, such as vmap",
+    Cause.NO_DATA: "has a tensor without data",
+    Cause.NO_GRADIENT: "has no gradient between any input and output",
+    Cause.IN_PLACE: "returns or modifies its own argument, which a fix cannot replace",
+}
+"""Why a call is not run a second time, for the log."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +175,16 @@ class Session:
             self._skipped[skip.cause] += 1
             if skip.cause not in _USUAL:
                 level = logging.WARNING if skip.cause in _UNSUPPORTED else logging.INFO
-                once(f"free_benchmark {call.stem} {skip.cause}", wording.skipped(call.name, skip.cause), level)
+                once(
+                    f"free_benchmark {call.stem} {skip.cause}",
+                    f"{call.name} {_SKIPPED[skip.cause]}; it is not run a second time",
+                    level,
+                )
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
             self._skipped[Cause.FAILED] += 1
-            once(f"free_benchmark {call.stem} {type(cause).__name__}", wording.failed(call.name, cause))
+            once(f"free_benchmark {call.stem} {type(cause).__name__}", second_run_failed(call.name, cause))
         return None
 
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
@@ -194,11 +218,11 @@ class Session:
         line.max_rel = max(line.max_rel, *(row.max_rel for row in rows))
         self._counts["inconsistent"] += len(rows)
         if is_first:
-            logger.error(wording.inconsistent(rows[0], call.place))
+            logger.error(str(_inconsistent(rows[0], call.place)))
         try:
             append(where.root, rows)
         except OSError as cause:
-            once(f"free_benchmark {cause.strerror}", wording.not_written(where.root / TABLE, cause))
+            once(f"free_benchmark {cause.strerror}", lost_rows(where.root / TABLE, cause))
 
     def _row(self, call: _Call, where: Where, each: Compared) -> Row:
         assert each.max_rel is not None
@@ -222,3 +246,31 @@ class Session:
             skipped=tuple(sorted(self._skipped.items(), key=lambda each: each[0].value)),
             sensitivities=ranked(self._lines.values()),
         )
+
+
+def _inconsistent(row: Row, place: Place) -> Phrase:
+    """Return the message about an output that changed too much; it is logged once per API and line."""
+    return INCONSISTENT.sentence(
+        api=row.api,
+        code=INCONSISTENT.code,
+        max_rel=row.max_rel,
+        mode=row.mode,
+        stage=row.stage,
+        step=row.step,
+        place=phrase(" at {place}", place=place) if place.file else "",
+        table=TABLE,
+    )
+
+
+def second_run_failed(name: str, cause: Exception) -> str:
+    """Return the message about a second run, or its comparison, that raised an exception."""
+    return (
+        f"free_benchmark: the second run of {name} failed: {reason(cause)}; the training continues with the original "
+        "result"
+    )
+
+
+def lost_rows(path: object, cause: Exception) -> str:
+    """Return the message about a table that could not be written."""
+    why = getattr(cause, "strerror", None) or reason(cause)
+    return f"free_benchmark: {path} cannot be written: {why}; the training continues, and the rows are lost"

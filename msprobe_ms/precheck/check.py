@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from msprobe.base.phrase import Phrase, phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.replay.operations import OPERATIONS, Operation
 from msprobe.replay.plan import plan_of
@@ -55,6 +56,9 @@ class Skipped:
     why: Why | Cause
     detail: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.why.value}{': ' if self.detail else ''}{self.detail}"
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -67,6 +71,18 @@ class Output:
     judgement: Judgement
     measures: Measures
     label: str = ""
+
+    @property
+    def message(self) -> Phrase:
+        """Return why it is judged so, with the largest error."""
+        reason, largest = self.judgement.message, self.measures.max_absolute
+        if self.judgement.criterion is Criterion.SHAPE:
+            return phrase("{reason}: {shape}", reason=reason, shape=list(self.shape))
+        if self.judgement.criterion is Criterion.DTYPE:
+            return phrase("{reason}: {output.dtype}, recorded was {output.golden}", reason=reason, output=self)
+        if largest != largest:
+            return reason
+        return phrase("{text}; max abs error {largest:.3g}", text=reason, largest=largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +276,9 @@ def verdicts_of(found: Iterable[Checked]) -> Verdicts:
     counts = Counter(direction.status for direction in every)
     gaps = Counter(each.skipped.why for each in every if each.skipped and each.skipped.why not in UNASKED)
     return Verdicts(counts[Status.PASS] + counts[Status.WARNING], counts[Status.ERROR], gaps)
+
+
+def wrong_outputs(found: Iterable[Checked]) -> list[Output]:
+    """Return all outputs in error, in the order of the calls."""
+    directions = (direction for checked in found for direction in checked.directions)
+    return [output for each in directions for output in each.outputs if output.judgement.status is Status.ERROR]

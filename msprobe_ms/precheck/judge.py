@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import isnan, sqrt
 
+from msprobe.base.phrase import Phrase, phrase
 from msprobe.replay.operations import Kind, Operation
 from msprobe.replay.references import Reference, References
 
@@ -64,15 +65,44 @@ class Reason(Enum):
     MASK = "a gradient was kept where the output was dropped"
 
 
+_NUMBERS = {
+    Reason.ELEMENT: "{value:.3g} times its sensitivity, at most {limit:.3g} is rounding",
+    Reason.ALL: "{value:.3g} times their sensitivity, at most {limit:.3g} is rounding",
+    Reason.SCALED: "by {value:.3g} of its size, beyond {limit:.3g}",
+    Reason.SHIFTED: "by {value:.3g} of its rms, beyond {limit:.3g}",
+    Reason.UNEQUAL: "a share of {value:.3g}",
+    Reason.NON_FINITE: "{value:.0f} elements",
+    Reason.COSINE: "{value:.6g}, has to be above {limit:.6g}",
+    Reason.SHARE: "{value:.3g} of them, at most {limit:.3g}",
+    Reason.RELATIVE: "{value:.3g} of the elements",
+    Reason.SMALL: "{value:.3g} of the elements",
+    Reason.BALANCE: "{value:.3g}, at most {limit:.3g}",
+    Reason.RATE: "it differs by {value:.3g}, by chance at most by {limit:.3g}",
+    Reason.KEPT: "by {value:.3g} of its size, beyond {limit:.3g}",
+    Reason.MASK: "{value:.3g} of the elements",
+    Reason.FAR: "{value:.3g} of them, at most {limit:.3g}",
+}
+"""The compared numbers of a reason, as a template."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is said of one output: `value` is what was held to `limit`."""
+    """The judgement of one output: `value` was compared with `limit`."""
 
     status: Status
     criterion: Criterion
     reason: Reason
     value: float = 0.0
     limit: float = 0.0
+
+    @property
+    def message(self) -> Phrase:
+        """Return the reason with the compared numbers."""
+        text = phrase(self.reason.value)
+        if template := _NUMBERS.get(self.reason):
+            numbers = phrase(template, value=self.value, limit=self.limit)
+            return phrase("{reason}: {numbers}", reason=text, numbers=numbers)
+        return text
 
 
 _FLOATING = ("float16", "bfloat16", "float32", "float64")

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.names import parse
-from msprobe.base.phrase import Words, phrase
+from msprobe.base.phrase import Phrase, Words, phrase
 from msprobe.base.verdicts import Verdicts, last_line
 from msprobe.base.version import tool
 from msprobe.compare.tables.columns import Column
@@ -21,10 +21,9 @@ from msprobe.report.file import Chunks, Report, now
 from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 
-from .check import Checked, Output, Why, verdicts_of
+from .check import Checked, Output, Why, verdicts_of, wrong_outputs
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
-from .wording import answer, message_said, wrong_outputs
 
 _MOST = 200
 """Wrong outputs that are listed; the table has all."""
@@ -55,12 +54,18 @@ def answer_of(found: Sequence[Checked], dump: Dump, path: str, verdicts: Verdict
     wrong = wrong_outputs(found)
     return Answer(
         "differs" if verdicts.wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
-        last_line(answer(wrong), verdicts),
+        last_line(_line(wrong), verdicts),
         _beginning(wrong[0], dump) if wrong else None,
         tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
         advice=tuple(_advice(wrong, dump, path)),
         notes=(summary(found),),
     )
+
+
+def _line(wrong: Sequence[Output]) -> Phrase:
+    if not wrong:
+        return phrase("first wrong output: none")
+    return phrase("first wrong output: {name}: {reason}", name=wrong[0].name, reason=wrong[0].message)
 
 
 def counts_of(found: Sequence[Checked]) -> dict[str, int]:
@@ -92,7 +97,7 @@ def _beginning(output: Output, dump: Dump) -> Finding:
         source=None if line is None else source_of(*line),
     )
     grade = _WORDS[judgement.status]
-    return Finding(WRONG_OUTPUT, place, message_said(output), grade, tuple(evidence), as_data(judgement))
+    return Finding(WRONG_OUTPUT, place, output.message, grade, tuple(evidence), as_data(judgement))
 
 
 _PARTS = (".output.", ".output", ".parameters_grad.")

@@ -25,7 +25,6 @@ from .devices import Compared
 from .judge import Status
 from .standards import RATIOS
 from .turns import Key, Turn
-from .wording import message, skipped_message
 
 RESULT = ("API Name", "Forward Test Success", "Backward Test Success", "Message")
 
@@ -130,9 +129,9 @@ def result_row(checked: Checked) -> tuple[str, ...]:
     words = []
     for each in checked.directions:
         if each.skipped is not None:
-            words.append(f"{each.direction}: {skipped_message(each.skipped)}")
+            words.append(f"{each.direction}: {each.skipped}")
         words += [
-            f"{output.name}: {message(output)}"
+            f"{output.name}: {output.message}"
             for output in each.outputs
             if output.judgement.status in (Status.ERROR, Status.WARNING)
         ]
@@ -175,7 +174,7 @@ def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:
         str(list(output.shape)),
         *map(_number, (measures.cosine, measures.max_absolute, measures.max_relative)),
         judgement.status.value,
-        guard(message(output) if judgement.status in (Status.ERROR, Status.WARNING) else ""),
+        guard(str(output.message) if judgement.status in (Status.ERROR, Status.WARNING) else ""),
         output.golden,
         _number(measures.max_ulp),
         judgement.criterion.value,

@@ -229,9 +229,8 @@ def _conclude(
     found: "list[Checked]", dump: "Dump", options: Options, files: Mapping[str, Path], earlier: Verdicts
 ) -> int:
     """Print the answer; returns the exit code, which includes the verdicts of an `earlier` check that was resumed."""
-    from .check import verdicts_of
+    from .check import verdicts_of, wrong_outputs
     from .report import answer_of, counts_of, criteria, skipped_calls, summary
-    from .wording import sentence, wrong_outputs
 
     verdicts = earlier + verdicts_of(found)
     answer = answer_of(found, dump, str(options.dump), verdicts)
@@ -253,7 +252,7 @@ def _conclude(
         print(f"  {count:6d}  skipped  {why}")
     wrong = wrong_outputs(found)
     for output in wrong[:_SHOWN]:
-        print(visible(f"error: {sentence(output)}"))
+        print(visible(f"error: {output.name}: {output.message}"))
     if len(wrong) > _SHOWN:
         print(f"and {len(wrong) - _SHOWN} more")
     print(visible(f"results: {files['results']}"))

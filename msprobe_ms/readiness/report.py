@@ -18,10 +18,9 @@ from msprobe.options.groups import AnswerFormat
 from msprobe.options.kinds import TEXT, one_of, whole
 
 from . import configuration, installation, place
-from .finding import Obstacle
+from .finding import Obstacle, size
 from .target import DEVICES, JIT_LEVELS, MODES, Target, device_here, framework_here, is_layer_installed, ranks_here
 from .versions import requirements
-from .wording import finding_of, sentence, size
 
 _NAMES = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
 
@@ -121,7 +120,7 @@ def run(options: TrainingOptions) -> int:
 
 def answer_of(found: Mapping[str, Sequence[Obstacle]]) -> Answer:
     """Return the answer about what was found, by part; what only is worth knowing is harmless."""
-    every = [(finding_of(each, part), each.is_wrong) for part, group in found.items() for each in group]
+    every = [(each.as_finding(part), each.is_wrong) for part, group in found.items() for each in group]
     wrong = [finding for finding, is_wrong in every if is_wrong]
     notes = tuple(finding for finding, is_wrong in every if not is_wrong)
     if not wrong:
@@ -178,4 +177,4 @@ def _print(
 
 def _print_findings(found: list[Obstacle]) -> None:
     for each in sorted(found, key=lambda one: not one.is_wrong):
-        print(visible(f"  {'WRONG' if each.is_wrong else 'note'}: {sentence(each)}"))
+        print(visible(f"  {'WRONG' if each.is_wrong else 'note'}: {each.message}"))

@@ -15,10 +15,10 @@ from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants import report as of_invariants
 from msprobe.checks.invariants.judgement import Judgement
+from msprobe.checks.invariants.report import last_line as line_of_check
 from msprobe.checks.invariants.report import violations
 from msprobe.checks.invariants.table import ROWS, Invariant
 from msprobe.checks.invariants.verb import read_run, verdicts_of
-from msprobe.checks.invariants.wording import last_line as line_of_check
 from msprobe.checks.nonfinite import report as of_nonfinite
 from msprobe.checks.nonfinite.finding import Answer as NonFinite
 from msprobe.checks.nonfinite.search import search

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msprobe
 from msprobe.base.verdicts import Gap
-from msprobe.checks.invariants import wording as invariants
 from msprobe.checks.invariants.table import ROWS
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
 from msprobe.compare.core.limits import LimitSource
@@ -20,18 +19,16 @@ from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.unjudged import Reason as NotJudged
 from msprobe.compare.noise.identities import Law
-from msprobe.compare.parallel import wording as parallel
 from msprobe.compare.rl import wording as flows
 from msprobe.compare.rl.configurations import NUMERIC, PLACE
 from msprobe.compare.rl.order import FLOW
 from msprobe.compare.tables import console
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.findings.kinds import EVERY
-from msprobe.precheck import wording as precheck
+from msprobe.findings.kinds import EVERY, kinds_in
+from msprobe.precheck import judge as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
 from msprobe.precheck.standards import Criterion
-from msprobe.readiness import wording as readiness
 from msprobe.replay.recorded import Cause as NotReplayed
 from msprobe.store.monitor.layout import Stage
 from msprobe.store.monitor.lines import Cause as LeftOut
@@ -66,7 +63,6 @@ TABLES = {
     ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
-    "sentence": parallel._SENTENCES.values(),
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
@@ -92,21 +88,20 @@ TABLES = {
     "_POSSIBLE[one.cause]": locate._POSSIBLE.values(),
     "one.cause.value": [cause.value for cause in UpdateCause],
     "_MISSING[found.missing]": locate._MISSING.values(),
-    "finding.kind.name": [kind.name for kind in kinds.KINDS],
+    "finding.kind.name": [kind.name for kind in kinds_in(kinds)],
     "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
     "self.look.english": [kind.look.english for kind in EVERY],
     "_LOOK_AT_EXCHANGE": [answers._LOOK_AT_EXCHANGE],
-    "template": [*invariants._TEXTS.values(), *precheck._COMPARED.values()],
+    "template": precheck._NUMBERS.values(),
+    "self.messages[variant].english": [text.english for kind in EVERY for text in kind.messages.values()],
     "row.says": [row.says for row in ROWS],
     "row.source": [row.source for row in ROWS],
     "held": ["inputs: {values}", "outputs: {values}"],
     "none": ["inputs: finite, or not recorded", "outputs: finite, or not recorded"],
-    "_TEXTS[finding.kind]": readiness._TEXTS.values(),
-    "_PYTHON": [readiness._PYTHON],
     "finding.cause.value": [cause.value for cause in Cause],
-    "judgement.reason.value": [reason.value for reason in Reason],
+    "self.reason.value": [reason.value for reason in Reason],
     "judgement.criterion.value": [criterion.value for criterion in Criterion],
 }
 """What stands for a template in the source, and the templates that it can be."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from phrase_templates import every
 
 from msprobe.findings import translations
+from msprobe.findings.kinds import EVERY
 from msprobe.findings.texts import texts
 
 CHINESE = texts()["templates"]
@@ -50,3 +51,10 @@ def test_each_template_is_translated_once():
     )
     assert set(found) == set(translations.CHINESE)
     assert [template for template, number in found.items() if number > 1] == []
+
+
+def test_the_message_of_a_kind_is_translated_in_the_catalogue_only():
+    """Kinds that share a sentence have one translation of it."""
+    found = {(text.english, text.chinese) for kind in EVERY for text in kind.messages.values()}
+    assert len(dict(found)) == len(found)
+    assert not dict(found).keys() & translations.CHINESE.keys()

@@ -3,8 +3,7 @@
 import pytest
 
 from msprobe.perturb.finding import Place
-from msprobe.perturb.ranking import Line, ranked
-from msprobe.perturb.wording import leaders
+from msprobe.perturb.ranking import Line, logged, ranked
 
 
 def line(stem, number, *conditions):
@@ -55,13 +54,13 @@ def test_a_single_line_has_nothing_beside_it():
 
 def test_the_log_names_the_first_three_with_their_lines():
     lines = [line("F.sub", n, 10.0 ** (n + 2)) for n in range(1, 6)] + [line("F.sub", n, 1.0) for n in range(10, 20)]
-    words = leaders(ranked(lines))
+    words = logged(ranked(lines))
     assert len(words) == 3
     assert [word.split(": ")[1][:10] for word in words] == ["1. F.sub.5", "2. F.sub.4", "3. F.sub.3"]
     assert "train.py:5, in loss: y = F.sub" in words[0]
 
 
 def test_where_nothing_stands_out_the_log_says_so_in_one_line():
-    assert leaders(ranked([line("F.mul", 1, 1.5), line("F.add", 2, 1.0)])) == [
+    assert logged(ranked([line("F.mul", 1, 1.5), line("F.add", 2, 1.0)])) == [
         "free_benchmark: no call is an outlier; a relative change of an input is amplified at most 1.5 times"
     ]

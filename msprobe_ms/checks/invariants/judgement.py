@@ -1,4 +1,4 @@
-"""What a check of an invariant says, as data; `wording.py` makes sentences of it."""
+"""Judgements of invariants, as data; the catalogue of findings has their sentences."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -53,8 +53,8 @@ installation cannot tell was not asked for, nor a layer whose inner calls are ju
 class Judgement:
     """One judgement: of a call, a parameter, a collective, or of the whole run where `subject` is empty.
 
-    `place` names the record, `value` is what was measured and `limit` what it has to be (within). `ranks` are those
-    that differ from the others or that the judgement is about.
+    `place` names the record, `what` the message of the kind, `value` is what was measured and `limit` what it has to be
+    (within). `ranks` are those that differ from the others or that the judgement is about.
     """
 
     status: Status

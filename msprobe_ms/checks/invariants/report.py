@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.phrase import Words, phrase, some
+from msprobe.base.log import few
+from msprobe.base.phrase import Phrase, Words, phrase, some
 from msprobe.base.verdicts import Verdicts
+from msprobe.base.verdicts import last_line as completed
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.page import put_table
 from msprobe.findings.data import as_data
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion, source_of
-from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import TableSet
 from msprobe.report.file import Chunks
 
 from .judgement import Judgement, Status
 from .table import Invariant
-from .wording import last_line, sentence, what
 
 Judged = Sequence[tuple[Invariant, list[Judgement]]]
 
@@ -50,7 +50,7 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Find
         source = source_of(one.file, one.line)
         place = Place(one.subject or "the run", one.cell, one.place, one.step, rank, source=source)
         evidence = tuple(_evidence(row, one))
-        yield Finding(BY_NAME[row.name], place, what(one), evidence=evidence, fields=as_data(one))
+        yield Finding(row.kind, place, reason(row, one), evidence=evidence, fields=as_data(one))
 
 
 def answer_of(judged: Judged, verdicts: Verdicts) -> Answer:
@@ -60,6 +60,32 @@ def answer_of(judged: Judged, verdicts: Verdicts) -> Answer:
     state = "differs" if found else "clean" if verdicts.exit_code == 0 else "unjudged"
     first = found[0] if found else None
     return Answer(state, last_line(violated, verdicts), first, tuple(found[1:]), advice=advice(violated))
+
+
+def last_line(violated: Sequence[tuple[Invariant, Judgement]], verdicts: Verdicts) -> Words:
+    """Return the last line on standard output."""
+    if not violated:
+        return completed(phrase("first violation: none"), verdicts)
+    row, one = violated[0]
+    return completed(phrase("first violation: {name}: {what}", name=row.name, what=sentence(row, one)), verdicts)
+
+
+def sentence(row: Invariant, one: Judgement) -> str:
+    """Return a violation as `SUBJECT in CELL: REASON (FILE:LINE)`, with ranks and step."""
+    subject = one.subject or "the run"
+    cell = f" in {one.cell}" if one.cell else ""
+    where = "" if one.step is None else f", step {one.step}"
+    ranks = f", rank{'s' * (len(one.ranks) != 1)} {few([str(r) for r in one.ranks])}" if one.ranks else ""
+    line = f" ({one.file}:{one.line})" if one.file else ""
+    return f"{subject}{cell}{where}{ranks}: {reason(row, one)}{line}"
+
+
+def reason(row: Invariant, one: Judgement) -> Phrase:
+    """Return why a judgement is a violation, with the measured value and its limit."""
+    text = row.kind.sentence(one.what, place=one.place)
+    if one.value is not None and one.limit is not None:
+        return phrase("{text} ({value:.3g}, allowed {limit:.3g})", text=text, value=one.value, limit=one.limit)
+    return text
 
 
 def violations(judged: Judged) -> list[tuple[Invariant, Judgement]]:
@@ -93,7 +119,7 @@ def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
 
 def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Suggestion, ...]:
     """Where to look, by the first violation."""
-    return tuple(Suggestion(phrase("look {where}", where=BY_NAME[row.name].where_to_look)) for row, _ in violated[:1])
+    return tuple(Suggestion(phrase("look {where}", where=row.kind.where_to_look)) for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:
@@ -115,4 +141,4 @@ def _violation(row: Invariant, one: Judgement) -> tuple[str | int | float, ...]:
     numbers = ("" if number is None else number for number in (one.value, one.limit))
     step = "" if one.step is None else one.step
     ranks = ", ".join(map(str, one.ranks))
-    return row.name, "error", one.subject, one.cell, one.place, step, ranks, *numbers, sentence(one)
+    return row.name, "error", one.subject, one.cell, one.place, step, ranks, *numbers, sentence(row, one)

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from msprobe.findings.catalogue import invariants as kinds
+from msprobe.findings.kind import Kind
+
 from .calls import masked_weights, norm_statistics, softmax_rows
 from .exchanges import collectives_reduce
 from .judgement import Judgement, Run
@@ -16,13 +19,25 @@ Predicate = Callable[[Run, Run | None], Iterator[Judgement]]
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """One row: its name, what a dump must have for it, what it says, why that is so, and how it is judged."""
+    """One invariant.
 
-    name: str
+    kind : the kind of a violation.
+    needs : what a dump must contain to judge it.
+    says : the sentence that holds in every correct training.
+    source : why it holds.
+    predicate : the function that judges it.
+    """
+
+    kind: Kind
     needs: str
     says: str
     source: str
     predicate: Predicate
+
+    @property
+    def name(self) -> str:
+        """Return the name of its kind."""
+        return self.kind.name
 
 
 def _alone(check: Callable[[Run], Iterator[Judgement]]) -> Predicate:
@@ -31,84 +46,84 @@ def _alone(check: Callable[[Run], Iterator[Judgement]]) -> Predicate:
 
 ROWS = (
     Invariant(
-        "equal-parameters",
+        kinds.EQUAL_PARAMETERS,
         "several ranks; two steps, or reduced gradients",
         "parameters are equal on all ranks",
         "data parallelism keeps replicas of one model",
         _alone(parameters_equal),
     ),
     Invariant(
-        "reduced-gradients",
+        kinds.REDUCED_GRADIENTS,
         "several ranks, gradients of parameters, level mix",
         "every gradient is summed up over the ranks, if most are",
         "the gradient of a batch is the mean over its shares",
         _alone(gradients_reduced),
     ),
     Invariant(
-        "own-batches",
+        kinds.OWN_BATCHES,
         "several ranks, gradients of parameters, level mix",
         "ranks that share gradients have batches of their own",
         "a distributed sampler gives each rank its share",
         _alone(batches_differ),
     ),
     Invariant(
-        "reductions",
+        kinds.REDUCTIONS,
         "several ranks, collectives (L1, mix)",
         "the result of all_reduce is the reduction of what went in, on all ranks",
         "the definition of the collective",
         _alone(collectives_reduce),
     ),
     Invariant(
-        "gradients",
+        kinds.GRADIENTS,
         "gradients of parameters (L0, mix)",
         "every trainable parameter has a gradient",
         "a parameter without one is frozen, detached or unused",
         _alone(have_gradients),
     ),
     Invariant(
-        "updates",
+        kinds.UPDATES,
         "two steps that follow each other",
         "every float32 parameter whose gradient is not negligible compared with the others is updated",
         "an optimizer changes what it was given",
         _alone(move),
     ),
     Invariant(
-        "softmax",
+        kinds.SOFTMAX,
         "softmax calls or cells; rows one by one with task tensor",
         "rows are not negative and add up to 1",
         "the definition of softmax",
         _alone(softmax_rows),
     ),
     Invariant(
-        "masks",
+        kinds.MASKS,
         "softmax or attention calls with a mask, task tensor",
         "masked weights are 0, and a causal mask hides what comes later",
         "attention with a mask; autoregressive models",
         _alone(masked_weights),
     ),
     Invariant(
-        "norms",
+        kinds.NORMS,
         "LayerNorm, RMSNorm, GroupNorm, BatchNorm with task tensor",
         "without weight and bias the mean is 0 and the mean square 1",
         "the definitions of the layers",
         _alone(norm_statistics),
     ),
     Invariant(
-        "replay",
+        kinds.REPLAY,
         "task tensor, extra torch",
         "the output of a call is the operation's on its recorded inputs",
         "msprobe.replay in float64, tolerance by the dtypes",
         _alone(outputs_replay),
     ),
     Invariant(
-        "written-memory",
+        kinds.WRITTEN_MEMORY,
         "level mix or L1, calls of empty() or task tensor",
         "no call reads memory that was never written",
         "what empty() gives is undefined",
         _alone(memory_is_written),
     ),
     Invariant(
-        "resume",
+        kinds.RESUME,
         "a second dump of the same step",
         "a resumed run has the parameters, batches and results of the one that went on",
         "a checkpoint restores the state of a training",

@@ -142,7 +142,7 @@ def read_run(path: Path, steps: object = None, ranks: object = None) -> "Run":
 
 def _print(judged: "list[tuple[Invariant, list[Judgement]]]") -> None:
     from .judgement import Status, Why
-    from .wording import sentence
+    from .report import sentence
 
     width = max((len(row.name) for row, _ in judged), default=0)
     for row, found in judged:
@@ -160,6 +160,6 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]") -> None:
         print(f"{row.name:<{width}}  {visible(text)}")
         wrong = [one for one in found if one.status is Status.VIOLATED]
         for one in wrong[:_SHOWN]:
-            print(f"{'':<{width}}    {visible(sentence(one))}")
+            print(f"{'':<{width}}    {visible(sentence(row, one))}")
         if len(wrong) > _SHOWN:
             print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")

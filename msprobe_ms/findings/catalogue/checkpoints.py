@@ -1,12 +1,14 @@
 """Kinds of findings of a comparison of two checkpoints: MSP611 and MSP612."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/comparing/config_check.md#the-answer"
+_kind = partial(Kind, docs="how-to/comparing/config_check.md#the-answer")
 
-PARAMETER = Kind(
-    code="MSP611",
-    name="checkpoint parameter differs",
+PARAMETER = _kind(
+    "MSP611",
+    "checkpoint parameter differs",
     severity=Severity.ERROR,
     title=Text("a parameter differs", "权重不同"),
     means=Text(
@@ -25,12 +27,10 @@ PARAMETER = Kind(
     confirm=Text(
         "Convert the checkpoint again and compare it with the original.", "重新转换 checkpoint，并与原文件比对。"
     ),
-    docs=_DOCS,
 )
-
-ONE_SIDE = Kind(
-    code="MSP612",
-    name="checkpoint parameter on one side",
+ONE_SIDE = _kind(
+    "MSP612",
+    "checkpoint parameter on one side",
     severity=Severity.WARNING,
     title=Text("a parameter is on one side only", "权重仅存在于一侧"),
     means=Text(
@@ -46,7 +46,4 @@ ONE_SIDE = Kind(
     ),
     look=Text("at the names of both sides", "两侧的名称"),
     confirm=Text("Give the names with `--data-mapping`.", "用 --data-mapping 给出名称对应关系。"),
-    docs=_DOCS,
 )
-
-KINDS = (PARAMETER, ONE_SIDE)

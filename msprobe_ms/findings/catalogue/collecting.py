@@ -1,10 +1,14 @@
 """Kinds of findings about a collection and its kernel dumps: MSP851 to MSP854."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
+_kind = partial(Kind, severity=Severity.WARNING)
+
 CHANGED = Kind(
-    code="MSP851",
-    name="training changed",
+    "MSP851",
+    "training changed",
     severity=Severity.ERROR,
     title=Text("the collected training differs", "采集使训练发生变化"),
     means=Text(
@@ -12,8 +16,8 @@ CHANGED = Kind(
         "被采集的训练与不采集时的同一训练不同。",
     ),
     decided=Text(
-        "By the bits of parameters and random generators at each start() and step(); the training is run twice without "
-        "collecting first, which must agree.",
+        "By the bits of parameters and random generators at each start() and step(); the training is run twice "
+        "without collecting first, which must agree.",
         "依据每次 start() 和 step() 时权重与随机数发生器的逐位内容；先不采集运行两次，且两次必须一致。",
     ),
     causes=(
@@ -24,27 +28,26 @@ CHANGED = Kind(
     confirm=Text("Run the command again with another level or task.", "换用其他 level 或 task 再次运行。"),
     docs="how-to/collecting/verify-collection.md",
 )
-
-NOT_GATHERED = Kind(
-    code="MSP852",
-    name="kernel values lost",
-    severity=Severity.WARNING,
+NOT_GATHERED = _kind(
+    "MSP852",
+    "kernel values lost",
     title=Text("values of kernels were not gathered", "算子的值未能收集"),
     means=Text(
         "A file of the kernel dump is missing or cannot be read; the gathered dump lacks its value.",
         "kernel dump 的某个文件缺失或无法读取，收集后的 dump 缺少该值。",
     ),
     decided=Text("By reading every file of the kernel dump.", "读取 kernel dump 的每个文件。"),
-    causes=(Text("the process died while it wrote", "写入时进程退出"), Text("an interrupted copy", "复制被中断")),
+    causes=(
+        Text("the process died while it wrote", "写入时进程退出"),
+        Text("an interrupted copy", "复制被中断"),
+    ),
     look=Text("at the files that are named", "所指出的文件"),
     confirm=Text("Dump the iteration again.", "重新 dump 该 iteration。"),
     docs="how-to/collecting/gather.md#contents-of-a-dump",
 )
-
-NOT_DUMPED = Kind(
-    code="MSP853",
-    name="kernel not dumped",
-    severity=Severity.WARNING,
+NOT_DUMPED = _kind(
+    "MSP853",
+    "kernel not dumped",
     title=Text("a kernel was not dumped", "算子未被 dump"),
     means=Text(
         "The settings of the kernel dump name a kernel, or an iteration, of which there is nothing.",
@@ -62,11 +65,9 @@ NOT_DUMPED = Kind(
     confirm=Text("Correct the name and dump again.", "修正名称后重新 dump。"),
     docs="how-to/collecting/gather.md#requested-kernels",
 )
-
-NOT_IN_GRAPH = Kind(
-    code="MSP854",
-    name="kernel not in the graph",
-    severity=Severity.WARNING,
+NOT_IN_GRAPH = _kind(
+    "MSP854",
+    "kernel not in the graph",
     title=Text("a kernel is not in the graph", "计算图中没有该算子"),
     means=Text(
         "A value of the kernel dump is of a kernel that the text of the graph does not contain.",
@@ -78,5 +79,3 @@ NOT_IN_GRAPH = Kind(
     confirm=Text("Give the text of the graph that was dumped.", "给出所 dump 的计算图的文本。"),
     docs="how-to/collecting/code_mapping.md",
 )
-
-KINDS = (CHANGED, NOT_GATHERED, NOT_DUMPED, NOT_IN_GRAPH)

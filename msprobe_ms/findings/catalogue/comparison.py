@@ -1,13 +1,14 @@
 """Kinds of findings of `msprobe compare`: MSP101 to MSP110."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/comparing/compare.md#the-first-wrong-call"
+_kind = partial(Kind, severity=Severity.ERROR, docs="how-to/comparing/compare.md#the-first-wrong-call")
 
-COMPUTES = Kind(
-    code="MSP101",
-    name="computes differently",
-    severity=Severity.ERROR,
+COMPUTES = _kind(
+    "MSP101",
+    "computes differently",
     title=Text("computes differently", "计算结果不同"),
     means=Text(
         "All inputs of the call agree on both sides, and an output does not. The call itself, its settings, or the "
@@ -15,8 +16,9 @@ COMPUTES = Kind(
         "该调用在两侧的所有输入一致，但有输出不一致。差异出在调用本身、其设置或执行它的算子。",
     ),
     decided=Text(
-        "Inputs are arguments and parameters; those of a backward call are its incoming gradients and what its forward "
-        "call had. An output disagrees if it differs by more than its inputs and the rounding of one call explain.",
+        "Inputs are arguments and parameters; those of a backward call are its incoming gradients and what its "
+        "forward call had. An output disagrees if it differs by more than its inputs and the rounding of one call "
+        "explain.",
         "输入包括参数与权重；反向调用的输入为传入的梯度及其前向调用的输入输出。输出的差异超出输入差异与单次调用舍入所能解释的范围时，判为不一致。",
     ),
     causes=(
@@ -32,12 +34,10 @@ COMPUTES = Kind(
         "Run the call alone on its recorded inputs: `msprobe repro` writes the script for a dump with task tensor.",
         "以记录的输入单独运行该调用：对任务 tensor 的 dump，msprobe repro 可生成脚本。",
     ),
-    docs=_DOCS,
 )
-
-RANDOM = Kind(
-    code="MSP102",
-    name="random operation",
+RANDOM = _kind(
+    "MSP102",
+    "random operation",
     severity=Severity.WARNING,
     title=Text("random operation", "随机操作"),
     means=Text(
@@ -66,13 +66,10 @@ RANDOM = Kind(
         "Call `seed_all` at the start of both runs, or set `p=0`, and collect again.",
         "在两次运行开头调用 seed_all，或设置 p=0，然后重新采集。",
     ),
-    docs=_DOCS,
 )
-
-ARGUMENT = Kind(
-    code="MSP103",
-    name="argument differs",
-    severity=Severity.ERROR,
+ARGUMENT = _kind(
+    "MSP103",
+    "argument differs",
     title=Text("argument differs", "参数取值不同"),
     means=Text(
         "The two sides pass another value, or another tensor that no recorded call made, while everything that "
@@ -96,13 +93,10 @@ ARGUMENT = Kind(
         "Look at the line that makes the call, print the argument on both sides, and pass it explicitly.",
         "查看发起调用的代码行，在两侧打印该参数，并显式传入。",
     ),
-    docs=_DOCS,
 )
-
-STRUCTURE = Kind(
-    code="MSP104",
-    name="structure differs",
-    severity=Severity.ERROR,
+STRUCTURE = _kind(
+    "MSP104",
+    "structure differs",
     title=Text("structure differs", "结构不同"),
     means=Text(
         "A call is made on one side only, or another call is in its place, and the values computed from it differ.",
@@ -126,13 +120,10 @@ STRUCTURE = Kind(
         "Compare the source lines of both sides; `msprobe graph` draws both call trees side by side.",
         "对照两侧的代码行；msprobe graph 可并排显示两侧的调用树。",
     ),
-    docs=_DOCS,
 )
-
-PARAMETERS = Kind(
-    code="MSP105",
-    name="parameters differ",
-    severity=Severity.ERROR,
+PARAMETERS = _kind(
+    "MSP105",
+    "parameters differ",
     title=Text("parameters differ", "权重不同"),
     means=Text(
         "Parameters differ before the first output does: at the start, or by an update of the optimizer.",
@@ -158,13 +149,10 @@ PARAMETERS = Kind(
         "Compare the checkpoints (`msprobe config-check`), and collect two successive steps from step 0.",
         "比对 checkpoint（msprobe config-check），并从 step 0 起采集连续两个 step。",
     ),
-    docs=_DOCS,
 )
-
-RUN_INPUTS = Kind(
-    code="MSP106",
-    name="run inputs differ",
-    severity=Severity.ERROR,
+RUN_INPUTS = _kind(
+    "MSP106",
+    "run inputs differ",
     title=Text("run inputs differ", "输入数据不同"),
     means=Text(
         "The first tensors that the model is given differ: the two runs do not compute the same step.",
@@ -184,16 +172,12 @@ RUN_INPUTS = Kind(
         "数据及其顺序，以及首个调用之前的数据处理",
     ),
     confirm=Text(
-        "Feed both runs one saved batch, and collect again.",
-        "让两次运行使用同一份保存的 batch，再重新采集。",
+        "Feed both runs one saved batch, and collect again.", "让两次运行使用同一份保存的 batch，再重新采集。"
     ),
-    docs=_DOCS,
 )
-
-CODE = Kind(
-    code="MSP107",
-    name="code between",
-    severity=Severity.ERROR,
+CODE = _kind(
+    "MSP107",
+    "code between",
     title=Text("code between recorded calls differs", "已记录调用之间的代码不同"),
     means=Text(
         "No recorded call begins the difference: it arises between the last call that agrees and the first that "
@@ -217,13 +201,10 @@ CODE = Kind(
         "Collect at level mix without a list, or save values in between with `save`.",
         "以级别 mix 且不设 list 重新采集，或用 save 保存中间值。",
     ),
-    docs=_DOCS,
 )
-
-PRECISION = Kind(
-    code="MSP108",
-    name="precision differs",
-    severity=Severity.ERROR,
+PRECISION = _kind(
+    "MSP108",
+    "precision differs",
     title=Text("precision differs", "精度不同"),
     means=Text(
         "One side rounds to fewer bits than anything on the other side's path between the same two compared tensors.",
@@ -247,17 +228,14 @@ PRECISION = Kind(
         "Compare the dtypes around the call in the table, and the settings of mixed precision.",
         "对照表格中该调用前后的 dtype，以及混合精度的设置。",
     ),
-    docs=_DOCS,
 )
-
-HARMLESS = Kind(
-    code="MSP109",
-    name="harmless difference",
+HARMLESS = _kind(
+    "MSP109",
+    "harmless difference",
     severity=Severity.NOTE,
     title=Text("harmless difference", "无害的差异"),
     means=Text(
-        "The values differ, and nothing that is computed from them does.",
-        "数值有差异，但由其计算的结果都一致。",
+        "The values differ, and nothing that is computed from them does.", "数值有差异，但由其计算的结果都一致。"
     ),
     decided=Text(
         "The difference is followed through the dataflow until every value that depends on it agrees, or nothing "
@@ -275,10 +253,9 @@ HARMLESS = Kind(
     ),
     docs="explanation/noise.md",
 )
-
-UNKNOWN = Kind(
-    code="MSP110",
-    name="cannot tell",
+UNKNOWN = _kind(
+    "MSP110",
+    "cannot tell",
     severity=Severity.WARNING,
     title=Text("cannot tell", "无法确定"),
     means=Text(
@@ -300,7 +277,4 @@ UNKNOWN = Kind(
         "Collect what the reason names; `msprobe diagnose` writes the configuration for both runs.",
         "采集原因中所列的内容；msprobe diagnose 会生成两次运行共用的配置。",
     ),
-    docs=_DOCS,
 )
-
-KINDS = (COMPUTES, RANDOM, ARGUMENT, STRUCTURE, PARAMETERS, RUN_INPUTS, CODE, PRECISION, HARMLESS, UNKNOWN)

@@ -1,13 +1,14 @@
 """Kinds of findings of a comparison of RL flows: MSP501 and MSP502."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/comparing/compare-flow.md#the-first-difference"
+_kind = partial(Kind, severity=Severity.ERROR, docs="how-to/comparing/compare-flow.md#the-first-difference")
 
-STAGE = Kind(
-    code="MSP501",
-    name="stage differs",
-    severity=Severity.ERROR,
+STAGE = _kind(
+    "MSP501",
+    "stage differs",
     title=Text("a stage differs", "阶段不同"),
     means=Text(
         "The dump of a stage (generation, reference, reward, training) is the first part of the flow that differs.",
@@ -26,21 +27,17 @@ STAGE = Kind(
         "The line after `why` has the first wrong call of the stage, or what to collect.",
         "why 之后的一行给出该阶段首个出错的调用，或需要采集的内容。",
     ),
-    docs=_DOCS,
 )
-
-KEY = Kind(
-    code="MSP502",
-    name="key differs",
-    severity=Severity.ERROR,
+KEY = _kind(
+    "MSP502",
+    "key differs",
     title=Text("a key datum differs", "关键数据不同"),
     means=Text(
         "A value that stages hand to each other (responses, log probabilities, rewards, advantages) differs first.",
         "阶段之间传递的值（responses、log prob、奖励、优势）首先出现差异。",
     ),
     decided=Text(
-        "By its values, while everything before it in the flow agrees.",
-        "流程中此前的一切均一致，而其数值不同。",
+        "By its values, while everything before it in the flow agrees.", "流程中此前的一切均一致，而其数值不同。"
     ),
     causes=(
         Text("sampling with another seed or temperature", "采样的随机种子或温度不同"),
@@ -48,7 +45,4 @@ KEY = Kind(
     ),
     look=Text("at the host code that makes it, and at the stage before", "产生它的主机侧代码以及之前的阶段"),
     confirm=Text("Collect the stage that makes it.", "采集产生该数据的阶段。"),
-    docs=_DOCS,
 )
-
-KINDS = (STAGE, KEY)

@@ -1,13 +1,14 @@
 """Kinds of findings of `msprobe check`, one for each invariant: MSP301 to MSP312."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/checking/check.md#what-is-checked"
+_kind = partial(Kind, severity=Severity.ERROR, docs="how-to/checking/check.md#what-is-checked")
 
-EQUAL_PARAMETERS = Kind(
-    code="MSP301",
-    name="equal-parameters",
-    severity=Severity.ERROR,
+EQUAL_PARAMETERS = _kind(
+    "MSP301",
+    "equal-parameters",
     title=Text("parameters differ between ranks", "各 rank 权重不一致"),
     means=Text(
         "A parameter that data parallelism replicates is not equal on all ranks.",
@@ -24,20 +25,20 @@ EQUAL_PARAMETERS = Kind(
         Text("gradients that are not reduced", "梯度未归约"),
     ),
     look=Text(
-        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups of collectives, and gradients that are not reduced",
+        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups "
+        "of collectives, and gradients that are not reduced",
         "各 rank 各自的行为：随机种子、初始权重的广播、裁剪、学习率、通信组，以及未归约的梯度",
     ),
     confirm=Text(
-        "Compare the step in which they first differ with the one before.",
-        "对照首次出现差异的 step 与其前一个 step。",
+        "Compare the step in which they first differ with the one before.", "对照首次出现差异的 step 与其前一个 step。"
     ),
-    docs=_DOCS,
+    message={
+        "parameter": Text("differs from the other ranks", "与其他 rank 不同"),
+    },
 )
-
-REDUCED_GRADIENTS = Kind(
-    code="MSP302",
-    name="reduced-gradients",
-    severity=Severity.ERROR,
+REDUCED_GRADIENTS = _kind(
+    "MSP302",
+    "reduced-gradients",
     title=Text("a gradient is not summed up over the ranks", "梯度未跨卡归约"),
     means=Text(
         "A parameter's gradient goes into no reduction, while those of most parameters do.",
@@ -58,13 +59,16 @@ REDUCED_GRADIENTS = Kind(
     confirm=Text(
         "Compare the parameter between the ranks after a few steps.", "若干 step 之后比较该权重在各 rank 上的值。"
     ),
-    docs=_DOCS,
+    message={
+        "gradient": Text(
+            "its gradient goes into no reduction over ranks, those of most parameters do",
+            "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
+        ),
+    },
 )
-
-OWN_BATCHES = Kind(
-    code="MSP303",
-    name="own-batches",
-    severity=Severity.ERROR,
+OWN_BATCHES = _kind(
+    "MSP303",
+    "own-batches",
     title=Text("ranks have the same batch", "各 rank 使用了相同的 batch"),
     means=Text(
         "Ranks that share gradients have the same batch: the work of all but one is lost.",
@@ -76,13 +80,13 @@ OWN_BATCHES = Kind(
         "at the sampler: its number of ranks, and this rank's number in it", "采样器：rank 总数，以及本 rank 的编号"
     ),
     confirm=Text("Print the sampler's rank and number of ranks.", "打印采样器使用的 rank 号与总数。"),
-    docs=_DOCS,
+    message={
+        "batch": Text("these ranks have the same batch", "这些 rank 使用了相同的 batch"),
+    },
 )
-
-REDUCTIONS = Kind(
-    code="MSP304",
-    name="reductions",
-    severity=Severity.ERROR,
+REDUCTIONS = _kind(
+    "MSP304",
+    "reductions",
     title=Text("a collective gives another result than what went in", "集合通信结果与输入不符"),
     means=Text(
         "The result of a collective is not the reduction of what the ranks put in, or is not equal on all of them.",
@@ -104,12 +108,14 @@ REDUCTIONS = Kind(
     confirm=Text(
         "Wait for the handle before the buffer is used, and run again.", "在使用缓冲区之前等待句柄完成，然后重新运行。"
     ),
-    docs=_DOCS,
+    message={
+        "unequal results": Text("the result is not equal on all ranks: {place}", "各 rank 的结果不一致：{place}"),
+        "reduction": Text("the result is not a reduction of the inputs of the ranks", "结果不是各 rank 输入的归约"),
+    },
 )
-
-GRADIENTS = Kind(
-    code="MSP305",
-    name="gradients",
+GRADIENTS = _kind(
+    "MSP305",
+    "gradients",
     severity=Severity.WARNING,
     title=Text("a trainable parameter has no gradient", "可训练参数没有梯度"),
     means=Text(
@@ -131,13 +137,15 @@ GRADIENTS = Kind(
     confirm=Text(
         "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
     ),
-    docs=_DOCS,
+    message={
+        "no gradient": Text(
+            "has no gradient: detached from the loss, not used, or frozen", "没有梯度：与 loss 断开、未被使用，或被冻结"
+        ),
+    },
 )
-
-UPDATES = Kind(
-    code="MSP306",
-    name="updates",
-    severity=Severity.ERROR,
+UPDATES = _kind(
+    "MSP306",
+    "updates",
     title=Text("a parameter does not move", "权重未被更新"),
     means=Text(
         "A parameter has a gradient that is not negligible, and is unchanged after the update.",
@@ -156,13 +164,16 @@ UPDATES = Kind(
         "传给优化器的参数列表，以及其学习率",
     ),
     confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
-    docs=_DOCS,
+    message={
+        "still": Text(
+            "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
+            "有梯度但未变化：不在优化器中，或学习率为 0",
+        ),
+    },
 )
-
-SOFTMAX = Kind(
-    code="MSP307",
-    name="softmax",
-    severity=Severity.ERROR,
+SOFTMAX = _kind(
+    "MSP307",
+    "softmax",
     title=Text("rows of a softmax do not add up to 1", "softmax 各行之和不为 1"),
     means=Text(
         "Rows of a softmax have negative elements, or do not add up to 1.", "softmax 的行含负元素，或各行之和不为 1。"
@@ -177,13 +188,13 @@ SOFTMAX = Kind(
         "softmax 的轴；轴正确时检查执行它的算子",
     ),
     confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
-    docs=_DOCS,
+    message={
+        "row sum": Text("rows of {place} do not add up to 1", "{place} 各行之和不为 1"),
+    },
 )
-
-MASKS = Kind(
-    code="MSP308",
-    name="masks",
-    severity=Severity.ERROR,
+MASKS = _kind(
+    "MSP308",
+    "masks",
     title=Text("a mask does not hide what it should", "掩码未生效"),
     means=Text(
         "A masked position has a weight, or a causal mask shows what comes later.",
@@ -205,13 +216,18 @@ MASKS = Kind(
         "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
     ),
     confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
-    docs=_DOCS,
+    message={
+        "masked weight": Text("a masked position has a weight", "被遮蔽的位置仍有权重"),
+        "shows what comes later": Text(
+            "the causal mask gives later positions a weight", "因果掩码使之后的位置获得权重"
+        ),
+        "hides the past": Text("the causal mask hides the past and shows the future", "因果掩码遮蔽了过去而暴露了未来"),
+        "hides itself": Text("the causal mask hides a position from itself", "因果掩码使位置看不到自身"),
+    },
 )
-
-NORMS = Kind(
-    code="MSP309",
-    name="norms",
-    severity=Severity.ERROR,
+NORMS = _kind(
+    "MSP309",
+    "norms",
     title=Text("a norm's output is not normalised", "归一化输出不符合预期"),
     means=Text(
         "The output of a normalization, without weight and bias, does not have mean 0 and mean square 1.",
@@ -233,13 +249,16 @@ NORMS = Kind(
     confirm=Text(
         "Compute the layer by its formula in float64 on the recorded input.", "对记录的输入以 float64 按公式计算该层。"
     ),
-    docs=_DOCS,
+    message={
+        "row statistics": Text(
+            "{place} without weight and bias has not mean 0 and mean square 1",
+            "{place} 去除权重与偏置后，均值不为 0 或均方不为 1",
+        ),
+    },
 )
-
-REPLAY = Kind(
-    code="MSP310",
-    name="replay",
-    severity=Severity.ERROR,
+REPLAY = _kind(
+    "MSP310",
+    "replay",
     title=Text("a call does not compute what it should", "调用的计算结果不正确"),
     means=Text(
         "The recorded output is not what the operation gives for the recorded inputs.",
@@ -258,13 +277,15 @@ REPLAY = Kind(
         "执行该调用的算子；可用 msprobe acc-check 单独检验",
     ),
     confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
-    docs=_DOCS,
+    message={
+        "replay": Text(
+            "{place} is not what the operation gives for its recorded inputs", "{place} 与该操作对所记录输入的结果不符"
+        ),
+    },
 )
-
-WRITTEN_MEMORY = Kind(
-    code="MSP311",
-    name="written-memory",
-    severity=Severity.ERROR,
+WRITTEN_MEMORY = _kind(
+    "MSP311",
+    "written-memory",
     title=Text("memory is read that was never written", "读取了未写入的内存"),
     means=Text("A call reads memory as `empty()` returns it.", "某个调用读取了 empty() 返回后尚未写入的内存。"),
     decided=Text("By the dataflow from `empty()` to the call.", "依据从 empty() 到该调用的数据流。"),
@@ -274,13 +295,13 @@ WRITTEN_MEMORY = Kind(
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
-    docs=_DOCS,
+    message={
+        "memory": Text("{place} is memory that was never written", "{place} 是从未写入的内存"),
+    },
 )
-
-RESUME = Kind(
-    code="MSP312",
-    name="resume",
-    severity=Severity.ERROR,
+RESUME = _kind(
+    "MSP312",
+    "resume",
     title=Text("a resumed training does not go on as it was", "续训后与原训练不一致"),
     means=Text(
         "The resumed run differs from the one that went on: parameters, batches, states or results.",
@@ -300,9 +321,19 @@ RESUME = Kind(
         "将 checkpoint 与一直运行的训练状态比较：msprobe config-check。",
     ),
     docs="how-to/checking/check.md#resuming",
-)
-
-KINDS = (
-    *(EQUAL_PARAMETERS, REDUCED_GRADIENTS, OWN_BATCHES, REDUCTIONS, GRADIENTS, UPDATES),
-    *(SOFTMAX, MASKS, NORMS, REPLAY, WRITTEN_MEMORY, RESUME),
+    message={
+        "resumed parameter": Text(
+            "was not restored: it differs from the run that went on", "未恢复：与未中断的训练不同"
+        ),
+        "resumed input": Text(
+            "{place} differs from the run that went on, the parameters do not: the batch, or random numbers",
+            "{place} 与未中断的训练不同而参数相同：batch 或随机数不同",
+        ),
+        "resumed state": Text("{place} was not restored", "{place} 未恢复"),
+        "resumed output": Text(
+            "{place} differs from the run that went on, although its inputs do not: random numbers",
+            "{place} 与未中断的训练不同而输入相同：随机数不同",
+        ),
+        "resumed call": Text("the run that went on does not make this call", "未中断的训练没有此调用"),
+    },
 )

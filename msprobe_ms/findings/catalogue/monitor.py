@@ -1,126 +1,143 @@
-"""Kinds of findings of `msprobe monitor compare`, by what of a step leaves its band first: MSP401 to MSP409; and of its alerts: MSP410."""
+"""Kinds of findings of `msprobe monitor compare`, by the first value of a step that leaves its band: MSP401 to MSP409.
+
+MSP410 is that of the alerts of a monitor.
+"""
+
+from functools import partial
 
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/comparing/monitor-compare.md#how-to-read-the-answer"
-
-_BAND = Text(
-    "The deviation between two runs is held to the band in which two correct runs stay: equal before, learned from the "
-    "first steps, or calibrated.",
-    "两次运行的偏差与两次正确运行所处的范围比较：此前逐位相等、由最初若干 step 学得，或经过标定。",
+_stage = partial(
+    Kind,
+    severity=Severity.ERROR,
+    decided=Text(
+        "The deviation between two runs is held to the band in which two correct runs stay: equal before, learned "
+        "from the first steps, or calibrated.",
+        "两次运行的偏差与两次正确运行所处的范围比较：此前逐位相等、由最初若干 step 学得，或经过标定。",
+    ),
+    look=Text(
+        "at the module or parameter that is named; next_dump.json collects its calls",
+        "所指出的模块或权重；next_dump.json 可采集其调用",
+    ),
+    confirm=Text(
+        "`next_dump.json` collects the calls in question; compare the two dumps with `msprobe compare`.",
+        "按 next_dump.json 采集相关调用，再用 msprobe compare 比对两份 dump。",
+    ),
+    docs="how-to/comparing/monitor-compare.md#how-to-read-the-answer",
 )
-_LOOK = Text(
-    "at the module or parameter that is named; next_dump.json collects its calls",
-    "所指出的模块或权重；next_dump.json 可采集其调用",
-)
-_NEXT = Text(
-    "`next_dump.json` collects the calls in question; compare the two dumps with `msprobe compare`.",
-    "按 next_dump.json 采集相关调用，再用 msprobe compare 比对两份 dump。",
-)
-
-
-def _stage(code: str, name: str, title: Text, means: Text, *causes: Text) -> Kind:
-    return Kind(code, name, Severity.ERROR, title, means, _BAND, causes, _LOOK, _NEXT, _DOCS)
-
 
 ACTIVATION = _stage(
     "MSP401",
     "activation",
-    Text("an activation leaves its band", "激活值超出范围"),
-    Text(
+    title=Text("an activation leaves its band", "激活值超出范围"),
+    means=Text(
         "The output of a module is the first value of a step that leaves its band, while the weights agree.",
         "在权重一致的情况下，某个模块的输出是该 step 中首个超出范围的值。",
     ),
-    Text("of the first module: the data, repeated, skipped or in another order", "首个模块：数据重复、跳过或顺序不同"),
-    Text("of a later module: its forward pass", "之后的模块：其前向计算"),
+    causes=(
+        Text(
+            "of the first module: the data, repeated, skipped or in another order", "首个模块：数据重复、跳过或顺序不同"
+        ),
+        Text("of a later module: its forward pass", "之后的模块：其前向计算"),
+    ),
 )
 LOSS = _stage(
     "MSP402",
     "loss",
-    Text("the loss leaves its band", "loss 超出范围"),
-    Text("The loss leaves its band while the activations agree.", "激活值一致，而 loss 超出范围。"),
-    Text("labels, masks or weights of the loss", "loss 的标签、掩码或权重"),
-    Text("another average: over tokens, samples or ranks", "平均方式不同：按 token、样本或 rank"),
+    title=Text("the loss leaves its band", "loss 超出范围"),
+    means=Text("The loss leaves its band while the activations agree.", "激活值一致，而 loss 超出范围。"),
+    causes=(
+        Text("labels, masks or weights of the loss", "loss 的标签、掩码或权重"),
+        Text("another average: over tokens, samples or ranks", "平均方式不同：按 token、样本或 rank"),
+    ),
 )
 ACTIVATION_GRADIENT = _stage(
     "MSP403",
     "activation gradient",
-    Text("an activation's gradient leaves its band", "激活梯度超出范围"),
-    Text(
+    title=Text("an activation's gradient leaves its band", "激活梯度超出范围"),
+    means=Text(
         "The gradient of an activation leaves its band while activations and loss agree.",
         "激活值与 loss 一致，而激活的梯度超出范围。",
     ),
-    Text("all gradients by one factor: the loss scale", "所有梯度相差同一倍数：loss scale"),
-    Text("from one module on: its backward pass", "从某个模块开始：其反向计算"),
+    causes=(
+        Text("all gradients by one factor: the loss scale", "所有梯度相差同一倍数：loss scale"),
+        Text("from one module on: its backward pass", "从某个模块开始：其反向计算"),
+    ),
 )
 UNREDUCED = _stage(
     "MSP404",
     "unreduced gradient",
-    Text("a gradient before reduction leaves its band", "归约前梯度超出范围"),
-    Text(
+    title=Text("a gradient before reduction leaves its band", "归约前梯度超出范围"),
+    means=Text(
         "A parameter's gradient leaves its band before it is reduced over the ranks.",
         "某个权重的梯度在跨 rank 归约之前已超出范围。",
     ),
-    Text("the backward pass of the module", "该模块的反向计算"),
-    Text(
-        "of the first in the backward pass, without activations and loss: anything before",
-        "反向中的首个梯度，且未监控激活与 loss：可能是之前的任何环节",
+    causes=(
+        Text("the backward pass of the module", "该模块的反向计算"),
+        Text(
+            "of the first in the backward pass, without activations and loss: anything before",
+            "反向中的首个梯度，且未监控激活与 loss：可能是之前的任何环节",
+        ),
     ),
 )
 COLLECTIVE = _stage(
     "MSP405",
     "collective",
-    Text("a collective leaves its band", "集合通信数据超出范围"),
-    Text("What ranks exchange leaves its band.", "rank 之间交换的数据超出范围。"),
-    Text("the group, the operation, or the order of collectives", "通信组、操作，或集合通信的顺序"),
+    title=Text("a collective leaves its band", "集合通信数据超出范围"),
+    means=Text("What ranks exchange leaves its band.", "rank 之间交换的数据超出范围。"),
+    causes=(Text("the group, the operation, or the order of collectives", "通信组、操作，或集合通信的顺序"),),
 )
 REDUCED = _stage(
     "MSP406",
     "reduced gradient",
-    Text("a gradient after reduction leaves its band", "归约后梯度超出范围"),
-    Text(
+    title=Text("a gradient after reduction leaves its band", "归约后梯度超出范围"),
+    means=Text(
         "A gradient leaves its band after the reduction, while it agrees before.",
         "梯度在归约之前一致，归约之后超出范围。",
     ),
-    Text("on all ranks: the all-reduce, its group, or its average", "所有 rank：all-reduce、其通信组或平均方式"),
-    Text("on some ranks: clipping or scaling there", "部分 rank：该处的梯度裁剪或缩放"),
+    causes=(
+        Text("on all ranks: the all-reduce, its group, or its average", "所有 rank：all-reduce、其通信组或平均方式"),
+        Text("on some ranks: clipping or scaling there", "部分 rank：该处的梯度裁剪或缩放"),
+    ),
 )
 MOMENT = _stage(
     "MSP407",
     "moment",
-    Text("a moment of the optimizer leaves its band", "优化器动量超出范围"),
-    Text(
+    title=Text("a moment of the optimizer leaves its band", "优化器动量超出范围"),
+    means=Text(
         "A moment of the optimizer leaves its band while the gradients before agree.",
         "此前的梯度一致，而优化器的动量超出范围。",
     ),
-    Text("moments that were reset, or loaded from elsewhere", "动量被重置，或从别处加载"),
-    Text("another beta", "beta 不同"),
+    causes=(
+        Text("moments that were reset, or loaded from elsewhere", "动量被重置，或从别处加载"),
+        Text("another beta", "beta 不同"),
+    ),
 )
 BEFORE_UPDATE = _stage(
     "MSP408",
     "weight before the update",
-    Text("a weight before the update leaves its band", "更新前权重超出范围"),
-    Text(
+    title=Text("a weight before the update leaves its band", "更新前权重超出范围"),
+    means=Text(
         "A weight differs at the start of a step although the update before agrees.",
         "上一次更新一致，而 step 开始时权重已不同。",
     ),
-    Text("weights that were written between two steps", "权重在两个 step 之间被改写"),
+    causes=(Text("weights that were written between two steps", "权重在两个 step 之间被改写"),),
 )
 AFTER_UPDATE = _stage(
     "MSP409",
     "weight after the update",
-    Text("a weight after the update leaves its band", "更新后权重超出范围"),
-    Text(
-        "A weight differs after the update, while gradients and moments agree.",
-        "梯度与动量一致，而更新后权重不同。",
+    title=Text("a weight after the update leaves its band", "更新后权重超出范围"),
+    means=Text(
+        "A weight differs after the update, while gradients and moments agree.", "梯度与动量一致，而更新后权重不同。"
     ),
-    Text("all parameters: learning rate, betas, eps", "所有权重：学习率、beta、eps"),
-    Text("some parameters: weight decay, or a parameter group", "部分权重：权重衰减或参数组"),
+    causes=(
+        Text("all parameters: learning rate, betas, eps", "所有权重：学习率、beta、eps"),
+        Text("some parameters: weight decay, or a parameter group", "部分权重：权重衰减或参数组"),
+    ),
 )
-
 ANOMALY = Kind(
-    code="MSP410",
-    name="anomaly",
+    "MSP410",
+    "anomaly",
     severity=Severity.WARNING,
     title=Text("a monitored value is abnormal", "监控值异常"),
     means=Text(
@@ -141,9 +158,4 @@ ANOMALY = Kind(
         "用 PrecisionDebugger 采集该 step，再运行 msprobe overflow-check 和 msprobe check。",
     ),
     docs="how-to/collecting/monitor-alerts.md#the-rules",
-)
-
-KINDS = (
-    *(ACTIVATION, LOSS, ACTIVATION_GRADIENT, UNREDUCED, COLLECTIVE),
-    *(REDUCED, MOMENT, BEFORE_UPDATE, AFTER_UPDATE, ANOMALY),
 )

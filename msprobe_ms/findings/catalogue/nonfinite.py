@@ -1,19 +1,23 @@
-"""Kinds of findings about NaN and infinities, and of a collection that watches for them: MSP201 to MSP217."""
+"""Kinds of findings about NaN and infinities: MSP201 to MSP217.
+
+The messages are those of a collection that checks each call; `msprobe overflow-check` reports the values that it found.
+"""
+
+from functools import partial
 
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/checking/overflow_check.md#what-is-named"
-_WATCHING = "how-to/collecting/watching.md"
-
 _BY_AMOUNTS = Text(
-    "From the statistics of the records, or the tensors where they were saved: how many elements are NaN, inf and -inf.",
+    "From the statistics of the records, or the tensors where they were saved: how many elements are NaN, inf "
+    "and -inf.",
     "依据记录的统计量或保存的张量：NaN、inf 与 -inf 的元素个数。",
 )
+_recorded = partial(Kind, severity=Severity.ERROR, docs="how-to/checking/overflow_check.md#what-is-named")
+_watched = partial(Kind, severity=Severity.ERROR, docs="how-to/collecting/watching.md")
 
-MADE = Kind(
-    code="MSP201",
-    name="made",
-    severity=Severity.ERROR,
+MADE = _recorded(
+    "MSP201",
+    "made",
     title=Text("makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"),
     means=Text(
         "All inputs of the call are finite and an output is not: the call computed it.",
@@ -29,20 +33,19 @@ MADE = Kind(
         Text("a loss scale that is too large", "loss scale 过大"),
     ),
     look=Text(
-        "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too large for the dtype",
+        "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too "
+        "large for the dtype",
         "该调用的输入：除以 0、对非正数取对数或开方，或数值超出 dtype 范围",
     ),
     confirm=Text(
         "Look at maximum and minimum of the inputs; run the call alone with `msprobe repro`.",
         "查看输入的最大值与最小值；用 msprobe repro 单独运行该调用。",
     ),
-    docs=_DOCS,
+    message=Text("the inputs are finite, {place} is not", "输入均为有限值，而 {place} 不是"),
 )
-
-OF_INFINITIES = Kind(
-    code="MSP202",
-    name="made of infinities",
-    severity=Severity.ERROR,
+OF_INFINITIES = _recorded(
+    "MSP202",
+    "made of infinities",
     title=Text("makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"),
     means=Text(
         "The inputs have -inf only, as a mask has it, and an output has NaN or infinities.",
@@ -54,20 +57,22 @@ OF_INFINITIES = Kind(
         Text("-inf minus -inf, or -inf times 0", "-inf 减 -inf，或 -inf 乘 0"),
     ),
     look=Text(
-        "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value instead of -inf avoids both",
+        "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value instead of -inf "
+        "avoids both",
         "掩码：整行被遮蔽，或 -inf 减 -inf；用较大的有限值代替 -inf 可避免两者",
     ),
     confirm=Text(
         "Count the rows that are masked as a whole; a large finite value in place of -inf avoids both.",
         "统计整行被遮蔽的行数；用较大的有限值代替 -inf 可避免。",
     ),
-    docs=_DOCS,
+    message=Text(
+        "the inputs contain -inf but no NaN, {place} contains NaN or inf",
+        "输入含 -inf 而不含 NaN，{place} 含 NaN 或 inf",
+    ),
 )
-
-ARGUMENT = Kind(
-    code="MSP203",
-    name="argument",
-    severity=Severity.ERROR,
+ARGUMENT = _recorded(
+    "MSP203",
+    "argument",
     title=Text("an argument is not finite", "参数值为非有限值"),
     means=Text(
         "The program passes NaN or an infinity as an argument, as in `x * float('nan')`.",
@@ -82,13 +87,13 @@ ARGUMENT = Kind(
         "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
     ),
     confirm=Text("Print the argument at the line of the call.", "在调用所在行打印该参数。"),
-    docs=_DOCS,
+    message=Text(
+        "a number in the arguments is not finite, and neither is {place}", "参数中有非有限值，{place} 也含非有限值"
+    ),
 )
-
-EXCHANGE = Kind(
-    code="MSP204",
-    name="exchange",
-    severity=Severity.ERROR,
+EXCHANGE = _recorded(
+    "MSP204",
+    "exchange",
     title=Text("a collective makes values that are not finite", "集合通信产生非有限值"),
     means=Text(
         "What all ranks put into a collective is finite, and its result is not.",
@@ -106,17 +111,11 @@ EXCHANGE = Kind(
         "at the size of what is summed up over the ranks, and at the dtype of the collective",
         "跨卡求和的数值大小，以及集合通信的 dtype",
     ),
-    confirm=Text(
-        "Reduce in float32, or divide before the sum.",
-        "改用 float32 归约，或在求和前先做除法。",
-    ),
-    docs=_DOCS,
+    confirm=Text("Reduce in float32, or divide before the sum.", "改用 float32 归约，或在求和前先做除法。"),
 )
-
-PARAMETER = Kind(
-    code="MSP205",
-    name="parameter",
-    severity=Severity.ERROR,
+PARAMETER = _recorded(
+    "MSP205",
+    "parameter",
     title=Text("a parameter is not finite", "权重含非有限值"),
     means=Text(
         "A parameter is not finite before any recorded call could have made it so.",
@@ -136,25 +135,18 @@ PARAMETER = Kind(
         "该 step 之前的更新：梯度、学习率与 eps；或加载的内容",
     ),
     confirm=Text(
-        "Collect the step before with gradients; look at the checkpoint.",
-        "采集前一个 step 及其梯度；检查 checkpoint。",
+        "Collect the step before with gradients; look at the checkpoint.", "采集前一个 step 及其梯度；检查 checkpoint。"
     ),
-    docs=_DOCS,
 )
-
-LEAF = Kind(
-    code="MSP206",
-    name="leaf",
-    severity=Severity.ERROR,
+LEAF = _recorded(
+    "MSP206",
+    "leaf",
     title=Text("an input that no operation made is not finite", "外部输入含非有限值"),
     means=Text(
         "An input that no operation made is not finite: the batch, a buffer, or a constant.",
         "并非由运算产生的输入含非有限值：batch、buffer 或常量。",
     ),
-    decided=Text(
-        "By the origin that the collector recorded with the input.",
-        "依据采集时为该输入记录的来源。",
-    ),
+    decided=Text("By the origin that the collector recorded with the input.", "依据采集时为该输入记录的来源。"),
     causes=(
         Text("bad samples, or a normalization that divides by zero", "异常样本，或归一化时除以零"),
         Text("a buffer that was never set", "从未赋值的 buffer"),
@@ -164,13 +156,10 @@ LEAF = Kind(
         "数据及其处理，以及模型的 buffer 与常量",
     ),
     confirm=Text("Check the batch before the model is called.", "在调用模型之前检查 batch。"),
-    docs=_DOCS,
 )
-
-UNINITIALISED = Kind(
-    code="MSP207",
-    name="uninitialised",
-    severity=Severity.ERROR,
+UNINITIALISED = _recorded(
+    "MSP207",
+    "uninitialised",
     title=Text("reads memory that was never written", "读取了未初始化的内存"),
     means=Text(
         "The call reads memory as `empty()` returns it, before anything was written to it.",
@@ -189,12 +178,10 @@ UNINITIALISED = Kind(
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros` and run again.", "将 empty 换成 zeros 后重新运行。"),
-    docs=_DOCS,
 )
-
-UNRECORDED = Kind(
-    code="MSP208",
-    name="unrecorded",
+UNRECORDED = _recorded(
+    "MSP208",
+    "unrecorded",
     severity=Severity.WARNING,
     title=Text("received from a call that was not recorded", "来自未记录的调用"),
     means=Text(
@@ -211,12 +198,10 @@ UNRECORDED = Kind(
         "该调用之前的代码；其中的值可手动保存（参见文档 saving）",
     ),
     confirm=Text("Collect at level mix without a list.", "以级别 mix 且不设 list 重新采集。"),
-    docs=_DOCS,
 )
-
-MISSING_RANK = Kind(
-    code="MSP209",
-    name="missing rank",
+MISSING_RANK = _recorded(
+    "MSP209",
+    "missing rank",
     severity=Severity.WARNING,
     title=Text("received from a rank that is not in the dump", "来自未采集的 rank"),
     means=Text(
@@ -230,12 +215,10 @@ MISSING_RANK = Kind(
     causes=(Text("a dump of some ranks only", "只采集了部分 rank"),),
     look=Text("at the ranks that are missing: collect all ranks of the step", "缺失的 rank：请采集该 step 的所有 rank"),
     confirm=Text("Collect the ranks that are named, too.", "补充采集所列的 rank。"),
-    docs=_DOCS,
 )
-
-INPUTS_UNKNOWN = Kind(
-    code="MSP210",
-    name="inputs unknown",
+INPUTS_UNKNOWN = _recorded(
+    "MSP210",
+    "inputs unknown",
     severity=Severity.WARNING,
     title=Text("outputs are not finite, inputs are not known", "输出含非有限值，输入未知"),
     means=Text(
@@ -246,13 +229,10 @@ INPUTS_UNKNOWN = Kind(
     causes=(Text("a collection of outputs only", "只采集了输出"),),
     look=Text("at what was left out of the collection: collect inputs too", "采集时遗漏的内容：请同时采集输入"),
     confirm=Text("Collect inputs too: `data_mode` with `input`.", "同时采集输入：data_mode 中加入 input。"),
-    docs=_DOCS,
 )
-
-ENTERED = Kind(
-    code="MSP211",
-    name="entered",
-    severity=Severity.ERROR,
+ENTERED = _watched(
+    "MSP211",
+    "entered",
     title=Text("non-finite values entered from outside the collected cells", "非有限值来自未采集的代码"),
     means=Text(
         "An input or an incoming gradient is not finite, and no recorded call made it.",
@@ -268,17 +248,25 @@ ENTERED = Kind(
         "Collect at level mix, so that operations outside of cells are recorded.",
         "以级别 mix 采集，使 Cell 之外的运算也被记录。",
     ),
-    docs=_WATCHING,
+    message={
+        "calls": Text(
+            "non-finite values entered from outside the collected calls: {place} is not finite and is not an output "
+            "of a recorded call",
+            "非有限值来自未采集的调用：{place} 含非有限值，且不是已记录调用的输出",
+        ),
+        "cells": Text(
+            "non-finite values entered from outside the collected cells: {place} is not finite and is not an output "
+            "of a recorded call",
+            "非有限值来自未采集的 Cell：{place} 含非有限值，且不是已记录调用的输出",
+        ),
+    },
 )
-
-RECEIVED = Kind(
-    code="MSP212",
-    name="received",
-    severity=Severity.ERROR,
+RECEIVED = _watched(
+    "MSP212",
+    "received",
     title=Text("an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"),
     means=Text(
-        "A parameter is not finite, and no recorded call made it so.",
-        "权重含非有限值，且不是由已记录的调用造成。",
+        "A parameter is not finite, and no recorded call made it so.", "权重含非有限值，且不是由已记录的调用造成。"
     ),
     decided=Text(
         "While the training runs, at the first call that uses it.", "在训练过程中，于首个使用它的调用处判定。"
@@ -289,13 +277,13 @@ RECEIVED = Kind(
     ),
     look=Text("at the update before this step, or at what was loaded", "该 step 之前的更新，或加载的内容"),
     confirm=Text("Collect the step before with gradients.", "采集前一个 step 及其梯度。"),
-    docs=_WATCHING,
+    message=Text(
+        "{place} is not finite and is not an output of a recorded call", "{place} 含非有限值，且不是已记录调用的输出"
+    ),
 )
-
-NAN = Kind(
-    code="MSP213",
-    name="nan",
-    severity=Severity.ERROR,
+NAN = _watched(
+    "MSP213",
+    "nan",
     title=Text("holds NaN", "含 NaN"),
     means=Text("A record of the call holds NaN.", "该调用的某条记录含 NaN。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
@@ -305,13 +293,11 @@ NAN = Kind(
         "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
-    docs=_WATCHING,
+    message=Text("{place} contains NaN{predecessors}", "{place} 含 NaN{predecessors}"),
 )
-
-INFINITY = Kind(
-    code="MSP214",
-    name="inf",
-    severity=Severity.ERROR,
+INFINITY = _watched(
+    "MSP214",
+    "inf",
     title=Text("holds an infinity", "含无穷"),
     means=Text("A record of the call holds an infinity.", "该调用的某条记录含无穷。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
@@ -321,12 +307,11 @@ INFINITY = Kind(
         "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
-    docs=_WATCHING,
+    message=Text("{place} contains infinities{predecessors}", "{place} 含无穷{predecessors}"),
 )
-
-JUMP = Kind(
-    code="MSP215",
-    name="jump",
+JUMP = _watched(
+    "MSP215",
+    "jump",
     severity=Severity.WARNING,
     title=Text("a norm jumps between steps", "范数在相邻 step 间跳变"),
     means=Text(
@@ -344,13 +329,14 @@ JUMP = Kind(
         "Run the step again from the checkpoint before; compare both with `msprobe compare`.",
         "从之前的 checkpoint 重新运行该 step，并用 msprobe compare 比对两次结果。",
     ),
-    docs=_WATCHING,
+    message=Text(
+        "the norm of {place} is {value:.6g}, in the previous step {golden:.6g}{predecessors}",
+        "{place} 的范数为 {value:.6g}，前一个 step 为 {golden:.6g}{predecessors}",
+    ),
 )
-
-DIGEST = Kind(
-    code="MSP216",
-    name="digest",
-    severity=Severity.ERROR,
+DIGEST = _watched(
+    "MSP216",
+    "digest",
     title=Text("the digest is not the golden's", "摘要与标杆不同"),
     means=Text(
         "The digest of a record is not that of the golden dump: at least one bit differs.",
@@ -366,13 +352,14 @@ DIGEST = Kind(
         "Compare two runs of one version first: where their digests differ too, collect statistics.",
         "先比对同一版本的两次运行：若摘要也不同，改为采集统计量。",
     ),
-    docs=_WATCHING,
+    message=Text(
+        "the digest of {place} is {value}, in the golden dump {golden}{predecessors}",
+        "{place} 的摘要为 {value}，标杆 dump 中为 {golden}{predecessors}",
+    ),
 )
-
-EXCEPTION = Kind(
-    code="MSP217",
-    name="exception",
-    severity=Severity.ERROR,
+EXCEPTION = _watched(
+    "MSP217",
+    "exception",
     title=Text("raised an exception", "抛出异常"),
     means=Text(
         "The call raised an exception; what was recorded before it is written.",
@@ -387,10 +374,5 @@ EXCEPTION = Kind(
     confirm=Text(
         "The finding has Python's traceback and the running calls.", "查看其中的 Python 调用栈与正在执行的调用。"
     ),
-    docs=_WATCHING,
-)
-
-KINDS = (
-    *(MADE, OF_INFINITIES, ARGUMENT, EXCHANGE, PARAMETER, LEAF, UNINITIALISED, UNRECORDED, MISSING_RANK),
-    *(INPUTS_UNKNOWN, ENTERED, RECEIVED, NAN, INFINITY, JUMP, DIGEST, EXCEPTION),
+    message=Text("raised {exception}{inside}{predecessors}", "抛出 {exception}{inside}{predecessors}"),
 )

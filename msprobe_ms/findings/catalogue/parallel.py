@@ -1,132 +1,160 @@
 """Kinds of findings while the ranks of a model are merged: MSP151 to MSP160."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-_DOCS = "how-to/comparing/layouts.md#what-is-merged-and-how"
-
-_BY_VALUES = Text(
-    "The values of the tensor parallel ranks are compared with each other, with the other side, and with the way in "
-    "which the class of the layer is split.",
-    "将各张量并行 rank 的值相互比较，并与另一侧以及该层类的切分方式对照。",
+_merging = partial(
+    Kind,
+    severity=Severity.WARNING,
+    decided=Text(
+        "The values of the tensor parallel ranks are compared with each other, with the other side, and with the "
+        "way in which the class of the layer is split.",
+        "将各张量并行 rank 的值相互比较，并与另一侧以及该层类的切分方式对照。",
+    ),
+    look=Text("at merge.json, which lists every place", "merge.json，其中列出每一处"),
+    confirm=Text(
+        "Compare the ranks of one layout alone, or collect the exchange.", "只比对同一布局的 rank，或采集该通信。"
+    ),
+    docs="how-to/comparing/layouts.md#what-is-merged-and-how",
 )
-_LOOK = Text("at merge.json, which lists every place", "merge.json，其中列出每一处")
-_CONFIRM = Text(
-    "Compare the ranks of one layout alone, or collect the exchange.", "只比对同一布局的 rank，或采集该通信。"
-)
-
-
-def _merging(
-    code: str, name: str, title: Text, means: Text, cause: Text, severity: Severity = Severity.WARNING
-) -> Kind:
-    return Kind(code, name, severity, title, means, _BY_VALUES, (cause,), _LOOK, _CONFIRM, _DOCS)
-
 
 REPLICAS_DIFFER = _merging(
     "MSP151",
     "replicas differ",
-    Text("replicas differ", "副本不一致"),
-    Text("Ranks that should have equal values have different ones.", "本应持有相同值的 rank 持有不同的值。"),
-    Text("an exchange that is missing, or random numbers of one rank", "缺少通信，或某个 rank 的随机数不同"),
-    Severity.ERROR,
+    severity=Severity.ERROR,
+    title=Text("replicas differ", "副本不一致"),
+    means=Text("Ranks that should have equal values have different ones.", "本应持有相同值的 rank 持有不同的值。"),
+    causes=(Text("an exchange that is missing, or random numbers of one rank", "缺少通信，或某个 rank 的随机数不同"),),
+    message=Text(
+        "{n} that should be equal on the tensor parallel ranks differ, first {first}, by {apart}",
+        "{n}在张量并行的各 rank 上本应一致而不同，首个为 {first}，相差 {apart}",
+    ),
 )
 PART_OF_A_SUM = _merging(
     "MSP152",
     "part of a sum",
-    Text("a part of a sum was not merged", "部分和未合并"),
-    Text(
+    title=Text("a part of a sum was not merged", "部分和未合并"),
+    means=Text(
         "The values differ among the ranks in a place that is not split: either parts of a sum, or copies that "
         "diverged; the reduction was not recorded.",
         "未切分的位置上各 rank 的值不同：可能是部分和，也可能是错误的副本；求和的通信未被采集。",
     ),
-    Text("the collection leaves out collectives", "采集时未包含集合通信"),
+    causes=(Text("the collection leaves out collectives", "采集时未包含集合通信"),),
+    message=Text(
+        "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum whose "
+        "reduction was not recorded",
+        "{n}在张量并行的各 rank 上不同，未合并，首个为 {first}：它们是求和的各部分，但没有已记录的通信将其相加",
+    ),
 )
 NOT_KNOWN = _merging(
     "MSP153",
     "split not known",
-    Text("the split of a value is not known", "切分方式未知"),
-    Text(
-        "The values differ among the ranks, and neither the other side nor the class of the layer shows whether these "
-        "are parts of a tensor or of a sum.",
+    title=Text("the split of a value is not known", "切分方式未知"),
+    means=Text(
+        "The values differ among the ranks, and neither the other side nor the class of the layer shows whether "
+        "these are parts of a tensor or of a sum.",
         "各 rank 的值不同，另一侧与该层的类都无法说明它们是张量的切片还是部分和。",
     ),
-    Text("a layer of the user's", "用户自定义的层"),
+    causes=(Text("a layer of the user's", "用户自定义的层"),),
+    message=Text(
+        "{n} were not merged, first {first}: neither the golden nor the class of the layer shows whether the "
+        "ranks have parts of a tensor or of a sum",
+        "{n}未合并，首个为 {first}：由标杆和层的类型都看不出各 rank 的值是张量的切片还是求和的一部分",
+    ),
 )
 INPUTS_NOT_MERGED = _merging(
     "MSP154",
     "inputs not merged",
-    Text("the inputs of a function were not merged", "函数的输入未合并"),
-    Text(
+    title=Text("the inputs of a function were not merged", "函数的输入未合并"),
+    means=Text(
         "The result of a function some of whose arguments could not be merged.",
         "函数的部分参数无法合并，因而其结果也未合并。",
     ),
-    Text("an argument whose split is not known", "某个参数的切分方式未知"),
+    causes=(Text("an argument whose split is not known", "某个参数的切分方式未知"),),
 )
 SIDE_BY_SIDE = _merging(
     "MSP155",
     "ranks side by side",
-    Text("the values of all ranks are stacked", "各 rank 的值并列显示"),
-    Text(
+    severity=Severity.NOTE,
+    title=Text("the values of all ranks are stacked", "各 rank 的值并列显示"),
+    means=Text(
         "The values differ among the ranks, and it is unknown whether these are parts of a tensor or of a sum; they "
         "are stacked along a new first axis.",
         "各 rank 的值不同，无法判断是切片还是部分和；沿新的第一个轴堆叠。",
     ),
-    Text("one dump is drawn, without a golden", "只画一份 dump，没有标杆"),
-    Severity.NOTE,
+    causes=(Text("one dump is drawn, without a golden", "只画一份 dump，没有标杆"),),
+    message=Text(
+        "{n} of the ranks are stacked, first {first}: without a golden it is unknown whether they are parts of a "
+        "tensor or of a sum",
+        "{n}按 rank 并列展示，首个为 {first}：没有标杆，看不出它们是张量的切片还是求和的一部分",
+    ),
 )
 VALUES_DIFFER = _merging(
     "MSP156",
     "values of ranks differ",
-    Text("the ranks have different values", "各 rank 的值不同"),
-    Text(
+    title=Text("the ranks have different values", "各 rank 的值不同"),
+    means=Text(
         "An argument that is not a tensor differs among the tensor parallel ranks.",
         "某个非张量参数在各张量并行 rank 上不同。",
     ),
-    Text("an argument that depends on the rank", "该参数取决于 rank"),
+    causes=(Text("an argument that depends on the rank", "该参数取决于 rank"),),
+    message=Text(
+        "{n} that are not tensors differ among tensor parallel ranks and were omitted, first {first}",
+        "{n}不是张量，且在张量并行的各 rank 上不同，已略去，首个为 {first}",
+    ),
 )
 STRUCTURES_DIFFER = _merging(
     "MSP157",
     "structures of ranks differ",
-    Text("the ranks have different arguments or results", "各 rank 的参数或结果结构不同"),
-    Text(
+    title=Text("the ranks have different arguments or results", "各 rank 的参数或结果结构不同"),
+    means=Text(
         "The tensor parallel ranks have different structures of arguments or results in a call.",
         "某个调用的参数或结果结构在各 rank 上不同。",
     ),
-    Text("code that depends on the rank", "取决于 rank 的代码"),
+    causes=(Text("code that depends on the rank", "取决于 rank 的代码"),),
+    message=Text(
+        "{n} have different structures on the tensor parallel ranks and were omitted, first {first}",
+        "{n}在张量并行的各 rank 上结构不同，已略去，首个为 {first}",
+    ),
 )
 OF_THE_LAYOUT = _merging(
     "MSP158",
     "call of the layout",
-    Text("a call belongs to the layout", "属于并行布局的调用"),
-    Text(
+    severity=Severity.NOTE,
+    title=Text("a call belongs to the layout", "属于并行布局的调用"),
+    means=Text(
         "A function that only this side calls, in a parallel layer or where the ranks exchange data; it is omitted.",
         "仅一侧调用的函数，位于并行层内或 rank 交换数据之处；不参与比对。",
     ),
-    Text("nothing is wrong; the other layout does not need it", "没有问题；另一布局不需要该调用"),
-    Severity.NOTE,
+    causes=(Text("nothing is wrong; the other layout does not need it", "没有问题；另一布局不需要该调用"),),
 )
 NOT_ON_ALL_RANKS = _merging(
     "MSP159",
     "not on all ranks",
-    Text("a call is not on all ranks", "并非所有 rank 都有的调用"),
-    Text(
+    title=Text("a call is not on all ranks", "并非所有 rank 都有的调用"),
+    means=Text(
         "Not every tensor parallel rank made this call; it is omitted.",
         "并非每个张量并行 rank 都执行了该调用；不参与比对。",
     ),
-    Text("code that depends on the rank", "取决于 rank 的代码"),
+    causes=(Text("code that depends on the rank", "取决于 rank 的代码"),),
+    message=Text(
+        "{n} are not on all tensor parallel ranks and were omitted, first {first}",
+        "{n}并非在张量并行的每个 rank 上都有，已略去，首个为 {first}",
+    ),
 )
 ON_SEVERAL_STAGES = _merging(
     "MSP160",
     "on several stages",
-    Text("a call is on several pipeline stages", "多个流水线阶段都有的调用"),
-    Text(
+    severity=Severity.NOTE,
+    title=Text("a call is on several pipeline stages", "多个流水线阶段都有的调用"),
+    means=Text(
         "Several pipeline stages made this call; the call of the first stage is kept.",
         "多个流水线阶段执行了该调用；保留首个阶段的。",
     ),
-    Text("weights that stages share", "阶段之间共享的权重"),
-    Severity.NOTE,
-)
-
-KINDS = (
-    *(REPLICAS_DIFFER, PART_OF_A_SUM, NOT_KNOWN, INPUTS_NOT_MERGED, SIDE_BY_SIDE),
-    *(VALUES_DIFFER, STRUCTURES_DIFFER, OF_THE_LAYOUT, NOT_ON_ALL_RANKS, ON_SEVERAL_STAGES),
+    causes=(Text("weights that stages share", "阶段之间共享的权重"),),
+    message=Text(
+        "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
+        "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",
+    ),
 )

@@ -1,11 +1,22 @@
 """Kinds of findings about single calls: MSP701 to MSP704."""
 
+from functools import partial
+
 from msprobe.findings.kind import Kind, Severity, Text
 
-WRONG_OUTPUT = Kind(
-    code="MSP701",
-    name="wrong output",
+_executed = partial(
+    Kind,
     severity=Severity.ERROR,
+    look=Text("at the kernel that runs this call", "执行该调用的算子"),
+    confirm=Text(
+        "`msprobe repro` writes a script that runs this call alone.", "msprobe repro 可生成单独运行该调用的脚本。"
+    ),
+)
+_perturbed = partial(Kind, severity=Severity.WARNING, docs="how-to/collecting/free-benchmark.md#what-is-reported")
+
+WRONG_OUTPUT = _executed(
+    "MSP701",
+    "wrong output",
     title=Text("wrong output", "输出错误"),
     means=Text(
         "An output of the call is farther from the reference in float64 than its dtype explains.",
@@ -19,17 +30,11 @@ WRONG_OUTPUT = Kind(
         Text("a kernel that is wrong", "算子有误"),
         Text("a kernel that computes in lower precision than its dtype says", "算子以低于其 dtype 的精度计算"),
     ),
-    look=Text("at the kernel that runs this call", "执行该调用的算子"),
-    confirm=Text(
-        "`msprobe repro` writes a script that runs this call alone.", "msprobe repro 可生成单独运行该调用的脚本。"
-    ),
     docs="how-to/checking/acc_check.md#how-it-is-decided",
 )
-
-OTHER_DEVICE = Kind(
-    code="MSP702",
-    name="worse than the other device",
-    severity=Severity.ERROR,
+OTHER_DEVICE = _executed(
+    "MSP702",
+    "worse than the other device",
     title=Text("worse than the other device", "误差大于另一设备"),
     means=Text(
         "The error of an output against float64 is a multiple of that of the other device.",
@@ -40,19 +45,11 @@ OTHER_DEVICE = Kind(
         "依据 msprobe acc-check 在两种设备上测得的误差以及该操作的标准。",
     ),
     causes=(Text("a kernel that is wrong on this device", "该设备上的算子有误"),),
-    look=Text("at the kernel that runs this call", "执行该调用的算子"),
-    confirm=Text(
-        "`msprobe repro` writes a script that runs this call alone.", "msprobe repro 可生成单独运行该调用的脚本。"
-    ),
     docs="how-to/checking/acc_check.md#comparing-two-devices",
 )
-
-_FREE_BENCHMARK = "how-to/collecting/free-benchmark.md#what-is-reported"
-
-INCONSISTENT = Kind(
-    code="MSP703",
-    name="inconsistent",
-    severity=Severity.WARNING,
+INCONSISTENT = _perturbed(
+    "MSP703",
+    "inconsistent",
     title=Text("an output changes too much", "输出变化过大"),
     means=Text(
         "The output of a second run with a slightly changed input differs by more than the limit of the dtype.",
@@ -71,13 +68,15 @@ INCONSISTENT = Kind(
         "Run again with `pert_mode` `improve_precision`, which shows whether precision is the cause.",
         "将 pert_mode 设为 improve_precision 后重新运行，可判断是否为精度所致。",
     ),
-    docs=_FREE_BENCHMARK,
+    message=Text(
+        "{api} is not consistent [{code}]: max_rel {max_rel:.4g} by {mode}, {stage}, step {step}{place}; further "
+        "results of this line are only in {table}",
+        "{api} 的结果不一致 [{code}]：{mode}、{stage}、step {step}，max_rel 为 {max_rel:.4g}{place}；该行的其他结果仅写入 {table}",
+    ),
 )
-
-ILL_CONDITIONED = Kind(
-    code="MSP704",
-    name="ill-conditioned",
-    severity=Severity.WARNING,
+ILL_CONDITIONED = _perturbed(
+    "MSP704",
+    "ill-conditioned",
     title=Text("a line amplifies its input", "某行代码放大输入的变化"),
     means=Text(
         "A relative change of the input grows at least tenfold in the output, more than on other lines.",
@@ -90,7 +89,15 @@ ILL_CONDITIONED = Kind(
     causes=(Text("a difference of close values, a division by small ones", "相近值相减，或除以很小的值"),),
     look=Text("at the line of the call", "该调用所在的代码行"),
     confirm=Text("Compute the line in float32 or float64.", "以 float32 或 float64 计算该行。"),
-    docs=_FREE_BENCHMARK,
+    message={
+        "alone": Text(
+            "{worst} in step {step} amplifies a relative change of its input {times}{place}",
+            "step {step} 的 {worst} 将其输入的相对变化放大{times}{place}",
+        ),
+        "with peers": Text(
+            "{worst} in step {step} amplifies a relative change of its input {times}, where {peers} have "
+            "{usual:.2g}{place}",
+            "step {step} 的 {worst} 将其输入的相对变化放大{times}，而{peers}为 {usual:.2g}{place}",
+        ),
+    },
 )
-
-KINDS = (WRONG_OUTPUT, OTHER_DEVICE, INCONSISTENT, ILL_CONDITIONED)

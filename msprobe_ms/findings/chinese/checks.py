@@ -1,6 +1,19 @@
 """Advice, messages of checks and monitors, and what joins messages, in Chinese, by their English templates."""
 
 MESSAGES = {
+    # A collection that checks each call.
+    ", with the {number} call before it": "，以及之前的 {number} 个调用",
+    ", with the {number} calls before it": "，以及之前的 {number} 个调用",
+    " inside {calls}": "，位于 {calls} 内",
+    # Second runs.
+    " at {place}": "，位于 {place}",
+    "{factor:.2g} times": " {factor:.2g} 倍",
+    "without bound: its output was all zeros": "到无穷：其输出全为零",
+    "other lines with {stem}": "其他含 {stem} 的代码行",
+    "the other calls of this run": "本次运行的其他调用",
+    # Before a training.
+    "nothing is wrong": "没有问题",
+    "{number} found; the first: {what}": "发现 {number} 个问题；第一个：{what}",
     # What to do.
     "look {where}": "请检查{where}",
     "at what this call was given forward: whether a parameter of it is frozen, or left out of those that gradients are taken of, or an input is detached": "该调用前向时的输入：是否有参数被冻结或未列入求导范围，或有输入被 detach",
@@ -17,26 +30,6 @@ MESSAGES = {
     "because: {what}": "依据：{what}",
     "on ranks {ranks}": "涉及 rank {ranks}",
     "{text} ({value:.3g}, allowed {limit:.3g})": "{text}（{value:.3g}，允许 {limit:.3g}）",
-    "differs from the other ranks": "与其他 rank 不同",
-    "its gradient goes into no reduction over ranks, those of most parameters do": "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
-    "these ranks have the same batch": "这些 rank 使用了相同的 batch",
-    "the result is not equal on all ranks: {place}": "各 rank 的结果不一致：{place}",
-    "the result is not a reduction of the inputs of the ranks": "结果不是各 rank 输入的归约",
-    "has no gradient: detached from the loss, not used, or frozen": "没有梯度：与 loss 断开、未被使用，或被冻结",
-    "has a gradient and does not move: not in the optimizer, or its learning rate is 0": "有梯度但未变化：不在优化器中，或学习率为 0",
-    "rows of {place} do not add up to 1": "{place} 各行之和不为 1",
-    "a masked position has a weight": "被遮蔽的位置仍有权重",
-    "the causal mask gives later positions a weight": "因果掩码使之后的位置获得权重",
-    "the causal mask hides the past and shows the future": "因果掩码遮蔽了过去而暴露了未来",
-    "the causal mask hides a position from itself": "因果掩码使位置看不到自身",
-    "{place} without weight and bias has not mean 0 and mean square 1": "{place} 去除权重与偏置后，均值不为 0 或均方不为 1",
-    "{place} is memory that was never written": "{place} 是从未写入的内存",
-    "{place} is not what the operation gives for its recorded inputs": "{place} 与该操作对所记录输入的结果不符",
-    "was not restored: it differs from the run that went on": "未恢复：与未中断的训练不同",
-    "{place} differs from the run that went on, the parameters do not: the batch, or random numbers": "{place} 与未中断的训练不同而参数相同：batch 或随机数不同",
-    "{place} was not restored": "{place} 未恢复",
-    "{place} differs from the run that went on, although its inputs do not: random numbers": "{place} 与未中断的训练不同而输入相同：随机数不同",
-    "the run that went on does not make this call": "未中断的训练没有此调用",
     "parameters are equal on all ranks": "各 rank 参数相等",
     "every gradient is summed up over the ranks, if most are": "若大多数梯度跨卡归约，则每个梯度都应跨卡归约",
     "ranks that share gradients have batches of their own": "共享梯度的各 rank 使用各自的 batch",

@@ -365,12 +365,4 @@ MESSAGES = {
     "{number} calls": "{number} 个调用",
     "{number} value": "{number} 个值",
     "{number} values": "{number} 个值",
-    "{n} that should be equal on the tensor parallel ranks differ, first {first}, by {apart}": "{n}在张量并行的各 rank 上本应一致而不同，首个为 {first}，相差 {apart}",
-    "{n} differ among tensor parallel ranks and were not merged, first {first}: parts of a sum whose reduction was not recorded": "{n}在张量并行的各 rank 上不同，未合并，首个为 {first}：它们是求和的各部分，但没有已记录的通信将其相加",
-    "{n} were not merged, first {first}: neither the golden nor the class of the layer shows whether the ranks have parts of a tensor or of a sum": "{n}未合并，首个为 {first}：由标杆和层的类型都看不出各 rank 的值是张量的切片还是求和的一部分",
-    "{n} of the ranks are stacked, first {first}: without a golden it is unknown whether they are parts of a tensor or of a sum": "{n}按 rank 并列展示，首个为 {first}：没有标杆，看不出它们是张量的切片还是求和的一部分",
-    "{n} that are not tensors differ among tensor parallel ranks and were omitted, first {first}": "{n}不是张量，且在张量并行的各 rank 上不同，已略去，首个为 {first}",
-    "{n} have different structures on the tensor parallel ranks and were omitted, first {first}": "{n}在张量并行的各 rank 上结构不同，已略去，首个为 {first}",
-    "{n} are not on all tensor parallel ranks and were omitted, first {first}": "{n}并非在张量并行的每个 rank 上都有，已略去，首个为 {first}",
-    "{n} are on several pipeline stages; those of the first stage are kept, first {first}": "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",
 }

@@ -25,7 +25,6 @@ from msprobe.precheck.judge import Status
 from msprobe.precheck.lists import Lists
 from msprobe.precheck.tables import Files, write_turns
 from msprobe.precheck.turns import Key, Turns
-from msprobe.precheck.wording import message, skipped_message
 from msprobe.replay.recorded import CannotReplay, RecordedCall
 from msprobe.replay.references import WHOLE
 from msprobe.store.stacks_and_construct import user_line
@@ -281,7 +280,7 @@ class CheckFront(HoldingFront):
         found = self._watch.judged(directions, str(self._step.header.get("framework", "")), direction)
         self._turns.checked(key, found.status)
         if found.skipped is not None:
-            self._turns[key].closed = skipped_message(found.skipped)
+            self._turns[key].closed = str(found.skipped)
             if direction == "forward":
                 self._turns[stem, "backward", shapes].closed = self._turns[key].closed
         api = directions[0].name.removesuffix(".forward")
@@ -290,7 +289,7 @@ class CheckFront(HoldingFront):
         if found.status is Status.ERROR and key not in self._watch.known_wrong:
             self._watch.known_wrong.add(key)
             wrong = next(output for output in found.outputs if output.judgement.status is Status.ERROR)
-            words = f"{wrong.name}: {message(wrong)} ({', '.join(filter(None, (line, self._place)))})"
+            words = f"{wrong.name}: {wrong.message} ({', '.join(filter(None, (line, self._place)))})"
             logger.warning("acc_check: %s; written to %s", words, self._step.folder)
             for each in directions:
                 self._write(each)

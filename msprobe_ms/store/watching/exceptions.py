@@ -21,7 +21,6 @@ from .findings import Caught
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
-from .wording import sentence
 
 _MOST = 16
 """Exceptions of one step that are written; a training that catches them may raise without end."""
@@ -80,7 +79,7 @@ class ExceptionFront(LastCalls):
         self._write(last)
         self._opened.writer.flush()
         self._note(self._findings, False)
-        logger.warning("exception_dump: %s", sentence(finding, self._step.folder))
+        logger.warning("exception_dump: %s", finding.sentence(self._step.folder))
 
     def _consider(self, kept: Kept) -> None:
         if kept.name != self._written:

@@ -1,4 +1,4 @@
-"""What a collection that watches has found, as data; and `findings.json`, which holds it (`format.md`, page 11)."""
+"""Findings of a collection that checks each call, and `findings.json`, which contains them (`format.md`, page 11)."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.files import replacing
+from msprobe.base.log import few
+from msprobe.base.names import parse
+from msprobe.base.phrase import Words, phrase
 from msprobe.findings.catalogue import nonfinite as kinds
 from msprobe.findings.kind import Kind
 
@@ -18,16 +21,19 @@ KINDS = (
     *(kinds.MADE, kinds.OF_INFINITIES, kinds.ARGUMENT, kinds.RECEIVED, kinds.ENTERED),
     *(kinds.NAN, kinds.INFINITY, kinds.JUMP, kinds.DIGEST, kinds.EXCEPTION),
 )
-"""Why a call is written."""
+"""Kinds of findings for which a call is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """One call that was written, and why.
+    """A call that was written, and the reason.
 
-    `place` is the record that shows it, `output.0`. `value` and `golden` are what was compared: norms for a jump,
-    digests. `written` are the calls that were written with it, in their order; `running` those that had begun and not
-    ended, the outermost first. `file` and `line` are the user's; `traceback` is Python's.
+    place : the record with the value, `output.0`.
+    value, golden : the compared values: norms for a jump, or digests.
+    written : the calls that were written together with it, in order.
+    running : the calls that had started and not ended, the outermost first.
+    file, line : the line of the user's code.
+    traceback : the traceback of Python.
     """
 
     kind: Kind
@@ -42,8 +48,34 @@ class Caught:
     file: str = ""
     line: int | None = None
 
+    def sentence(self, folder: object) -> str:
+        """Return `CALL: inputs finite, output.0 is not (FILE:LINE); written to FOLDER`."""
+        variant = ""
+        if self.kind is kinds.ENTERED:
+            variant = "calls" if parse(self.call).kind == "api" else "cells"
+        reason = self.kind.sentence(
+            variant,
+            place=self.place,
+            value=self.value,
+            golden=self.golden,
+            exception=self.exception,
+            inside=phrase(" inside {calls}", calls=few(self.running[::-1])) if self.running else "",
+            predecessors=self._predecessors(),
+        )
+        line = f" ({self.file}:{self.line})" if self.file else ""
+        return f"{self.call}: {reason}{line}; written to {folder}"
+
+    def _predecessors(self) -> Words:
+        number = len(self.written) - (self.call in self.written)
+        if not number:
+            return ""
+        return phrase(
+            ", with the {number} call before it" if number == 1 else ", with the {number} calls before it",
+            number=number,
+        )
+
     def as_object(self) -> dict[str, object]:
-        """The members of its object in `findings.json`; what is empty is left out."""
+        """Return the members of its object in `findings.json`, without empty ones."""
         members = {each.name: getattr(self, each.name) for each in fields(self)}
         members["kind"] = self.kind.name
         return {key: value for key, value in members.items() if value not in (None, "", ())}
@@ -51,14 +83,14 @@ class Caught:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a findings.json says: the findings, and whether collecting ended with the last of them."""
+    """The findings of a findings.json, and whether collecting ended with the last of them."""
 
     findings: tuple[Caught, ...] = ()
     is_over: bool = False
 
 
 def write_findings(folder: Path, task: str, findings: Sequence[Caught], is_over: bool) -> None:
-    """Write `findings.json` whole, in the place of the one before. OSError when the disk refuses."""
+    """Replace `findings.json`. OSError if it cannot be written."""
     text = {
         "findings_version": VERSION,
         "task": task,
@@ -70,7 +102,7 @@ def write_findings(folder: Path, task: str, findings: Sequence[Caught], is_over:
 
 
 def read_findings(members: dict[str, Any]) -> Found:
-    """What the object of a findings.json says; what it does not hold, or holds in another form, is left out."""
+    """Return the findings in the object of a findings.json; members that are missing or malformed are left out."""
     if members.get("findings_version") != VERSION:
         return Found()
     by_name = {kind.name: kind for kind in KINDS}

@@ -31,7 +31,6 @@ from .findings import Caught
 from .front import Watch
 from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
-from .wording import sentence
 
 _AT_ONCE = 100
 """Findings of a step for which the files are brought up to date at once; for later ones only entries are written."""
@@ -280,7 +279,7 @@ class OverflowFront(HoldingFront):
 
     def _count(self, finding: Caught, parent: str | None) -> None:
         self._watch.count()
-        logger.warning("overflow_check: %s", sentence(finding, self._step.folder))
+        logger.warning("overflow_check: %s", finding.sentence(self._step.folder))
         try:
             if len(self._findings) < _AT_ONCE or self._watch.is_over:
                 self._findings.append(finding)

@@ -22,7 +22,6 @@ from .findings import Caught
 from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
-from .wording import sentence
 
 Norms = dict[str, dict[str, float]]
 """Of each call, by name, the norm of each record, by place."""
@@ -80,7 +79,7 @@ class TriggerFront(LastCalls):
         self._findings.append(Caught(kind, kept.name, place, value, golden, written, file=file, line=line))
         self._note(self._findings, self._is_over)
         self._opened.writer.assemble()
-        logger.warning("trigger: %s", sentence(self._findings[-1], self._step.folder))
+        logger.warning("trigger: %s", self._findings[-1].sentence(self._step.folder))
         if self._is_over:
             self._files.clear()
             self.when_over()
