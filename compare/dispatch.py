@@ -79,7 +79,7 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
             logger.log(loud, "the merged dumps are in %s", path)
     golden = merged.golden or request.golden
     result = run_request(replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), loud)
-    return replace(result, merging=merged.notes, copies_agree=merged.is_clean)
+    return replace(result, merging=merged.findings)
 
 
 def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":

@@ -148,8 +148,8 @@ def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
 
     with TemporaryDirectory(prefix="msprobe-merged-") as folder:
         merged = merge_sides(request.target, request.golden, layouts, Path(folder))
-        for sentence in merged.notes:
-            logger.warning("%s", sentence)
+        for finding in merged.findings:
+            logger.warning("%s", finding.reason)
         return draw_request(replace(request, target=merged.target, golden=merged.golden))
 
 
@@ -172,13 +172,14 @@ def _write_merged(options: Options, layouts: Layouts | None) -> int:
     from msprobe.compare.parallel.merge import merge_sides
 
     output = options.output
-    for sentence in merge_sides(options.target_path, None, layouts, output).notes:
-        logger.warning("%s", sentence)
+    findings = merge_sides(options.target_path, None, layouts, output).findings
+    for finding in findings:
+        logger.warning("%s", finding.reason)
     if options.is_json:
         from msprobe.findings.document import Document, printed
         from msprobe.findings.finding import Answer
 
-        answer = Answer("shown", f"merged: {output}")
+        answer = Answer("shown", f"merged: {output}", next=findings)
         printed(Document("graph-visualize", answer, Verdicts(), 0, files={"dumps": output}))
         return 0
     print(visible(str(output)))

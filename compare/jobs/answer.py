@@ -13,6 +13,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.tables.console import excused_said, left_open
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer, Finding, Suggestion
+from msprobe.findings.kind import Severity
 
 from .outcome import Outcome
 from .summary import RequestResult
@@ -45,25 +46,28 @@ def completed(
     harmless: Sequence[Finding],
     notes: Iterable[Words],
 ) -> Answer:
-    """Return the answer that has these findings, those of the first wrong call first."""
+    """Return the answer that has these findings, those of the first wrong call first, and those of merging ranks."""
     named = result.first
+    of_merging = [one for one in reversed(result.of_merging) if one.severity is not Severity.NOTE]
+    found = [*found, *of_merging] if named is not None else [*of_merging, *found]
+    is_first_known = named is not None or not result.copies_agree
+    harmless = [*harmless, *(one for one in result.merging if one.severity is Severity.NOTE)]
     state = "differs" if result.differs else "clean" if result.is_clean else "unjudged"
     answer = Answer(
         state,
         result.last,
-        found[0] if named is not None and found else None,
-        tuple(found[1:] if named is not None else found),
+        found[0] if is_first_known and found else None,
+        tuple(found[1:] if is_first_known else found),
         tuple(harmless),
         tuple(advice(named.findings[0], request, named) if named is not None else ()),
         (*_notes(result), *notes),
     )
-    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None)
+    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None) + len(result.merging)
     return replace(answer, omitted=total - answer.total).limited(_MOST)
 
 
 def _notes(result: RequestResult) -> Iterator[Words]:
     """Return the sentences that limit the answer."""
-    yield from result.merging
     if len(result.outcomes) == 1 and not result.missing:
         yield from result.outcomes[0].notes
         return

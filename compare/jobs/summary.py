@@ -15,6 +15,8 @@ from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimit
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.locate.wording import short
 from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.findings.finding import Finding
+from msprobe.findings.kind import Severity
 
 from .outcome import Outcome
 
@@ -31,15 +33,18 @@ Group = tuple[int, bool, int]
 class RequestResult:
     """The outcomes in the order of the jobs, and in sentences what had no partner.
 
-    `merging` are sentences on what was found while ranks were merged; `copies_agree`: no value of which each rank has a
-    copy differed there. `user_limits` are those of the request.
+    `merging` is what was found while ranks were merged. `user_limits` are those of the request.
     """
 
     outcomes: tuple[Outcome, ...]
     missing: tuple[Words, ...] = ()
-    merging: tuple[Words, ...] = ()
-    copies_agree: bool = True
+    merging: tuple[Finding, ...] = ()
     user_limits: UserLimits = NO_LIMITS
+
+    @property
+    def copies_agree(self) -> bool:
+        """Return whether no value of which each rank has a copy differed while ranks were merged."""
+        return not any(finding.severity is Severity.ERROR for finding in self.merging)
 
     @property
     def is_clean(self) -> bool:
@@ -102,10 +107,15 @@ class RequestResult:
         Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
         is_answer = self.first is None and not self.copies_agree
-        said = tuple(map(visible, self.merging))
+        said = [visible(finding.reason) for finding in self.of_merging]
         yield from () if is_answer else said
         yield from self._compared()
         yield from said if is_answer else ()
+
+    @property
+    def of_merging(self) -> list[Finding]:
+        """What was found while ranks were merged, copies that differ last."""
+        return sorted(self.merging, key=lambda finding: finding.severity is Severity.ERROR)
 
     @property
     def last(self) -> Words:
@@ -113,7 +123,7 @@ class RequestResult:
         if self.first is not None:
             return self.first.last
         if not self.copies_agree:
-            return self.merging[-1]
+            return self.of_merging[-1].reason
         return self._no_difference
 
     @property

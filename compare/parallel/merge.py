@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
-from msprobe.base.phrase import Words, phrase
+from msprobe.base.phrase import phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.findings.catalogue import parallel as kinds
+from msprobe.findings.finding import Finding, Place
 from msprobe.findings.kind import Kind
 from msprobe.findings.kinds import kinds_in
 from msprobe.store import layout as files
@@ -35,15 +36,14 @@ MERGE = "merge.json"
 
 @dataclass(frozen=True)
 class Merged:
-    """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone.
+    """Where both sides are now, and what was found; `golden` is None where there is one side alone.
 
-    `is_clean`: no copies of one value differ.
+    findings : one of each kind, side and copy of the model, with its first place.
     """
 
     target: Path
     golden: Path | None
-    notes: tuple[Words, ...] = ()
-    is_clean: bool = True
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,7 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
     """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
-    notes: list[Words] = []
-    is_clean = True
+    findings: list[Finding] = []
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
             models = _models(sides, of_sides, copy)
@@ -156,15 +155,14 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
                 merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
                 golden = merging.write(folder)
-                where = phrase("{side}{place}", side=each.which, place=_place(of_sides[at], copy, each.layout))
-                is_clean = is_clean and not any(f.kind is kinds.REPLICAS_DIFFER for f in merging.tally.findings)
-                notes += _summary(merging.tally, where)
+                findings += _findings(merging.tally, each.which, of_sides[at], copy, each.layout)
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
-    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(findings))
 
 
-def _summary(tally: Tally, where: Words) -> Iterator[Words]:
-    """Return a sentence for each kind that has one: how often it was found, and where first."""
+def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:
+    """Return a finding of each kind that has a sentence: how often it was found, and where first."""
+    where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
     for kind in kinds_in(kinds):
         found = [note for note in tally.findings if note.kind is kind]
         if not found or not kind.messages:
@@ -174,7 +172,12 @@ def _summary(tally: Tally, where: Words) -> Iterator[Words]:
         one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
         n = phrase(one if len(found) == 1 else several, number=len(found))
         said = kind.sentence(n=n, first=first, apart=f"{found[0].distance:.3g}")
-        yield phrase("merged {where}: {said}", where=where, said=said)
+        yield Finding(
+            kind,
+            Place(found[0].call, record=found[0].place, step=step.step),
+            phrase("merged {where}: {said}", where=where, said=said),
+            fields={"side": side, "copy": copy, "places": len(found), "distance": found[0].distance},
+        )
 
 
 def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:

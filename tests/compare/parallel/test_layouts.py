@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
 from msprobe.compare.core.layouts import Layout, Layouts, layouts_of
+from msprobe.compare.dispatch import answer_of, compare_paths
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.parallel.cuts import TakenAs, by_shapes
 from msprobe.compare.parallel.merge import merge_sides
 from msprobe.compare.parallel.values import concatenated, settled
-from msprobe.compare.request import CompareOptions
+from msprobe.compare.request import CompareOptions, Request
+from msprobe.findings.catalogue import parallel as kinds
+from msprobe.findings.finding import Finding, Place
 from msprobe.options.parser import parsed
 
 
@@ -313,3 +317,30 @@ def test_commands_refuse_what_does_not_fit(tmp_path, capsys, verb, said):
         words += ["-o", str(tmp_path / ("out" if words[0] == "compare" else "page.html"))]
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_copies_that_differ_are_a_finding_of_the_comparison(tmp_path):
+    name = "Module.norm.LayerNorm.forward.0"
+    for rank, value in ((0, A), (1, B)):
+        write(tmp_path / "target" / f"rank{rank}", {name: call([A], [value])})
+    write(tmp_path / "golden" / "rank", {name: call([A], [A])})
+    request = Request(
+        tmp_path / "target", tmp_path / "golden", tmp_path / "out", layouts=Layouts(Layout(2, 2), Layout())
+    )
+    result = compare_paths(request)
+    answer = answer_of(result, request)
+    [found] = [each for each in answer.findings if each.kind is kinds.REPLICAS_DIFFER]
+    assert (found.place.name, found.place.record) == (name, "output.0")
+    assert (found.fields["side"], found.fields["places"]) == ("target", 1)
+    assert answer.state == "differs"
+    assert not result.copies_agree
+
+
+def test_copies_that_differ_are_the_answer_where_nothing_else_is(tmp_path):
+    replicas = Finding(kinds.REPLICAS_DIFFER, Place("Module.norm.LayerNorm.forward.0"), "copies differ")
+    note = Finding(kinds.ON_SEVERAL_STAGES, Place("Module.tied.Linear.forward.0"), "on two stages")
+    result = RequestResult((), merging=(replicas, note))
+    answer = answer_of(result, Request(tmp_path, tmp_path))
+    assert (answer.state, answer.line, answer.first) == ("differs", "copies differ", replicas)
+    assert (answer.harmless, answer.next, answer.omitted) == ((note,), (), 0)
+    assert list(result.lines())[-1] == "copies differ"
