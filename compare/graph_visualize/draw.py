@@ -9,6 +9,9 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import few, logger
 from msprobe.compare.jobs.plan import Job, Place, Side, SideSource, plan, side
 from msprobe.compare.match.cross_framework import have_different_kernels
+from msprobe.findings import finding
+from msprobe.findings.catalogue import dumps as kinds
+from msprobe.findings.finding import Finding
 from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.folders import NAMED
 from msprobe.store.lock import claimed
@@ -71,7 +74,7 @@ class Drawings:
     dumps: int
     empty: int
     absent: list[str]
-    unreadable: list[str]
+    unreadable: list[Finding]
 
 
 def draw_request(request: Request) -> Drawings:
@@ -126,7 +129,7 @@ class _Drawing:
         self._ends: dict[tuple[str, int], dict[int, Ends]] = {}
         self.task: Task = ""
         self.empty = 0
-        self.unreadable: list[str] = []
+        self.unreadable: list[Finding] = []
 
     def draw(self, jobs: Sequence[_Job]) -> list[tuple[int, int] | None]:
         """Draw every job whose dumps can be read and drawn; returns their steps and ranks, None for any other job.
@@ -140,7 +143,8 @@ class _Drawing:
             except DumpError as err:
                 if len(self.unreadable) + 1 == len(jobs):
                     raise
-                self.unreadable.append(job.label)
+                found = Finding(kinds.UNREADABLE_DUMP, finding.Place(job.label, step=job.step, rank=job.rank), str(err))
+                self.unreadable.append(found)
                 logger.warning("%s is not drawn: %s", job.label, err)
                 places.append(None)
                 continue

@@ -125,11 +125,14 @@ def conclude(drawn: "Drawings", *, is_json: bool = False) -> int:
     verdicts = Verdicts(drawn.dumps - drawn.empty, gaps=gaps)
     line = last_line("drawn", verdicts)
     if is_json:
+        from msprobe.findings.catalogue import dumps as kinds
         from msprobe.findings.document import Document, printed
-        from msprobe.findings.finding import Answer
+        from msprobe.findings.finding import Answer, Finding, Place
 
-        answer = Answer("unjudged" if verdicts.exit_code else "shown", line)
-        details = {"dumps": drawn.dumps, "empty": drawn.empty, "absent": drawn.absent, "unreadable": drawn.unreadable}
+        found = (*drawn.unreadable, *(Finding(kinds.NO_DUMP, Place(text)) for text in drawn.absent))
+        answer = Answer("unjudged" if verdicts.exit_code else "shown", line, next=found)
+        details = {"dumps": drawn.dumps, "empty": drawn.empty, "absent": drawn.absent}
+        details["unreadable"] = [finding.place.name for finding in drawn.unreadable]
         files = {"graphs": drawn.paths}
         printed(Document("graph-visualize", answer, verdicts, verdicts.exit_code, files=files, details=details))
         return verdicts.exit_code

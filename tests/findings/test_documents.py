@@ -368,6 +368,14 @@ def test_graph_visualize(ask, runs, tmp_path):
     assert all(Path(graph).exists() for graph in found["files"]["graphs"])
 
 
+def test_what_graph_visualize_could_not_read_is_a_finding(ask, runs, tmp_path):
+    (runs[0] / "step1/rank/dump.json").write_text("{")
+    found = ask(1, "graph-visualize", "-tp", runs[0], "-o", tmp_path / "out")
+    assert (found["state"], found["details"]["dumps"], found["judged"]["unjudged"]) == ("unjudged", 1, 1)
+    assert first(found) == ("MSP831", "step 1, rank 0", 1, 0)
+    assert "dump.json" in found["findings"][0]["message"]
+
+
 def test_digest(ask, last_line, runs):
     found = ask(0, "digest", runs[0])
     assert (found["state"], found["details"]["digested"], found["judged"]["fine"]) == ("shown", 2, 2)
