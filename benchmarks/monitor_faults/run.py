@@ -25,18 +25,19 @@ from train import STATISTICS, Fault, Run, Variant
 from msprobe.compare.monitor.band import plain
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import MonitorDivergence
-from msprobe.store.monitor.layout import OWN_STATISTICS, Stage
+from msprobe.findings.catalogue import monitor as stages
+from msprobe.store.monitor.layout import OWN_STATISTICS
 from msprobe.store.monitor.reader import read_output
 
 ALONE = ("rate", "decay", "backward", "moments", "eps", "batch", "loss_scale")
 OF_RANKS = ("clip", "all_reduce")
 STAGES = {
-    **dict.fromkeys(("rate", "decay", "eps"), (Stage.AFTER_UPDATE,)),
-    **dict.fromkeys(OF_RANKS, (Stage.REDUCED,)),
-    "moments": (Stage.MOMENT,),
-    "batch": (Stage.ACTIVATION,),
-    "loss_scale": (Stage.ACTIVATION_GRADIENT,),
-    "backward": (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED),
+    **dict.fromkeys(("rate", "decay", "eps"), (stages.AFTER_UPDATE,)),
+    **dict.fromkeys(OF_RANKS, (stages.REDUCED,)),
+    "moments": (stages.MOMENT,),
+    "batch": (stages.ACTIVATION,),
+    "loss_scale": (stages.ACTIVATION_GRADIENT,),
+    "backward": (stages.ACTIVATION_GRADIENT, stages.UNREDUCED),
 }
 OWN_PROCESS = "MONITOR_FAULTS_CASE"  # names the one case that a process of its own trains
 NEAR = 2  # steps
@@ -215,7 +216,7 @@ def main():
                 row = count.setdefault((case.fault.name if case.fault else "clean", how), [0, 0])
                 row[0] += good
                 row[1] += 1
-                answer = "" if found is None else f"{found.stage.value} of {found.target} at {found.step} {found.ranks}"
+                answer = "" if found is None else f"{found.stage.name} of {found.target} at {found.step} {found.ranks}"
                 passed = f"  passed {result.passed}" if result.passed else ""
                 print(f"{'right' if good else 'WRONG'}  {case.name}  {result.basis.name}  {answer}{passed}", flush=True)
     for (name, how), (good, of) in count.items():

@@ -9,8 +9,8 @@ import numpy as np
 from msprobe.base.log import few
 from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts
+from msprobe.findings.kind import Kind
 from msprobe.findings.notebook import fragment
-from msprobe.store.monitor.layout import Stage
 
 from .band import Basis
 from .pairing import UncommonSteps, Unmatched
@@ -20,28 +20,23 @@ Array = np.ndarray[Any, Any]
 
 
 class Cause(Enum):
-    """What the place of the first divergence means."""
+    """Possible causes of the first divergence: the messages of its stage in the catalogue."""
 
-    DATA = "the first activations differ while the weights agree: another batch, or the first layer"
-    FORWARD = "the forward pass of a layer"
-    LOSS = "the loss differs while the activations agree"
-    LOSS_SCALE = "all gradients differ by one factor while activations and loss agree: the loss scale"
-    LOSS_GRADIENT = "the gradient of the last layer's output differs already: the backward pass of the loss"
-    BACKWARD = "the backward pass of a layer"
-    ANYTHING_BEFORE = (
-        "the first gradient of the backward pass differs already, and neither activations nor the loss were monitored: "
-        "the data, the forward pass, the loss, or the backward pass of the last layer"
-    )
-    LOCAL_REDUCTION = "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there"
-    REDUCTION = "reduced gradients differ while unreduced ones agree: the reduction, or clipping"
-    COLLECTIVE = "what ranks exchange"
-    GRADIENT = "gradients after reduction; those before were not recorded"
-    MOMENTS = "the optimizer's moments differ while the gradients before agree: reset, or loaded"
-    UPDATE_OF_ALL = "the update of all parameters while gradients and moments agree: learning rate, eps, or betas"
-    UPDATE_OF_SOME = (
-        "the update of some parameters while gradients and moments agree: weight decay or a group's rate; or eps"
-    )
-    WEIGHTS = "the weights that a step began with: they were changed between steps, or by the update before"
+    DATA = "data"
+    FORWARD = "forward"
+    LOSS = "loss"
+    LOSS_SCALE = "loss_scale"
+    LOSS_GRADIENT = "loss_gradient"
+    BACKWARD = "backward"
+    ANYTHING_BEFORE = "anything_before"
+    LOCAL_REDUCTION = "local_reduction"
+    REDUCTION = "reduction"
+    COLLECTIVE = "collective"
+    GRADIENT = "gradient"
+    MOMENTS = "moments"
+    UPDATE_OF_ALL = "update_of_all"
+    UPDATE_OF_SOME = "update_of_some"
+    WEIGHTS = "weights"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +62,7 @@ class OfStage:
     """One kind at the step of the finding: how many targets leave, of how many, and when the kind leaves first."""
 
     kind: str
-    stage: Stage
+    stage: Kind
     left: int
     targets: int
     first_step: int | None
@@ -85,7 +80,7 @@ class MonitorDivergence:
       begun unseen in the update before
     """
 
-    stage: Stage
+    stage: Kind
     kind: str
     target: str
     step: int
@@ -145,11 +140,11 @@ class Result:
                 else "nothing left its band of what could be judged"
             )
         else:
-            state, line = "differs", f"first divergence: {found.stage.value} of {found.target} at step {found.step}"
-            facts += [("ranks", few(found.ranks, 8)), ("what it means", found.cause.value)]
+            state, line = "differs", f"first divergence: {found.stage.name} of {found.target} at step {found.step}"
+            facts += [("ranks", few(found.ranks, 8)), ("what it means", found.stage.sentence(found.cause.value))]
             facts += [(f"{found.statistic} of A", found.a), (f"{found.statistic} of B", found.b)]
             facts.append(("previous target of the backward pass, which agrees", found.agreeing))
-        rows = [(one.kind, one.stage.value, one.left, one.targets) for one in self.stages]
+        rows = [(one.kind, one.stage.name, one.left, one.targets) for one in self.stages]
         return fragment(state, line, facts, ("kind", "stage", "left", "targets"), rows)
 
     @property

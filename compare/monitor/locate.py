@@ -6,23 +6,25 @@ from statistics import median
 
 import numpy as np
 
-from msprobe.store.monitor.layout import KINDS, Stage
+from msprobe.findings.catalogue import monitor as stages
+from msprobe.findings.kind import Kind
+from msprobe.store.monitor.layout import KINDS
 
 from .band import LIMITS, Bands, Basis, first_step_apart, is_input, plain
 from .deviations import OF_UPDATES, UPDATE, Deviations
 from .finding import Cause, MonitorDivergence, OfStage
 
-_BACKWARD = (Stage.ACTIVATION_GRADIENT, Stage.UNREDUCED)
+_BACKWARD = (stages.ACTIVATION_GRADIENT, stages.UNREDUCED)
 _ORDER = {
-    Stage.BEFORE_UPDATE: 0,
-    Stage.ACTIVATION: 1,
-    Stage.LOSS: 2,
-    Stage.ACTIVATION_GRADIENT: 3,
-    Stage.UNREDUCED: 3,
-    Stage.COLLECTIVE: 4,
-    Stage.REDUCED: 5,
-    Stage.MOMENT: 6,
-    Stage.AFTER_UPDATE: 7,
+    stages.BEFORE_UPDATE: 0,
+    stages.ACTIVATION: 1,
+    stages.LOSS: 2,
+    stages.ACTIVATION_GRADIENT: 3,
+    stages.UNREDUCED: 3,
+    stages.COLLECTIVE: 4,
+    stages.REDUCED: 5,
+    stages.MOMENT: 6,
+    stages.AFTER_UPDATE: 7,
 }
 """What a step does, in this order: it begins with its weights; moments are measured before they are updated."""
 
@@ -31,16 +33,16 @@ _STATISTICS = ("norm", "value", "mean", "max", "min")
 _ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the files
 
 
-def order_of(stage: Stage) -> int:
+def order_of(stage: Kind) -> int:
     """The place of a stage in the order of a training step."""
     return _ORDER[stage]
 
 
-def stage_of(kind: str, name: str = "") -> Stage:
+def stage_of(kind: str, name: str = "") -> Kind:
     """The stage of a kind; what an update changes is seen after it, and the norm of a rank's gradients with them."""
     if (kind, name) == _LOCAL_NORM:
-        return Stage.UNREDUCED
-    return Stage.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage
+        return stages.UNREDUCED
+    return stages.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class _Out:
         return self.of.names[self.row]
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> Kind:
         return stage_of(self.kind, self.name)
 
     @property
@@ -157,7 +159,7 @@ class Locator:
         that it led to."""
         if self.how.basis is Basis.EQUAL:
             return None
-        known = (Stage.ACTIVATION, Stage.BEFORE_UPDATE, *_BACKWARD, Stage.LOSS)
+        known = (stages.ACTIVATION, stages.BEFORE_UPDATE, *_BACKWARD, stages.LOSS)
         if not out or self._first_stage(out)[0].stage not in known:
             return None
         steps = np.unique(np.concatenate([d.step for d in self.measured]))
@@ -165,9 +167,9 @@ class Locator:
         if at == 0:
             return None
         before = int(steps[at - 1])
-        faint = [o for o in self._leaving(before, LIMITS.faint / LIMITS.jump) if o.stage is Stage.AFTER_UPDATE]
+        faint = [o for o in self._leaving(before, LIMITS.faint / LIMITS.jump) if o.stage is stages.AFTER_UPDATE]
         same = {o.name for o in faint}
-        weights = {o.name for o in out if o.stage is Stage.BEFORE_UPDATE}
+        weights = {o.name for o in out if o.stage is stages.BEFORE_UPDATE}
         is_of_weights = len(weights) >= LIMITS.targets and bool(same & weights)
         return (before, faint) if is_of_weights or len(same) >= LIMITS.targets else None
 
@@ -178,7 +180,7 @@ class Locator:
             order = _ORDER[o.stage]
             # Forward and backward passes alternate, a micro step after the other; sums are known after the last.
             micro = int(o.of.micro_step[o.column])
-            if o.stage is Stage.UNREDUCED and not o.of.micro_step.any():
+            if o.stage is stages.UNREDUCED and not o.of.micro_step.any():
                 micro = self._last_micro_step
             by_order.setdefault((1, micro, order) if 1 <= order <= 3 else (order, 0, 0), []).append(o)
         ordered = [by_order[key] for key in sorted(by_order)]
@@ -189,7 +191,7 @@ class Locator:
 
     def _without_chance_weights(self, ordered: list[list[_Out]]) -> list[list[_Out]]:
         """A step's own weights come first where they are many, or all that a net of few parameters has."""
-        if not ordered or ordered[0][0].stage is not Stage.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
+        if not ordered or ordered[0][0].stage is not stages.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
             return ordered
         names = {o.name for o in ordered[0]}
         return ordered if len(names) >= LIMITS.targets or len(ordered) == 1 else ordered[1:]
@@ -199,7 +201,7 @@ class Locator:
         stage = chosen[0].stage
         if stage in _BACKWARD:
             best = max(chosen, key=lambda o: (self._backward(o), -_rank_of(o), o.strength))
-        elif stage in (Stage.ACTIVATION, Stage.LOSS, Stage.COLLECTIVE):
+        elif stage in (stages.ACTIVATION, stages.LOSS, stages.COLLECTIVE):
             best = min(chosen, key=lambda o: (o.row, o.of.rank))
         else:
             best = max(chosen, key=lambda o: o.strength)
@@ -213,7 +215,7 @@ class Locator:
     def _backward_of(self, kind: str, name: str) -> tuple[float, int]:
         """Where a target is in the forward pass: the greatest runs backward first. Of one module the gradient of its
         output, then its parameters', then its input's."""
-        if stage_of(kind, name) is Stage.UNREDUCED:
+        if stage_of(kind, name) is stages.UNREDUCED:
             return self._depth_of_parameter.get(name, -1.0) // 1, 1
         return float(self._depth.get(plain(name), -1)), 0 if is_input(name) else 2
 
@@ -288,7 +290,7 @@ class Locator:
 
     def _has_forward(self) -> bool:
         """Whether anything of the forward pass was monitored."""
-        forward = (Stage.ACTIVATION, Stage.LOSS)
+        forward = (stages.ACTIVATION, stages.LOSS)
         return any(stage_of(d.kind, name) in forward for d in self.measured for name in d.names)
 
     def _agreeing(self, first: _Out, out: list[_Out], step: int) -> str:
@@ -321,25 +323,25 @@ class Locator:
             near = [abs(f - middle) <= 10 * _ONE_FACTOR * abs(middle) for f in norms]
             if is_all and abs(middle - 1) > _ONE_FACTOR and near and sum(near) >= 0.9 * len(near):
                 return Cause.LOSS_SCALE
-            if stage is Stage.ACTIVATION_GRADIENT:
+            if stage is stages.ACTIVATION_GRADIENT:
                 return Cause.LOSS_GRADIENT
             is_first = all(self._backward(first) >= self._backward_of(first.kind, name) for name in first.of.names)
             return Cause.ANYTHING_BEFORE if is_first and not self._has_forward() else Cause.BACKWARD
-        if stage is Stage.ACTIVATION:
+        if stage is stages.ACTIVATION:
             return Cause.DATA if first.row == 0 else Cause.FORWARD
-        if stage is Stage.REDUCED:
+        if stage is stages.REDUCED:
             if "grad_unreduced" not in kinds:
                 return Cause.GRADIENT
             of_ranks = {d.rank for d in self.measured}
             return Cause.LOCAL_REDUCTION if len(ranks) < len(of_ranks) else Cause.REDUCTION
-        if stage is Stage.AFTER_UPDATE:
-            updated = {o.name for o in out if o.stage is Stage.AFTER_UPDATE and o.of.rank == first.of.rank}
+        if stage is stages.AFTER_UPDATE:
+            updated = {o.name for o in out if o.stage is stages.AFTER_UPDATE and o.of.rank == first.of.rank}
             return Cause.UPDATE_OF_ALL if len(updated) >= 0.8 * targets else Cause.UPDATE_OF_SOME
         return {
-            Stage.LOSS: Cause.LOSS,
-            Stage.COLLECTIVE: Cause.COLLECTIVE,
-            Stage.MOMENT: Cause.MOMENTS,
-            Stage.BEFORE_UPDATE: Cause.WEIGHTS,
+            stages.LOSS: Cause.LOSS,
+            stages.COLLECTIVE: Cause.COLLECTIVE,
+            stages.MOMENT: Cause.MOMENTS,
+            stages.BEFORE_UPDATE: Cause.WEIGHTS,
         }[stage]
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from msprobe.base.scope import compact
-from msprobe.store.monitor.layout import Stage
+from msprobe.findings.catalogue import monitor as stages
 
 from .finding import Cause, MonitorDivergence
 
@@ -31,7 +31,7 @@ _WHOLE_STEP = (
     Cause.ANYTHING_BEFORE,
     Cause.WEIGHTS,
 )
-_OF_THE_UPDATE = (Stage.MOMENT, Stage.AFTER_UPDATE, Stage.BEFORE_UPDATE)
+_OF_THE_UPDATE = (stages.MOMENT, stages.AFTER_UPDATE, stages.BEFORE_UPDATE)
 
 
 def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
@@ -60,13 +60,13 @@ def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
 def steps_around(finding: MonitorDivergence) -> tuple[int, ...]:
     """The steps in whose dumps a finding shows: what an update changed is seen in the next step."""
     step = finding.step
-    if finding.stage is Stage.BEFORE_UPDATE and step:
+    if finding.stage is stages.BEFORE_UPDATE and step:
         return step - 1, step
     return (step, step + 1) if finding.stage in _OF_THE_UPDATE else (step,)
 
 
 def _is_of_update(finding: MonitorDivergence) -> bool:
-    return finding.stage in (*_OF_THE_UPDATE, Stage.REDUCED, Stage.COLLECTIVE)
+    return finding.stage in (*_OF_THE_UPDATE, stages.REDUCED, stages.COLLECTIVE)
 
 
 def _patterns(module: str) -> Iterator[str]:

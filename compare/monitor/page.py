@@ -9,7 +9,7 @@ import numpy as np
 
 from .finding import Curve, Result
 from .next_dump import next_dump
-from .wording import answer, lines
+from .report import answer, lines
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ def _parts(result: Result) -> Iterator[str]:
     for stage in result.stages:
         first = "" if stage.first_step is None else stage.first_step
         mark = ' class="out"' if stage.left else ""
-        cells = (stage.kind, stage.stage.value, stage.left, stage.targets, first)
+        cells = (stage.kind, stage.stage.name, stage.left, stage.targets, first)
         yield f"<tr{mark}>" + "".join(f"<td>{escape(str(cell))}" for cell in cells)
     yield "</table>"
     if result.finding is not None:

@@ -56,8 +56,7 @@ def run(options: Options) -> int:
 
     from .compare import compare_outputs
     from .output import document_of, write, write_report
-    from .report import TARGETS, command_of
-    from .wording import lines
+    from .report import TARGETS, command_of, lines
 
     if options.html:
         if options.output is None:

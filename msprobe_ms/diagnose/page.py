@@ -17,9 +17,9 @@ from msprobe.compare.judge.verdict import GRADES, count
 from msprobe.compare.locate.wording import finding_of, full, short, where_to_look
 from msprobe.compare.monitor.finding import Result as MonitorResult
 from msprobe.compare.monitor.output import details as details_of_monitors
+from msprobe.compare.monitor.report import about, meaning, stages
+from msprobe.compare.monitor.report import answer as answer_of_monitors
 from msprobe.compare.monitor.report import answer_of as answer_about_monitors
-from msprobe.compare.monitor.wording import about, meaning, stages
-from msprobe.compare.monitor.wording import answer as answer_of_monitors
 from msprobe.compare.rl.report import finding_of as finding_of_flow
 from msprobe.compare.rl.wording import setting
 from msprobe.compare.tables.console import BLIND, excused_said

@@ -159,8 +159,7 @@ def _compared(options: Options) -> _Made:
 
 def _monitored(options: Options) -> _Made:
     from msprobe.compare.monitor.compare import compare_outputs
-    from msprobe.compare.monitor.report import TARGETS, command_of, report_of
-    from msprobe.compare.monitor.wording import lines
+    from msprobe.compare.monitor.report import TARGETS, command_of, lines, report_of
     from msprobe.store.monitor.reader import read_output
 
     a, b = read_output(options.target), read_output(golden_of(options))

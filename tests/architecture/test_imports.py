@@ -115,7 +115,7 @@ IMPORTERS = {
     "distributed": ("msprobe.compare.workers.cluster",),
     "pyarrow": ("msprobe.store.arrow", "msprobe.store.monitor.columns"),
     "tensorboardX": ("msprobe.store.monitor.events",),
-    "matplotlib": ("msprobe.compare.grad_probe.pictures", "msprobe.compare.monitor.pictures"),
+    "matplotlib": ("msprobe.compare.grad_probe.pictures", "msprobe.compare.monitor.output"),
     "mcp": ("msprobe.mcp_server.server",),
     "tqdm": ("msprobe.compare.workers.progress",),
     "yaml": (

@@ -16,7 +16,6 @@ from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
 from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import UpdateCause
 from msprobe.compare.monitor.band import Basis
-from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.unjudged import Reason as NotJudged
 from msprobe.compare.noise.identities import Law
 from msprobe.compare.rl import wording as flows
@@ -30,7 +29,7 @@ from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
 from msprobe.precheck.standards import Criterion
 from msprobe.replay.recorded import Cause as NotReplayed
-from msprobe.store.monitor.layout import Stage
+from msprobe.store.monitor.layout import KINDS as MONITORED
 from msprobe.store.monitor.lines import Cause as LeftOut
 
 PACKAGE = Path(msprobe.__file__).parent
@@ -66,7 +65,7 @@ TABLES = {
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
-    "stage_of[kind]": [stage.value for stage in Stage],
+    "stage_of[kind]": sorted({kind.stage.name for kind in MONITORED.values()}),
     "result.basis.value": [basis.value for basis in Basis],
     "outcome.checker.value": [checker.value for checker in Checker],
     "row.checker.value": [checker.value for checker in Checker],
@@ -100,7 +99,6 @@ TABLES = {
     "row.source": [row.source for row in ROWS],
     "held": ["inputs: {values}", "outputs: {values}"],
     "none": ["inputs: finite, or not recorded", "outputs: finite, or not recorded"],
-    "finding.cause.value": [cause.value for cause in Cause],
     "self.reason.value": [reason.value for reason in Reason],
     "judgement.criterion.value": [criterion.value for criterion in Criterion],
 }

@@ -34,7 +34,6 @@ from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.findings.kind import Kind, Severity, Text
 from msprobe.findings.kinds import BY_CODE, BY_NAME, EVERY, kinds_in
 from msprobe.findings.text import lines_of
-from msprobe.store.monitor.layout import Stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,9 +50,7 @@ def test_codes_and_names_are_each_given_once():
 
 
 def test_everything_that_commands_find_is_in_the_catalogue():
-    values = [kind.value for kind in Stage]
     names = {
-        *values,
         *(kind.name for kind in kinds_in(kinds)),
         *(row.name for row in ROWS),
         *(f"{checker.value} differs" for checker in Checker),

@@ -26,6 +26,12 @@ _stage = partial(
     docs="how-to/comparing/monitor-compare.md#how-to-read-the-answer",
 )
 
+_LOSS_SCALE = Text(
+    "all gradients differ by one factor while activations and loss agree: the loss scale",
+    "激活值与 loss 一致而所有梯度相差同一倍数：loss scale 不同",
+)
+_BACKWARD = Text("the backward pass of a layer", "某一层的反向")
+
 ACTIVATION = _stage(
     "MSP401",
     "activation",
@@ -40,6 +46,13 @@ ACTIVATION = _stage(
         ),
         Text("of a later module: its forward pass", "之后的模块：其前向计算"),
     ),
+    message={
+        "data": Text(
+            "the first activations differ while the weights agree: another batch, or the first layer",
+            "权重一致而最初的激活值不同：batch 不同，或第一层有问题",
+        ),
+        "forward": Text("the forward pass of a layer", "某一层的前向"),
+    },
 )
 LOSS = _stage(
     "MSP402",
@@ -50,6 +63,9 @@ LOSS = _stage(
         Text("labels, masks or weights of the loss", "loss 的标签、掩码或权重"),
         Text("another average: over tokens, samples or ranks", "平均方式不同：按 token、样本或 rank"),
     ),
+    message={
+        "loss": Text("the loss differs while the activations agree", "激活值一致而 loss 不同"),
+    },
 )
 ACTIVATION_GRADIENT = _stage(
     "MSP403",
@@ -63,6 +79,14 @@ ACTIVATION_GRADIENT = _stage(
         Text("all gradients by one factor: the loss scale", "所有梯度相差同一倍数：loss scale"),
         Text("from one module on: its backward pass", "从某个模块开始：其反向计算"),
     ),
+    message={
+        "loss_scale": _LOSS_SCALE,
+        "loss_gradient": Text(
+            "the gradient of the last layer's output differs already: the backward pass of the loss",
+            "最后一层输出的梯度已有差异：loss 的反向有问题",
+        ),
+        "backward": _BACKWARD,
+    },
 )
 UNREDUCED = _stage(
     "MSP404",
@@ -79,6 +103,15 @@ UNREDUCED = _stage(
             "反向中的首个梯度，且未监控激活与 loss：可能是之前的任何环节",
         ),
     ),
+    message={
+        "loss_scale": _LOSS_SCALE,
+        "anything_before": Text(
+            "the first gradient of the backward pass differs already, and neither activations nor the loss were "
+            "monitored: the data, the forward pass, the loss, or the backward pass of the last layer",
+            "反向的第一个梯度已有差异，而激活值和 loss 均未监控：数据、前向、loss 或最后一层的反向有问题",
+        ),
+        "backward": _BACKWARD,
+    },
 )
 COLLECTIVE = _stage(
     "MSP405",
@@ -86,6 +119,9 @@ COLLECTIVE = _stage(
     title=Text("a collective leaves its band", "集合通信数据超出范围"),
     means=Text("What ranks exchange leaves its band.", "rank 之间交换的数据超出范围。"),
     causes=(Text("the group, the operation, or the order of collectives", "通信组、操作，或集合通信的顺序"),),
+    message={
+        "collective": Text("what ranks exchange", "卡间通信的内容"),
+    },
 )
 REDUCED = _stage(
     "MSP406",
@@ -99,6 +135,19 @@ REDUCED = _stage(
         Text("on all ranks: the all-reduce, its group, or its average", "所有 rank：all-reduce、其通信组或平均方式"),
         Text("on some ranks: clipping or scaling there", "部分 rank：该处的梯度裁剪或缩放"),
     ),
+    message={
+        "gradient": Text(
+            "gradients after reduction; those before were not recorded", "归约后的梯度不同；归约前的梯度未记录"
+        ),
+        "local_reduction": Text(
+            "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there",
+            "归约前梯度一致，而部分 rank 上归约后梯度不同：这些 rank 的裁剪或缩放有问题",
+        ),
+        "reduction": Text(
+            "reduced gradients differ while unreduced ones agree: the reduction, or clipping",
+            "归约前梯度一致而归约后不同：归约或裁剪有问题",
+        ),
+    },
 )
 MOMENT = _stage(
     "MSP407",
@@ -112,6 +161,12 @@ MOMENT = _stage(
         Text("moments that were reset, or loaded from elsewhere", "动量被重置，或从别处加载"),
         Text("another beta", "beta 不同"),
     ),
+    message={
+        "moments": Text(
+            "the optimizer's moments differ while the gradients before agree: reset, or loaded",
+            "此前梯度一致而优化器动量不同：动量被重置或加载有误",
+        ),
+    },
 )
 BEFORE_UPDATE = _stage(
     "MSP408",
@@ -122,6 +177,12 @@ BEFORE_UPDATE = _stage(
         "上一次更新一致，而 step 开始时权重已不同。",
     ),
     causes=(Text("weights that were written between two steps", "权重在两个 step 之间被改写"),),
+    message={
+        "weights": Text(
+            "the weights that a step began with: they were changed between steps, or by the update before",
+            "该 step 开始时权重已不同：由上一次更新，或在两个 step 之间被改变",
+        ),
+    },
 )
 AFTER_UPDATE = _stage(
     "MSP409",
@@ -134,6 +195,16 @@ AFTER_UPDATE = _stage(
         Text("all parameters: learning rate, betas, eps", "所有权重：学习率、beta、eps"),
         Text("some parameters: weight decay, or a parameter group", "部分权重：权重衰减或参数组"),
     ),
+    message={
+        "update_of_all": Text(
+            "the update of all parameters while gradients and moments agree: learning rate, eps, or betas",
+            "梯度与动量一致而所有参数的更新不同：学习率、eps 或 beta 不同",
+        ),
+        "update_of_some": Text(
+            "the update of some parameters while gradients and moments agree: weight decay or a group's rate; or eps",
+            "梯度与动量一致而部分参数的更新不同：权重衰减或某组学习率不同，或 eps 不同",
+        ),
+    },
 )
 ANOMALY = Kind(
     "MSP410",

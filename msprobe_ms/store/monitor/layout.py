@@ -12,29 +12,21 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import FOLDER_MODE, make_folder
-
-
-class Stage(Enum):
-    """What a kind measures, in the order of a training step."""
-
-    ACTIVATION = "activation"
-    LOSS = "loss"
-    ACTIVATION_GRADIENT = "activation gradient"
-    UNREDUCED = "unreduced gradient"
-    COLLECTIVE = "collective"
-    REDUCED = "reduced gradient"
-    MOMENT = "moment"
-    BEFORE_UPDATE = "weight before the update"
-    AFTER_UPDATE = "weight after the update"
+from msprobe.findings.catalogue import monitor as stages
+from msprobe.findings.kind import Kind as Stage
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of rows: its file's stem, its stage, and the monitor and scope that have these rows in the other form."""
+    """A kind of rows.
+
+    name : the stem of its file.
+    stage : the kind of finding that reports it, by what is measured in a training step.
+    monitor, scope : where the other form has these rows.
+    """
 
     name: str
     stage: Stage
@@ -46,22 +38,22 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("actv", Stage.ACTIVATION, "module", "forward", has_micro_step=True),
-        Kind("actv_grad", Stage.ACTIVATION_GRADIENT, "module", "backward", has_micro_step=True),
-        Kind("grad_unreduced", Stage.UNREDUCED, "weight_grad", "unreduced"),
-        Kind("grad_reduced", Stage.REDUCED, "weight_grad", "reduced"),
-        Kind("param_origin", Stage.BEFORE_UPDATE, "param", "param_origin"),
-        Kind("param_updated", Stage.AFTER_UPDATE, "param", "param_updated"),
-        Kind("exp_avg", Stage.MOMENT, "optimizer", "exp_avg"),
-        Kind("exp_avg_sq", Stage.MOMENT, "optimizer", "exp_avg_sq"),
-        Kind("other", Stage.COLLECTIVE, "cc", "comm"),
-        Kind("local", Stage.LOSS, "local", "local", has_micro_step=True),
-        Kind("mg_direction", Stage.MOMENT, "optimizer", "mg_direction"),
-        Kind("update_ratio", Stage.AFTER_UPDATE, "param", "update_ratio"),
-        Kind("attention_hook", Stage.ACTIVATION, "attention_hook", "forward", has_micro_step=True),
-        Kind("linear_hook", Stage.BEFORE_UPDATE, "linear_hook", "forward"),
-        Kind("moe_router_weight_hook", Stage.BEFORE_UPDATE, "moe_router_weight_hook", "forward"),
-        Kind("moe_router_logit_hook", Stage.ACTIVATION, "moe_router_logit_hook", "forward", has_micro_step=True),
+        Kind("actv", stages.ACTIVATION, "module", "forward", has_micro_step=True),
+        Kind("actv_grad", stages.ACTIVATION_GRADIENT, "module", "backward", has_micro_step=True),
+        Kind("grad_unreduced", stages.UNREDUCED, "weight_grad", "unreduced"),
+        Kind("grad_reduced", stages.REDUCED, "weight_grad", "reduced"),
+        Kind("param_origin", stages.BEFORE_UPDATE, "param", "param_origin"),
+        Kind("param_updated", stages.AFTER_UPDATE, "param", "param_updated"),
+        Kind("exp_avg", stages.MOMENT, "optimizer", "exp_avg"),
+        Kind("exp_avg_sq", stages.MOMENT, "optimizer", "exp_avg_sq"),
+        Kind("other", stages.COLLECTIVE, "cc", "comm"),
+        Kind("local", stages.LOSS, "local", "local", has_micro_step=True),
+        Kind("mg_direction", stages.MOMENT, "optimizer", "mg_direction"),
+        Kind("update_ratio", stages.AFTER_UPDATE, "param", "update_ratio"),
+        Kind("attention_hook", stages.ACTIVATION, "attention_hook", "forward", has_micro_step=True),
+        Kind("linear_hook", stages.BEFORE_UPDATE, "linear_hook", "forward"),
+        Kind("moe_router_weight_hook", stages.BEFORE_UPDATE, "moe_router_weight_hook", "forward"),
+        Kind("moe_router_logit_hook", stages.ACTIVATION, "moe_router_logit_hook", "forward", has_micro_step=True),
     )
 }
 """By the stem of the file. `local` is ours alone: the loss and the gradient norm of one device, statistic `value`. The

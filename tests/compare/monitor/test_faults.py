@@ -9,20 +9,20 @@ from msprobe.compare.monitor.band import Basis
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.compare.monitor.report import lines
 from msprobe.compare.monitor.unjudged import Reason, Unjudged
-from msprobe.compare.monitor.wording import lines
-from msprobe.store.monitor.layout import Stage
+from msprobe.findings.catalogue import monitor as stages
 
 CASES = {
     # name: stage, target ("" for any), ranks, cause, how many leave at least
-    "rate": (Stage.AFTER_UPDATE, "", ALL, Cause.UPDATE_OF_ALL, 6),
-    "decay": (Stage.AFTER_UPDATE, "bias", ALL, Cause.UPDATE_OF_SOME, 3),
-    "backward": (Stage.UNREDUCED, "middle", (1,), Cause.BACKWARD, 2),
-    "clip": (Stage.REDUCED, "", (1,), Cause.LOCAL_REDUCTION, 6),
-    "all_reduce": (Stage.REDUCED, "", ALL, Cause.REDUCTION, 6),
-    "moments": (Stage.MOMENT, "", ALL, Cause.MOMENTS, 6),
-    "batch": (Stage.ACTIVATION, "enter.output", (1,), Cause.DATA, 3),
-    "loss_scale": (Stage.ACTIVATION_GRADIENT, "head.output", ALL, Cause.LOSS_SCALE, 3),
+    "rate": (stages.AFTER_UPDATE, "", ALL, Cause.UPDATE_OF_ALL, 6),
+    "decay": (stages.AFTER_UPDATE, "bias", ALL, Cause.UPDATE_OF_SOME, 3),
+    "backward": (stages.UNREDUCED, "middle", (1,), Cause.BACKWARD, 2),
+    "clip": (stages.REDUCED, "", (1,), Cause.LOCAL_REDUCTION, 6),
+    "all_reduce": (stages.REDUCED, "", ALL, Cause.REDUCTION, 6),
+    "moments": (stages.MOMENT, "", ALL, Cause.MOMENTS, 6),
+    "batch": (stages.ACTIVATION, "enter.output", (1,), Cause.DATA, 3),
+    "loss_scale": (stages.ACTIVATION_GRADIENT, "head.output", ALL, Cause.LOSS_SCALE, 3),
 }
 
 
@@ -67,7 +67,7 @@ def test_a_clean_pair_is_the_band_of_another(clean, golden):
     assert inside.is_clean
     assert inside.basis is Basis.CALIBRATED
     early = compare_outputs(output(train(Fault("clip", 5), **clean)), output(golden), of_clean)
-    assert (early.finding.stage, early.finding.step, early.finding.ranks) == (Stage.REDUCED, 5, (0,))
+    assert (early.finding.stage, early.finding.step, early.finding.ranks) == (stages.REDUCED, 5, (0,))
 
 
 def test_a_fault_before_the_band_is_learned_is_not_judged_and_that_is_said(golden):
@@ -84,7 +84,7 @@ def test_what_differs_from_the_first_step_on_is_found(golden):
         for name in ("norm", "min", "max", "mean"):
             rank.tables["actv"].statistics[name] *= 1.5
     found = compare_outputs(other, output(golden)).finding
-    assert (found.step, found.stage) == (0, Stage.ACTIVATION)
+    assert (found.step, found.stage) == (0, stages.ACTIVATION)
     assert found.basis in (Basis.FIRST_STEP, Basis.EQUAL)
 
 
@@ -168,7 +168,7 @@ def test_gradients_alone_that_all_differ_do_not_accuse_the_last_layer(order, gol
     other = gradients_of(train(Fault("batch", 41, rank=1), order=order))
     found = compare_outputs(other, gradients_of(golden)).finding
     assert (found.stage, found.step, found.ranks, found.cause) == (
-        *(Stage.UNREDUCED, 41, (1,)),
+        *(stages.UNREDUCED, 41, (1,)),
         Cause.ANYTHING_BEFORE,
     )
     made = next_dump(found, 2)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from msprobe.compare.monitor.next_dump import next_dump
-from msprobe.store.monitor.layout import Stage
+from msprobe.findings.catalogue import monitor as stages
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from msprobe.store.monitor.layout import Stage
     ],
 )
 def test_names_become_patterns_of_both_frameworks(modules, patterns):
-    finding = SimpleNamespace(step=3, stage=Stage.UNREDUCED, cause=None, ranks=(0,), modules=tuple(modules))
+    finding = SimpleNamespace(step=3, stage=stages.UNREDUCED, cause=None, ranks=(0,), modules=tuple(modules))
     made = next_dump(finding, 1)
     assert made[made["task"]]["list"] == patterns
     assert made["task"] == ("tensor" if patterns else "statistics")

@@ -7,7 +7,8 @@ from dense_training import ALL, Fault, output, train, write
 from msprobe.compare.monitor.compare import compare_outputs
 from msprobe.compare.monitor.finding import Cause
 from msprobe.compare.monitor.unjudged import Reason
-from msprobe.store.monitor.layout import Stage
+from msprobe.findings.catalogue import monitor as stages
+from msprobe.findings.kinds import kinds_in
 from msprobe.store.monitor.reader import read_output
 from msprobe.store.monitor.table import Output, RankOutput, Table
 
@@ -71,7 +72,7 @@ def test_a_fault_soon_after_a_kink_is_named(later, golden):
     assert result.passed == (45,)
     found = result.finding
     assert (found.step, found.stage, found.ranks, found.cause) == (
-        *(45 + later, Stage.REDUCED, (1,)),
+        *(45 + later, stages.REDUCED, (1,)),
         Cause.LOCAL_REDUCTION,
     )
 
@@ -147,12 +148,12 @@ def with_updates(found, factor=1.0, at=50):
 def test_updates_that_differ_where_everything_was_equal_are_the_answer(factor, golden):
     """Of a small eps nothing else shows in the digits of the files."""
     found = compare_outputs(with_updates(golden, factor), with_updates(golden)).finding
-    assert (found.step, found.stage, found.statistic) == (50, Stage.AFTER_UPDATE, "update_norm")
+    assert (found.step, found.stage, found.statistic) == (50, stages.AFTER_UPDATE, "update_norm")
 
 
 def test_the_size_of_an_update_is_judged_by_the_steps_before(other, golden):
     found = compare_outputs(with_updates(other, 0.999), with_updates(golden)).finding
-    assert (found.step, found.stage, found.statistic) == (50, Stage.AFTER_UPDATE, "update_norm")
+    assert (found.step, found.stage, found.statistic) == (50, stages.AFTER_UPDATE, "update_norm")
     assert compare_outputs(with_updates(other), with_updates(golden)).is_clean
 
 
@@ -162,7 +163,7 @@ def test_what_another_update_did_is_found_though_weights_are_not_monitored(golde
         return {rank: {kind: of[kind] for kind in kinds} for rank, of in found.items()}
 
     found = compared(without(train(Fault("rate", 41), order=1)), without(golden)).finding
-    assert (found.step, found.stage, found.target) == (42, Stage.ACTIVATION, "enter.output")
+    assert (found.step, found.stage, found.target) == (42, stages.ACTIVATION, "enter.output")
 
 
 def with_micro_steps(found, factor=1.0, at=None, kept=(0, 1)):
@@ -188,7 +189,7 @@ def test_the_micro_step_is_named(micro, golden, other):
     for found in (golden, other):
         wrong = with_micro_steps(found, 1.5, (30, micro))
         answer = compare_outputs(wrong, with_micro_steps(golden)).finding
-        assert (answer.step, answer.micro_step, answer.stage) == (30, micro, Stage.ACTIVATION)
+        assert (answer.step, answer.micro_step, answer.stage) == (30, micro, stages.ACTIVATION)
     assert compare_outputs(with_micro_steps(other), with_micro_steps(golden)).is_clean
 
 
@@ -237,3 +238,7 @@ def test_a_fault_is_found_on_the_ranks_that_both_have(golden):
 
 def test_all_ranks_are_named(golden):
     assert compared(train(Fault("all_reduce", 41), order=1), golden).finding.ranks == ALL
+
+
+def test_each_cause_is_a_message_of_the_stages_that_it_belongs_to():
+    assert {name for stage in kinds_in(stages) for name in stage.messages} == {cause.value for cause in Cause}
