@@ -1,4 +1,4 @@
-"""Compare two checkpoints: measures, verdicts, and the report."""
+"""Compare two checkpoints: measures, verdicts, the file of all parameters, and the answer."""
 
 import json
 import math
@@ -10,6 +10,8 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.files import creating, make_folder, writing
 from msprobe.base.log import few
+from msprobe.base.phrase import phrase
+from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import (
@@ -21,8 +23,20 @@ from msprobe.compare.core.standard import (
     family,
     standard_of,
 )
-from msprobe.compare.judge.verdict import PASS, SEVERITY, Cause, Verdict, count, judge_measures, unjudged, wrong
+from msprobe.compare.judge.verdict import (
+    GRADES,
+    PASS,
+    SEVERITY,
+    Cause,
+    Verdict,
+    count,
+    judge_measures,
+    unjudged,
+    wrong,
+)
 from msprobe.compare.measure.tensors import measure
+from msprobe.findings.catalogue.checkpoints import ONE_SIDE, PARAMETER
+from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.mapping.transform import Transform
 from msprobe.mapping.user_files import DataRule
 
@@ -34,6 +48,9 @@ from .sources import read_side
 Shape = tuple[int, ...]
 
 ANOTHER = "give another file with -o"
+
+_MOST = 200
+"""Findings that are listed; the file has every parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +282,32 @@ def compare_checkpoints(
     if not judged:
         raise DumpError(f"{target} and {golden} contain no parameters; give checkpoints of a model")
     return CheckpointResult(str(target), str(golden), judged, left_out, tied, standard)
+
+
+def answer_of(result: CheckpointResult) -> Answer:
+    """Return the answer: the worst parameter first, then those that one side alone has."""
+    differing = [(name, one) for name, one in result.worst if one.verdict.grade in ("warning", "error")]
+    lone = [(name, one) for name, one in result.judged.items() if one.verdict.cause is Cause.UNMATCHED]
+    found = [_finding(name, one) for name, one in (*differing, *lone)][:_MOST]
+    state = "clean" if result.is_clean else "differs" if differing else "unjudged"
+    return Answer(state, result.summary, found[0] if differing else None, tuple(found[1:] if differing else found))
+
+
+def verdicts_of(result: CheckpointResult) -> Verdicts:
+    """Return how many parameters pass, differ, and could not be judged."""
+    verdicts = [one.verdict for one in result.judged.values()]
+    wrong = sum(verdict.grade in ("warning", "error") for verdict in verdicts)
+    gaps = Counter(verdict.cause for verdict in verdicts if verdict.cause is not None)
+    return Verdicts(len(verdicts) - wrong - gaps.total(), wrong, gaps)
+
+
+def counts_of(result: CheckpointResult) -> dict[str, int]:
+    """Return the number of parameters of each grade."""
+    counts = Counter(one.verdict.grade for one in result.judged.values())
+    return {grade: counts[grade] for grade in sorted(GRADES, key=SEVERITY.index, reverse=True)}
+
+
+def _finding(name: str, one: JudgedParameter) -> Finding:
+    kind = ONE_SIDE if one.verdict.cause is Cause.UNMATCHED else PARAMETER
+    reason = phrase("{reason}", reason=one.verdict.reason)
+    return Finding(kind, Place(name), reason, one.verdict.grade, fields=entry_of(one))

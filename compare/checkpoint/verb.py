@@ -13,8 +13,7 @@ from msprobe.compare.core.standard import DTYPE
 from msprobe.findings.document import Document, printed
 from msprobe.mapping.user_files import read_data
 
-from .compare import ANOTHER, compare_checkpoints, write
-from .report import answer_of, counts_of, verdicts_of
+from .compare import ANOTHER, answer_of, compare_checkpoints, counts_of, verdicts_of, write
 
 ANSWER = "./ckpt_similarity.json"
 

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msprobe.findings.catalogue import configuration as kinds
+from msprobe.findings.kind import Kind as FindingKind
 from msprobe.store.config_pack import Place
 
 
@@ -34,15 +36,26 @@ class Kind(Enum):
 
 
 class Checker(Enum):
-    """What is compared, in the order of the sheets."""
+    """The parts of a configuration, in the order of the sheets; `value` is the name of the sheet.
 
-    ENV = "env"
-    PIP = "pip"
-    DATASET = "dataset"
-    WEIGHTS = "weights"
-    HYPERPARAMETERS = "hyperparameters"
-    RANDOM = "random"
-    CONTEXT = "context"
+    kind : the kind of finding that reports a difference.
+    """
+
+    kind: FindingKind
+
+    def __new__(cls, name: str, kind: FindingKind) -> "Checker":
+        """Make a member whose value is the name."""
+        member = object.__new__(cls)
+        member._value_, member.kind = name, kind
+        return member
+
+    ENV = "env", kinds.ENV
+    PIP = "pip", kinds.PIP
+    DATASET = "dataset", kinds.DATASET
+    WEIGHTS = "weights", kinds.WEIGHTS
+    HYPERPARAMETERS = "hyperparameters", kinds.HYPERPARAMETERS
+    RANDOM = "random", kinds.RANDOM
+    CONTEXT = "context", kinds.CONTEXT
 
 
 class Match(Enum):

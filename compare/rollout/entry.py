@@ -1,18 +1,23 @@
-"""`compare_rollout`, the comparison from Python, and the files that are written of its answer."""
+"""`compare_rollout`, the comparison from Python; its answer as findings, and the files with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from msprobe.base.files import refuse_existing, replacing, writing
+from msprobe.base.phrase import phrase
+from msprobe.base.verdicts import last_line
 from msprobe.compare.tables.cells import Cell, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.table_file import objects, write_table
-from msprobe.findings.document import as_object, text_of
+from msprobe.findings.data import as_data
+from msprobe.findings.document import Document, as_object, text_of
+from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.store.lock import exclusive
 
 from .alignment import align
-from .diagnosis import RolloutResult, diagnose
-from .report import document_of
+from .diagnosis import KINDS, RolloutResult, diagnose
 from .side import read_numbers, read_side
 
 SUMMARY = "rollout_check.json"
@@ -60,6 +65,43 @@ def write(result: RolloutResult, folder: Path, form: str) -> dict[str, Path]:
                 text = text_of(as_object(document_of(result, written, tables)))
                 file.write(text.encode("utf-8", "replace"))
     return written
+
+
+def document_of(
+    result: RolloutResult, files: Mapping[str, Path], more_details: Mapping[str, Any] | None = None
+) -> Document:
+    """Return the document of a check."""
+    verdicts = result.verdicts
+    details = {
+        "cause": result.cause,
+        "candidates": {one.cause: round(one.strength, 3) for one in result.candidates},
+        "overall": {key: as_data(value) for key, value in asdict(result.overall).items()},
+        "unjudged": list(result.unjudged),
+        **(more_details or {}),
+    }
+    answer = answer_of(result)
+    return Document("rollout-check", answer, verdicts, verdicts.exit_code, files=files, details=details)
+
+
+def answer_of(result: RolloutResult) -> Answer:
+    """Return the answer: the likeliest cause, at the sample with the largest gaps."""
+    line = last_line(phrase("{verdict}", verdict=result.headline), result.verdicts)
+    notes = tuple(result.evidence)
+    if result.verdict.grade not in ("warning", "error"):
+        return Answer("clean" if result.verdicts.exit_code == 0 else "unjudged", line, notes=notes)
+    fields: dict[str, object] = {"cause": result.cause, "mean_absolute": result.overall.mean_absolute}
+    name = "all samples"
+    for at in result.worst(1):
+        name = f"sample {result.aligned.sample[at]}"
+        fields |= {
+            "sample": int(result.aligned.sample[at]),
+            "position": int(result.by_sample.worst[at]),
+            "max_absolute": float(result.by_sample.max_absolute[at]),
+        }
+    kind = KINDS[result.cause]
+    reason = phrase("{reason}", reason=result.verdict.reason)
+    finding = Finding(kind, Place(name), reason, result.verdict.grade, notes, as_data(fields))
+    return Answer("differs", line, finding)
 
 
 def samples(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:

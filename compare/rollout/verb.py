@@ -116,9 +116,8 @@ def run(options: Options) -> int:
         )
     from .alignment import align  # here: the help of the command is there before numpy is
     from .diagnosis import diagnose
-    from .entry import write
+    from .entry import answer_of, document_of, write
     from .read import USUAL, read
-    from .report import answer_of, document_of
 
     names = {name: getattr(options, name) for name in USUAL}
     for both in ("tokens", "mask"):

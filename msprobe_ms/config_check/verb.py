@@ -223,7 +223,7 @@ def _compare_packs(bench: Path, cmp: Path, output: Path, options: Options) -> in
         answer = answer_of(compared)
         printed(Document("config-check", answer, verdicts, verdicts.exit_code, counts_of(compared), files, details))
         return verdicts.exit_code
-    from msprobe.compare.config_check.wording import lines
+    from msprobe.compare.config_check.report import lines
 
     print(visible(f"every row: {compared.result}"))
     for line in lines(compared, options.top):

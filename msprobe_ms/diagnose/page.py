@@ -7,9 +7,9 @@ from itertools import islice
 
 from msprobe.base.digest import KINDS
 from msprobe.base.log import LONGEST_LINE, few, visible
-from msprobe.compare.checkpoint.report import answer_of as answer_about_checkpoints
+from msprobe.compare.checkpoint.compare import answer_of as answer_about_checkpoints
+from msprobe.compare.config_check.report import answer as answer_of_packs
 from msprobe.compare.config_check.report import answer_of as answer_about_packs
-from msprobe.compare.config_check.wording import answer as answer_of_packs
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode

@@ -9,7 +9,6 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.phrase import Phrase, phrase
-from msprobe.findings.texts import texts
 
 from .document import Head
 from .embed import MARK, element, encoded
@@ -56,6 +55,8 @@ class Report:
                 file.write(after)
 
     def _elements(self) -> Iterable[bytes]:
+        from msprobe.findings.texts import texts  # here: all kinds and their translations, for a page only
+
         messages = self.chunks.add(texts())
         yield element(0, encoded(replace(self.head, messages=messages)))
         for number, chunk in enumerate(self.chunks.held, 1):

@@ -171,8 +171,7 @@ def _monitored(options: Options) -> _Made:
 
 
 def _packed(options: Options) -> _Made:
-    from msprobe.compare.config_check.report import report_on_packs
-    from msprobe.compare.config_check.wording import lines
+    from msprobe.compare.config_check.report import lines, report_on_packs
 
     with TemporaryDirectory(prefix="msprobe-report-") as folder:
         report, compared = report_on_packs(golden_of(options), options.target, Path(folder))

@@ -9,7 +9,7 @@ PRINTS = {
     "msprobe.compare.ranks.search": "a node of the ranks' file",
     "msprobe.compare.tables.rows": "the table",
     "msprobe.compare.rollout.diagnosis": "the answer of a rollout",
-    "msprobe.compare.rollout.report": "the file of a rollout",
+    "msprobe.compare.rollout.entry": "the file of a rollout",
     "msprobe.compare.judge.judged": "`Comparison.reason`, for whoever prints",
     # A failure of a worker process, which the operating system says in words.
     "msprobe.compare.jobs.calibration": "the failure of a job",
@@ -17,7 +17,6 @@ PRINTS = {
     "msprobe.compare.jobs.first": "the failure of a job",
     "msprobe.compare.digest_verb": "the failure of a job",
     "msprobe.compare.jobs.outcome": "the failure of a reader",
-    "msprobe.compare.checkpoint.report": "the message of a finding",
     "msprobe.compare.measure.files": "the failure of a measurement",
     # Handed on as the one field of a reason.
     "msprobe.compare.match.cross_framework": "why the search for counterparts made a pair",
