@@ -126,31 +126,23 @@ class JsonAnswer(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class AnswerFormat(OptionGroup):
-    """The form of standard output."""
+class AnswerFormat(JsonAnswer):
+    """The answer as a JSON document, which older command lines ask for with `--format`."""
 
-    TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
+    TITLE: ClassVar[tuple[str, str]] = JsonAnswer.TITLE
 
     format: str = option(
         one_of("text", "json"),
         "--format",
         default="text",
         role=OUTPUT,
-        help="format of standard output",
-        zh="标准输出的格式",
-    )
-    json: bool = option(
-        FLAG,
-        "--json",
-        default=False,
-        role=OUTPUT,
-        help="print the result as JSON, the same as --format json",
-        zh="以 JSON 打印结论，与 --format json 相同",
+        help="format of standard output; json is the same as --json",
+        zh="标准输出的格式；json 与 --json 相同",
     )
 
     @property
     def is_json(self) -> bool:
-        """Whether the answer is printed as JSON."""
+        """Return whether the answer is printed as JSON."""
         return self.json or self.format == "json"
 
 
