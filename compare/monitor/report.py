@@ -37,10 +37,7 @@ def lines(result: Result) -> Iterator[str]:
     finding = result.finding
     if finding is not None:
         yield f"what it means: {meaning(finding)}"
-        if finding.agreeing:
-            yield f"the previous target of the backward pass, {finding.agreeing}, agrees"
-        if finding.is_of_digits:
-            yield "all of it is in the last digits of the files: it may have begun unseen in the update before"
+        yield from map(str, _restrictions(finding))
         yield from map(str, stages(result))
     yield str(answer(result))
 
@@ -223,15 +220,18 @@ def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
     ]
     if len(finding.ranks) > 1:
         evidence.append(phrase("on ranks {ranks}", ranks=some(finding.ranks, 8)))
-    if finding.agreeing:
-        evidence.append(phrase("the previous target of the backward pass, {name}, agrees", name=finding.agreeing))
-    if finding.is_of_digits:
-        evidence.append(
-            phrase("all of it is in the last digits of the files: it may have begun unseen in the update before")
-        )
+    evidence += _restrictions(finding)
     place = Place(finding.target, step=finding.step, rank=finding.ranks[0], micro_step=finding.micro_step)
     fields = {**as_data(finding), "basis": finding.basis.name.lower()}
     return Finding(finding.stage, place, meaning(finding), evidence=(how_far(finding), *evidence), fields=fields)
+
+
+def _restrictions(finding: MonitorDivergence) -> Iterator[Phrase]:
+    """Return what restricts where the divergence begins."""
+    if finding.agreeing:
+        yield phrase("the previous target of the backward pass, {name}, agrees", name=finding.agreeing)
+    if finding.is_of_digits:
+        yield phrase("all of it is in the last digits of the files: it may have begun unseen in the update before")
 
 
 def _advice(finding: MonitorDivergence | None, result: Result) -> Iterator[Suggestion]:
