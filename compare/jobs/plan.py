@@ -1,11 +1,11 @@
-"""The jobs of a request: which dumps of two sides belong together, by tree, step and rank, never by order.
+"""The jobs of a request: pairs of dumps with equal tree, step and rank, independent of their order.
 
 Only folders are read here.
 
 Each side is a map from places to sources. A place has four coordinates: the tree (`graph`, `pynative`), the step, the
-rank, and what stands there (`dump`, `debug`, `kernels`, `saves`, or the relative folder of npy files). A coordinate is
-None where the user's path lies below it: the folder of a rank has no step to choose. Where both sides have a
-coordinate it must be equal; where one has none, the other must leave no choice.
+rank, and the content (`dump`, `debug`, `kernels`, `saves`, or the relative folder of npy files). A coordinate is None
+if the user's path is below it: the folder of a rank has no step to choose. If both sides have a coordinate, it must be
+equal; if one side has none, the other side must have a single value.
 """
 
 import os
@@ -24,11 +24,12 @@ from msprobe.store.folders import TREES, Folder, further_runs, look
 
 Family = Literal["dump", "kernels", "saves", "single saves", "npy"]
 
-_NAMED = 8  # so many names stand in a message, the others are counted
+_MAX_NAMES = 8
+"""Names in a message; further ones are counted."""
 
 
 class Place(NamedTuple):
-    """Where a source stands on its side; a coordinate is None where the side gives no choice of it."""
+    """Coordinates of a source on its side; None if the side has no choice of a coordinate."""
 
     tree: str | None = None
     step: int | None = None
@@ -38,8 +39,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SideSource:
-    """One dump on disk: of what kind, its file or folders, the step and rank that their place says, and the name of the
-    rank's folder."""
+    """One dump on disk: its type, its file or folders, step and rank by their place, and the name of the rank's
+    folder."""
 
     family: Family
     paths: tuple[Path, ...]
@@ -50,9 +51,9 @@ class SideSource:
 
 @dataclass(frozen=True)
 class Side:
-    """What a path holds: its sources by place, and what it is, in words.
+    """The content of a path: its sources by place, and a description of its type.
 
-    `skipped` says what else lies there and is not compared. `empty` has the folders of steps and ranks without a dump.
+    `skipped` lists other content, which is not compared. `empty` has the folders of steps and ranks without a dump.
     """
 
     path: Path
@@ -63,7 +64,7 @@ class Side:
     empty: dict[Place, Path] = field(default_factory=dict)
 
     def folder_name(self, axis: str, key: object, around: Place) -> str:
-        """What the folder of a coordinate is called, for a message."""
+        """Return the name of the folder of a coordinate, for a message."""
         if axis != "rank":
             return f"step{key}" if axis == "step" else str(key)
         sources = (s for place, s in self.places.items() if place.rank == key and around.step in (None, place.step))
@@ -71,19 +72,20 @@ class Side:
 
 
 def side(path: Path, read_as: ReadAs = "") -> Side:
-    """What a path holds, by detection; `read_as` takes a folder for kernels, where it holds some, or npy files.
+    """Return the content of a path. Its type is detected; with `read_as`, a folder is read as kernels, if it contains
+    any, or as npy files.
 
-    DumpError where there is nothing that can be compared, with what is there and what to give instead.
+    DumpError if there is nothing to compare; the message has the content and what to give instead.
     """
-    kind = _said(path, read_as) or kind_of(path)
+    kind = _requested_kind(path, read_as) or kind_of(path)
     if (made := _side_of_files(kind)) is None:
         made = Side(kind.path, "dump", kind.text)
         _add_dumps(made, is_plain=bool(read_as))
     return made
 
 
-def _said(path: Path, read_as: ReadAs) -> Kind | None:
-    """What a folder holds by what the user says of it; None for what is to be detected."""
+def _requested_kind(path: Path, read_as: ReadAs) -> Kind | None:
+    """Return the type of a folder that the user gives; None if it is to be detected."""
     if not read_as or not path.is_dir():
         return None
     if read_as == "npy":
@@ -94,7 +96,7 @@ def _said(path: Path, read_as: ReadAs) -> Kind | None:
 
 
 def _side_of_files(kind: Kind) -> Side | None:
-    """The side of files that are no dumps; None for any other."""
+    """Return the side of files other than dumps; None for dumps."""
     if kind.word == "kernels":
         from msprobe.store.kernel_dump.files import kernel_dumps
 
@@ -131,7 +133,7 @@ def _side_of_files(kind: Kind) -> Side | None:
 
 
 def _add_dumps(made: Side, is_plain: bool) -> None:
-    """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
+    """Add the dumps of a folder. `is_plain`: only these are compared, also in the root of an RL flow."""
     path = made.path
     if not path.is_dir():
         made.places[Place(what=_what(path.name))] = SideSource("dump", (path,))
@@ -153,7 +155,7 @@ def _add_steps(made: Side, folder: Folder, steps: Mapping[str, int], tree: str |
 
 
 def _add_step(made: Side, folder: Folder, place: Place) -> None:
-    """The folder of a step, or of a rank itself."""
+    """Add the folder of a step, or of a single rank."""
     ranks = {} if _held(folder) else _numbered(folder, layout.rank_number)
     if not ranks:
         _add_rank(made, folder, place, "")
@@ -161,7 +163,7 @@ def _add_step(made: Side, folder: Folder, place: Place) -> None:
     if len({*ranks.values()}) < len(ranks):
         alike = [name for name, number in ranks.items() if list(ranks.values()).count(number) > 1]
         raise UsageError(
-            f"{folder.path}: {', '.join(alike[:_NAMED])} may all be one rank; give the folder of one of them"
+            f"{folder.path}: {', '.join(alike[:_MAX_NAMES])} may be the same rank; give the folder of one of them"
         )
     _skip(made, folder, ranks)
     for name in sorted(os.listdir(folder.path)):  # a file, a link
@@ -176,11 +178,11 @@ def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
     held = _held(folder)
     for file in held:
         what = _what(file)
-        # A journal without a dump.json: the reader says what to do with it.
+        # A journal without a dump.json: the reader reports what to do.
         path = folder.path if file == layout.JOURNAL else folder.path / file
         made.places[place._replace(what=what)] = SideSource("dump", (path,), rank_name=name)
     if not held:
-        made.skipped.append(f"{folder.path}: holds no dump and is skipped")
+        made.skipped.append(f"{folder.path}: does not contain a dump and is skipped")
         made.empty[place] = folder.path
 
 
@@ -200,26 +202,27 @@ def _steps(folder: Folder) -> dict[str, int]:
 
 
 def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[str, int]:
-    """The folders in here whose names say a number, by it."""
+    """Return the folders with a number in their names, sorted by it."""
     found = {name: number for name in folder.folders if (number := number_of(name)) is not None}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
-    """Note what else lies among steps or ranks, and is not compared."""
+    """Note other files and folders next to steps or ranks, which are not compared."""
     further = further_runs(folder.folders)
     outside = [layout.registers(folder.path / name)[1].name for name in further]
     ours = {*known, layout.RUN, *further, *outside}
     others = [name for name in (*folder.folders, *folder.files) if name not in ours]
     if others and not is_plain:
-        compared_too = _compared_of_flow(folder.path)
-        others = [name for name in others if name not in compared_too]
+        of_flow = _compared_of_flow(folder.path)
+        others = [name for name in others if name not in of_flow]
     if others:
-        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {few(others, _NAMED)}")
+        names = few(others, _MAX_NAMES)
+        made.skipped.append(f"{folder.path}: skipped, since these are neither steps nor ranks: {names}")
 
 
 def _compared_of_flow(path: Path) -> set[str]:
-    """What a comparison of RL flows compares of its root beside the steps; nothing in other runs."""
+    """Return what a comparison of RL flows compares in its root in addition to steps; empty for other runs."""
     from msprobe.store.rl_roots import flow_root
 
     root = flow_root(path)
@@ -240,12 +243,12 @@ class Job:
 
     @property
     def is_of_calls(self) -> bool:
-        """Whether the two are dumps of calls: no kernels, and nothing that was saved one by one."""
+        """Return whether both are dumps of calls, not kernels or values that were saved individually."""
         return self.target.family == "dump" and self.place.what == "dump"
 
     @property
     def label(self) -> str:
-        """`graph, step 0, rank 1, debug.json`; empty where nothing tells the job from another."""
+        """Return `graph, step 0, rank 1, debug.json`; empty if there is only one job."""
         tree, step, rank, what = self.place
         parts = [tree or "", "" if step is None else f"step {step}", "" if rank is None else f"rank {rank}"]
         return ", ".join(word for word in (*parts, _WHAT.get(what, what)) if word)
@@ -256,7 +259,7 @@ _WHAT = {"dump": "", "debug": "debug.json", "kernels": "", "saves": ""}
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared, in a stable order; in sentences, what has no partner; and of what kind the sides are."""
+    """The jobs in a stable order; sentences about sources without a counterpart; and the types of the sides."""
 
     jobs: tuple[Job, ...]
     missing: tuple[Words, ...] = ()
@@ -271,10 +274,10 @@ def plan(
     steps: Sequence[int] | None = None,
     read_as: ReadAs = "",
 ) -> Plan:
-    """What of two sides is compared with what; `ranks` and `steps` choose among those that the sides hold.
+    """Return the pairs of dumps of two sides; `ranks` and `steps` select some of them.
 
-    UsageError where the sides are of two kinds, where it is not said which of several dumps is meant, and where they
-    have nothing in common; DumpError where a side is nothing that can be read.
+    UsageError if the sides have different types, if one of several dumps has to be chosen, and if they have nothing in
+    common; DumpError if a side cannot be read.
     """
     sides = side(target, read_as), side(golden, read_as)
     for each in sides:
@@ -282,39 +285,39 @@ def plan(
             logger.info("%s", sentence)
         if not each.places:
             raise UsageError(
-                f"{each.path}: holds no npy files; give a folder that does, or leave `common` out for dumps"
+                f"{each.path}: does not contain npy files; give a folder that does, or omit `common` to compare dumps"
             )
     if sides[0].family != sides[1].family:
         text = ", ".join(f"{each.path} is {each.text}" for each in sides)
         is_raw = {each.family for each in sides} == {"kernels", "dump"}
-        remedy = "gather the kernel dump first: msprobe gather DIR -o OUT" if is_raw else "give two of one kind"
-        raise UsageError(f"the sides are of two kinds: {text}; {remedy}")
+        remedy = "gather the kernel dump first: msprobe gather DIR -o OUT" if is_raw else "give two of the same type"
+        raise UsageError(f"the two sides have different types: {text}; {remedy}")
     chosen = {axis: wanted for axis, wanted in (("rank", ranks), ("step", steps)) if wanted is not None}
     for axis, wanted in chosen.items():
         _check_choice(sides, axis, wanted)
     pairing = _Pairing(*sides, chosen)
     if not pairing.jobs:
-        said = "; ".join(map(str, pairing.missing[:_NAMED]))
+        reasons = "; ".join(map(str, pairing.missing[:_MAX_NAMES]))
         raise UsageError(
-            f"{sides[0].path} and {sides[1].path} have nothing in common: {said}; "
-            "give the two folders that belong together"
+            f"{sides[0].path} and {sides[1].path} have nothing in common: {reasons}; "
+            "give two folders with the same steps and ranks"
         )
     return Plan(tuple(pairing.jobs), tuple(pairing.missing), f"target: {sides[0].text}; golden: {sides[1].text}")
 
 
 def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) -> None:
-    """UsageError for a rank or step that neither side holds."""
+    """Raise UsageError for a rank or step that neither side has."""
     held = {getattr(place, axis) for each in sides for place in each.places} - {None}
     if not held:
         raise UsageError(
-            f"--{axis}s chooses among the {axis}s of a folder, and both sides are below that already; leave it out"
+            f"--{axis}s selects {axis}s of a folder, and both sides are inside the folder of one {axis}; omit it"
         )
     if absent := sorted(set(wanted) - held):
-        raise UsageError(f"{_plural(axis, absent)} on neither side; there: {_plural(axis, sorted(held))}")
+        raise UsageError(f"{_plural(axis, absent)} on neither side; available: {_plural(axis, sorted(held))}")
 
 
 class _Pairing:
-    """Walks down the coordinates of both sides at once; keeps the jobs, and says what has no partner."""
+    """Descends the coordinates of both sides together, and collects the jobs and what has no counterpart."""
 
     def __init__(self, target: Side, golden: Side, chosen: Mapping[str, Sequence[int]]) -> None:
         self._sides = target, golden
@@ -326,7 +329,7 @@ class _Pairing:
     def _descend(self, left: list[Place], right: list[Place], done: Place, axis: int = 0) -> None:
         if axis == len(Place._fields):
             target, golden = self._sides[0].places[left[0]], self._sides[1].places[right[0]]
-            # Where a rank was given by its folder there is no other to tell it from.
+            # If a rank was given by its folder, there is only this one.
             is_ranked = left[0].rank is not None and right[0].rank is not None
             self.jobs.append(Job(target, golden, done, target.rank_name if is_ranked else ""))
             return
@@ -343,7 +346,7 @@ class _Pairing:
             self._descend(by_left[key_left], by_right[key_right], done._replace(**{name: known}), axis + 1)
 
     def _grouped(self, places: list[Place], axis: int, name: str) -> dict[Any, list[Place]]:
-        """The places by their coordinate on this axis, of what was chosen."""
+        """Return the selected places by their coordinate on this axis."""
         wanted = self._chosen.get(name)
         groups: dict[Any, list[Place]] = {}
         for place in places:
@@ -354,21 +357,21 @@ class _Pairing:
     def _matched(
         self, name: str, left: dict[Any, list[Place]], right: dict[Any, list[Place]], done: Place
     ) -> Iterator[tuple[Any, Any]]:
-        """The keys that belong together, in order; `_ABSENT` where a key has no partner."""
+        """Return the pairs of keys in order; `_ABSENT` for a key without a counterpart."""
         if None in left or None in right:
             for keys, this, other in ((left, *self._sides), (right, *self._sides[::-1])):
                 if len(keys) > 1:
-                    offered = few(sorted(this.folder_name(name, key, done) for key in keys), _NAMED)
-                    option = f", or choose with --{name}" if name in ("step", "rank") else ""
-                    several = f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one"
+                    offered = few(sorted(this.folder_name(name, key, done) for key in keys), _MAX_NAMES)
+                    option = f", or select one with --{name}s" if name in ("step", "rank") else ""
+                    several = f"{this.path}: contains {len(keys)} {name}s, and {other.path} is a single one"
                     raise UsageError(f"{several}; give one of {offered}{option}")
             yield from zip(left, right, strict=False)
         elif name == "rank" and len(left) == len(right) == 1:
-            yield from zip(left, right, strict=True)  # a single process, whatever its number
+            yield from zip(left, right, strict=True)  # single processes, whose numbers may differ
         else:
             common = [key for key in left if key in right]
             if name == "what" and common and any(each.path.is_file() for each in self._sides):
-                # Who names a file means this file; what else lies beside the other's is not missing.
+                # If a file is given, only this file is compared; other files of the other side are not missing.
                 yield from ((key, key) for key in common)
                 return
             for key in sorted(left.keys() | right.keys(), key=lambda key: (key == "debug", key)):
@@ -379,15 +382,15 @@ _ABSENT = object()
 
 
 def _named(name: str, key: object, done: Place) -> str:
-    """`step 3 of rank 1`: a coordinate behind those that were matched before it."""
+    """Return `step 3 of rank 1`: a coordinate, and those that were matched before it."""
     text = f"{name} {key}"
     if name == "what":
         text = {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
     elif name == "tree":
-        text = str(key) or "what stands beside graph and pynative"
+        text = str(key) or "the folders next to graph and pynative"
     around = (("rank ", done.rank), ("step ", done.step), ("", done.tree or None))
     return text + "".join(f" of {noun}{value}" for noun, value in around if value is not None)
 
 
 def _plural(noun: str, names: Sequence[object]) -> str:
-    return f"{noun}{'s' * (len(names) != 1)} {few(names, _NAMED)}"
+    return f"{noun}{'s' * (len(names) != 1)} {few(names, _MAX_NAMES)}"

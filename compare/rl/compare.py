@@ -81,7 +81,7 @@ def _compare(
 def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
     if wanted is not None and (absent := sorted(set(wanted) - held)):
         there = ", ".join(map(str, sorted(held)[:8])) or "none"
-        raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; there: {there}")
+        raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; available: {there}")
 
 
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:

@@ -25,10 +25,10 @@ _FINER = {"structure": 0, "statistics": 1, "tensor": 2}
 
 @dataclass(frozen=True)
 class Collection:
-    """One collection of one side; `name` is its folder below the side's, empty for the side itself.
+    """One collection of one side; `name` is its folder relative to the side, empty for the side itself.
 
-    `steps` and `ranks` are empty where the path lies below them. `head` is of one of its dumps. `is_flow`: it is the
-    root of a flow with stages.
+    `steps` and `ranks` are empty if the path is below them. `head` is that of one of its dumps. `is_flow`: the path is
+    the root of an RL flow with stages.
     """
 
     path: Path
@@ -41,44 +41,44 @@ class Collection:
 
     @property
     def is_of_calls(self) -> bool:
-        """Whether a debugger recorded calls in it, so that a configuration describes it: no kernels, no single saves,
-        no flow, whose stages have switches of their own."""
+        """Return whether it has calls that a debugger recorded, so that a configuration describes it: not kernels,
+        single saves or an RL flow, whose stages have separate switches."""
         return self.family == "dump" and self.head.level != "L2" and not self.is_flow
 
     @property
     def _section(self) -> dict[str, object]:
-        """The settings of its task."""
+        """Return the settings of its task."""
         section = self.head.settings.get(self.head.task)
         return section if isinstance(section, dict) else {}
 
     @property
     def digests(self) -> str:
-        """The kind of digests that were asked for; empty for none."""
+        """Return the kind of its digests; empty for none."""
         asked = self._section.get("summary_mode")
         return asked if isinstance(asked, str) and asked in KINDS else ""
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some of the calls were collected: by `list`, `scope` or `data_mode`."""
+        """Return whether only some of the calls were collected: by `list`, `scope` or `data_mode`."""
         section = self._section
         return bool(section.get("scope") or section.get("list") or section.get("data_mode", ["all"]) != ["all"])
 
     @property
     def python_level(self) -> str:
-        """The level at which Python's calls are collected like this again: its own, else mix."""
+        """Return the level that collects the same Python calls again: its level, or mix."""
         return self.head.level if self.head.level in _LEVELS else "mix"
 
     @property
     def fineness(self) -> tuple[int, ...]:
-        """What orders collections, the coarsest first: dumps of calls by level and task, of equal ones those that are
-        filtered first, then everything else."""
+        """Return the sort key of collections, the coarsest first: dumps of calls by level and task, filtered ones
+        before complete ones, then everything else."""
         level = _LEVELS.index(self.head.level) if self.head.level in _LEVELS else len(_LEVELS)
         is_of_calls = self.family == "dump"
         return not is_of_calls, level, _FINER.get(self.head.task, 0), bool(self.digests), not self.is_filtered
 
 
 class Kind(Enum):
-    """The kinds of output that are paired by the names of their files and folders."""
+    """Kinds of output that are paired by the names of their files and folders."""
 
     MONITOR = "monitor"
     CHECKPOINT = "checkpoint"
@@ -87,7 +87,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Unused:
-    """A file or folder that is not compared, and why. `is_dump`: a dump that cannot be read is among it."""
+    """A file or folder that is not compared, and the reason. `is_dump`: it contains a dump that cannot be read."""
 
     name: str
     why: str
@@ -96,8 +96,8 @@ class Unused:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that one side holds. `monitors`, `checkpoints` and `packs` are by their names below it, "" for itself;
-    `unused` is the rest."""
+    """The content of one side. `monitors`, `checkpoints` and `packs` are by their relative paths, "" for the side
+    itself; `unused` is the rest."""
 
     path: Path
     collections: tuple[Collection, ...] = ()
@@ -113,13 +113,13 @@ class Inventory:
 
     @property
     def text(self) -> str:
-        """`PATH holds the dump first, the monitor mon`."""
+        """Return `PATH contains the dump first, the monitor mon`."""
         held = [f"the dump {each.name}".rstrip() for each in self.collections]
         held += [f"the {kind.value} {name}".rstrip() for kind in Kind for name in self.of(kind)]
-        return f"{self.path} holds {', '.join(held) or 'nothing that can be compared'}"
+        return f"{self.path} contains {', '.join(held) or 'nothing that can be compared'}"
 
 
-_DEEPEST = 3
+_MAX_DEPTH = 3
 """Folders inside each other in which collections are searched."""
 
 
@@ -139,12 +139,12 @@ class _Search:
         return bool(self.collections or self.checkpoints or self.monitors or self.packs)
 
     def name(self, path: Path) -> str:
-        """The name below the root, "" for the root itself."""
+        """Return the path relative to the root, "" for the root itself."""
         return "" if path == self.root else path.relative_to(self.root).as_posix()
 
 
 def inventory(path: Path) -> Inventory:
-    """What lies at a path. DumpError or UsageError, with what is there and what to give, where there is nothing."""
+    """Return the content of a path. DumpError or UsageError, with the content and what to give, if there is nothing."""
     search = _Search(path)
     if not path.is_dir():
         if is_checkpoint(path):
@@ -165,7 +165,7 @@ def inventory(path: Path) -> Inventory:
         return _inventory(search, None)
     _search_folder(search, top, 0)
     if not search.has_found:
-        search.collections.append(_collection(path, ""))  # npy files, kernels, saves; or the error with what is there
+        search.collections.append(_collection(path, ""))  # npy files, kernels, saves; or the error with the content
         search.unused.clear()
     return _inventory(search, configurations)
 
@@ -183,7 +183,7 @@ def _inventory(search: _Search, configurations: Path | None) -> Inventory:
 
 
 def _search_folder(search: _Search, top: Folder, depth: int) -> None:
-    """Add what a folder that is not one collection holds: its own steps, ranks and monitor, then everything in it."""
+    """Add the content of a folder that is not one collection: its steps, ranks and monitor, then everything in it."""
     path = top.path
     steps, ranks, trees = steps_in(top), ranks_in(top), trees_in(top)
     is_one_dump = not DUMP_FILES.isdisjoint(top.files)
@@ -207,13 +207,13 @@ def _search_folder(search: _Search, top: Folder, depth: int) -> None:
 
 
 def _add_file(search: _Search, file: Path, is_of_folder: bool) -> None:
-    """Add a file: a checkpoint, a pack, or one that is not compared, unless it is of what its folder is."""
+    """Add a file: a checkpoint, a pack, or a file that is not compared, unless it belongs to its folder."""
     if is_checkpoint(file):
         search.checkpoints[search.name(file)] = file
     elif _is_pack(file):
         search.packs[search.name(file)] = file
     elif not (is_of_folder or file.name.startswith(".") or file.name in (RUN, CONFIGURATIONS)):
-        search.unused.append(Unused(search.name(file), "a file of an unknown kind"))
+        search.unused.append(Unused(search.name(file), "a file of an unknown type"))
 
 
 def _add_folder(search: _Search, path: Path, depth: int) -> None:
@@ -234,7 +234,7 @@ def _add_folder(search: _Search, path: Path, depth: int) -> None:
     if is_monitor:
         return
     inner = _Search(search.root)
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         try:
             _search_folder(inner, look(path), depth)
         except MsprobeError as err:
@@ -259,7 +259,7 @@ def _is_pack(file: Path) -> bool:
 
 
 def _has_dump(path: Path) -> bool:
-    """Whether the files of a dump are somewhere in a folder."""
+    """Return whether a folder contains the files of a dump at any depth."""
     try:
         return any(not DUMP_FILES.isdisjoint(folder.files) for folder in walk(path, {TENSORS}))
     except MsprobeError:
@@ -267,7 +267,8 @@ def _has_dump(path: Path) -> bool:
 
 
 def monitor_form(path: Path) -> str:
-    """The form of what a monitor wrote into a folder, as `store.monitor.runs` names it; empty where none did."""
+    """Return the form of the output of a monitor in a folder, by its name in `store.monitor.runs`; empty without
+    one."""
     try:
         return find_runs(path, Notes())[0].name
     except (MsprobeError, OSError, ValueError):
@@ -275,7 +276,7 @@ def monitor_form(path: Path) -> str:
 
 
 def _is_flow(top: Folder) -> bool:
-    """Whether a folder is the root of a flow, and its folders are stages of one run, not several collections."""
+    """Return whether a folder is the root of an RL flow, so that its folders are stages of one run."""
     if roots_by_step(top.path):
         return True
     if not is_root(top.path):
@@ -286,7 +287,7 @@ def _is_flow(top: Folder) -> bool:
 
 
 def _head_below(top: Folder) -> Head:
-    """The header of the first dump that is found in the folders of a folder."""
+    """Return the header of the first dump in the folders of a folder."""
     for name in top.folders:
         try:
             places = side(top.path / name).places
@@ -298,10 +299,12 @@ def _head_below(top: Folder) -> Head:
 
 
 def _collection(path: Path, name: str) -> Collection:
-    """DumpError where the path holds nothing that can be compared."""
+    """Return the collection at a path; DumpError if it has nothing that can be compared."""
     found = side(path)
     if not found.places:
-        raise DumpError(f"{path}: holds no dump; give a dump.json, or a folder of ranks, steps or collections")
+        raise DumpError(
+            f"{path}: does not contain a dump; give a dump.json, or a folder of ranks, steps or collections"
+        )
     places = sorted(found.places, key=lambda place: (place.what == "debug", place.step or 0, place.rank or 0))
     steps = tuple(sorted({place.step for place in places if place.step is not None}))
     ranks = tuple(sorted({place.rank for place in places if place.rank is not None}))
@@ -316,19 +319,19 @@ def _collection(path: Path, name: str) -> Collection:
 
 @dataclass(frozen=True)
 class CollectionPair:
-    """A collection of the target, and the golden's that it is compared with."""
+    """A collection of the target, and its counterpart on the golden side."""
 
     target: Collection
     golden: Collection
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The steps that both hold; empty where one of the paths lies below them."""
+        """Return the common steps; empty if one of the paths is below them."""
         return tuple(step for step in self.target.steps if step in self.golden.steps)
 
     @property
     def has_common_step(self) -> bool:
-        """Whether there is a step to compare, or no choice of steps."""
+        """Return whether there is a step to compare, or no choice of steps."""
         return bool(self.steps) or not (self.target.steps and self.golden.steps)
 
 
@@ -338,8 +341,8 @@ Item = TypeVar("Item")
 def _pair(
     ours: Sequence[Item], theirs: Sequence[Item], keys: Sequence[Callable[[Item], object]]
 ) -> tuple[list[tuple[Item, Item]], list[Item], list[Item]]:
-    """Items of both sides that have a key in common that no other of their side has, by one key after the other; what
-    is left of each side."""
+    """Pair items whose key is unique on both sides, by one key after the other; return the pairs and the other items of
+    each side."""
     found: list[tuple[Item, Item]] = []
     left, right = list(ours), list(theirs)
     for key in keys:
@@ -355,10 +358,10 @@ def _pair(
 def pair_by_name(
     kind: Kind, target: Inventory, golden: Inventory
 ) -> tuple[list[tuple[str, str]], list[str], list[str]]:
-    """The names of what belongs together of a kind, and those of each side alone.
+    """Return the names of counterparts of a kind, and the names without counterpart of each side.
 
-    By name; monitors then by their form; where that finds nothing, the only one of a side with the only one of the
-    other.
+    They are paired by name, monitors then by their form; if there is none, a single one with the single one of the
+    other side.
     """
     ours, theirs = ([(name, path) for name, path in side.of(kind).items()] for side in (target, golden))
     keys: list[Callable[[tuple[str, Path]], object]] = [lambda one: one[0]]
@@ -374,9 +377,9 @@ def pair_by_name(
 def pair_collections(
     target: Inventory, golden: Inventory
 ) -> tuple[tuple[CollectionPair, ...], tuple[tuple[str, Collection], ...]]:
-    """Which collections belong together, the coarsest first; and those of one side alone, with the side.
+    """Return corresponding collections, the coarsest first; and those without counterpart, with their side.
 
-    By name; then what is left by level and task; then the only one of a side with the only one of the other.
+    They are paired by name, then by level and task, then a single one with the single one of the other side.
     """
     paired, ours, theirs = _pair(
         target.collections,

@@ -1,4 +1,4 @@
-"""What a diagnosis found, as data; `page.py` makes a page or JSON of it."""
+"""Results of a diagnosis, as data; `page.py` renders them as a page or JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from msprobe.compare.advice.known_causes import Hint
 
 Result = RequestResult | FlowResult | Stepwise
-"""What `msprobe compare` gives for two paths."""
+"""Result of `msprobe compare` for two paths."""
 
 
 def flow_of(result: Result) -> FlowResult | None:
-    """The result of a flow, of several steps that of the first that differs; None for plain dumps and equal steps."""
+    """Return the result of an RL flow, of several steps the first that differs; None for dumps and equal steps."""
     if isinstance(result, Stepwise):
         return None if result.first is None else result.results[result.first]
     return result if isinstance(result, FlowResult) else None
 
 
 class Sureness(Enum):
-    """How surely something is ruled out: the weakest of what supports it."""
+    """How certain it is that something is ruled out: the weakest of its evidence."""
 
-    BITS = "equal to the bit"
+    BITS = "bitwise equal"
     DIGESTS = "equal by digest"
     NOISE = "agrees within noise"
     TOLERANCE = "agrees within tolerance"
@@ -46,7 +46,7 @@ class Sureness(Enum):
 
 
 class About(Enum):
-    """What a difference could have come from, besides the subjects within a step."""
+    """Possible sources of a difference, in addition to the subjects within a step."""
 
     STEPS = "steps"
     RANKS = "ranks"
@@ -57,7 +57,7 @@ class About(Enum):
 
 @dataclass(frozen=True)
 class RuledOut:
-    """Something that the difference does not come from, and how surely; `names` are steps, ranks or a collection."""
+    """A source that is ruled out, with its certainty; `names` are steps, ranks or a collection."""
 
     what: About | Subject
     tally: Tally = field(default_factory=Tally)
@@ -67,7 +67,7 @@ class RuledOut:
 
     @property
     def sureness(self) -> Sureness:
-        """How surely: the weakest of what is in the tally."""
+        """Return the certainty: the weakest in the tally."""
         if self.tally.unjudged:
             return Sureness.OPEN
         if self.tally.tolerance:
@@ -80,7 +80,7 @@ class RuledOut:
 
 
 class GapKind(Enum):
-    """What was not recorded, and so is not ruled out."""
+    """Kinds of data that were not recorded and are not ruled out."""
 
     STEPS_BEFORE = "steps before"
     CALLS_IN_CELLS = "calls in cells"
@@ -93,7 +93,7 @@ class GapKind(Enum):
 
 @dataclass(frozen=True)
 class Gap:
-    """One thing that was not recorded; `names` are steps, levels, or sentences of the comparison about one side."""
+    """Data that were not recorded; `names` are steps, levels, or sentences of the comparison about one side."""
 
     kind: GapKind
     names: tuple[str, ...] = ()
@@ -110,9 +110,9 @@ class Skipped(Enum):
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two collections that belong together, and what came of them; `failed` says why they could not be compared.
+    """Two corresponding collections and the result of their comparison; `failed` is the reason if there is none.
 
-    `is_overruled`: by statistics they differ, and a whole collection of the tensors shows that this is rounding.
+    `is_overruled`: they differ by statistics, and a complete collection of tensors shows that this is rounding.
     """
 
     pair: CollectionPair
@@ -123,28 +123,28 @@ class ComparedPair:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all was compared and agrees, be it that finer records say so."""
+        """Return whether everything was compared and agrees, possibly by finer records."""
         return self.is_overruled or (self.result is not None and self.result.is_clean)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What came of each pair of dumps."""
+        """Return the outcome of each pair of dumps."""
         return tuple(self.result.outcomes) if self.result is not None else ()
 
     @property
     def surveyed(self) -> tuple[tuple[Outcome, Survey], ...]:
-        """The outcomes with what they saw."""
+        """Return the outcomes with their surveys."""
         return tuple((outcome, outcome.survey) for outcome in self.outcomes if outcome.survey is not None)
 
 
 @dataclass(frozen=True)
 class Located:
-    """The first wrong call: where, and in which collections. `stage` is empty where there are none, `survey` None where
-    the result is of a flow whose difference is no dump's.
+    """The first wrong call, with its place and collections. `stage` is empty without stages, `survey` is None if the
+    difference of an RL flow is not in a dump.
 
-    `is_unconfirmed`: a narrower collection was made because of it, and does not show where it begins. `border`: a
-    filtered collection names something that came from outside it, and a wider one had it agree; then the finding is the
-    first that begins inside.
+    `is_unconfirmed`: a filtered collection of this call does not show where the difference begins. `border`: a filtered
+    collection reports a value from outside of it, which agrees in the wider collection; then `finding` is the first
+    divergence inside.
     """
 
     compared: ComparedPair
@@ -166,7 +166,7 @@ class Located:
 
 
 def is_from_border(finding: Divergence) -> bool:
-    """Whether what differs came from outside what was collected, or from nobody knows where."""
+    """Return whether the value that differs came from outside of the collection, or from an unknown source."""
     evidence = finding.evidence
     if isinstance(evidence, Between):
         return evidence.dataflow in (Dataflow.UNRECORDED, Dataflow.UNKNOWN)
@@ -174,7 +174,7 @@ def is_from_border(finding: Divergence) -> bool:
 
 
 class Verdict(Enum):
-    """What the whole comes to: something differs, nothing does, or nothing does and not all could be judged."""
+    """The overall result: something differs, nothing does, or nothing does and not everything could be judged."""
 
     DIFFERS = "differs"
     AGREES = "agrees"
@@ -201,9 +201,9 @@ class Purpose(Enum):
 
 @dataclass(frozen=True)
 class NextCollection:
-    """What to collect: a complete configuration for each side, equal but for names where these are two frameworks'.
+    """A complete configuration for each side; for two frameworks they differ in names.
 
-    `sides` are those to be run again; `around` is the cell, call or window of calls that is collected, empty for all.
+    `sides` are the sides to run again; `around` is the cell, call or window of calls to collect, empty for all.
     """
 
     purpose: Purpose
@@ -214,17 +214,17 @@ class NextCollection:
 
     @property
     def is_one(self) -> bool:
-        """Whether one configuration serves both sides."""
+        """Return whether there is one configuration for all sides."""
         return self.target == self.golden or len(self.sides) == 1
 
     def of(self, side: str) -> Mapping[str, object]:
-        """The configuration of a side."""
+        """Return the configuration of a side."""
         return self.golden if side == "golden" else self.target
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Something of the environment or the collection that differs, as the headers of two dumps tell it."""
+    """A setting of the environment or the collection that differs between the headers of two dumps."""
 
     name: str
     target: str
@@ -233,8 +233,8 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class ComparedMonitors:
-    """Two monitors that belong together, by their names below the sides; `failed` says why they could not be compared,
-    `next` shows the calls of what differs first."""
+    """Two corresponding monitors, by their names below the sides; `failed` is the reason if they could not be compared,
+    `next` collects the calls of the first divergence."""
 
     name: str
     golden: str
@@ -244,13 +244,13 @@ class ComparedMonitors:
 
     @property
     def is_clean(self) -> bool:
-        """Whether something was judged, and nothing leaves its band."""
+        """Return whether something was judged and nothing leaves its band."""
         return self.result is not None and self.result.is_clean
 
 
 @dataclass(frozen=True)
 class ComparedPacks:
-    """Two packs of configurations that belong together; `failed` says why they could not be compared."""
+    """Two corresponding packs of configurations; `failed` is the reason if they could not be compared."""
 
     name: str
     golden: str
@@ -259,13 +259,13 @@ class ComparedPacks:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all of it was compared and agrees."""
+        """Return whether everything was compared and agrees."""
         return self.result is not None and self.result.verdicts.exit_code == 0
 
 
 @dataclass(frozen=True)
 class Unmatched:
-    """A monitor, a checkpoint or a pack that one side alone has."""
+    """A monitor, a checkpoint or a pack on one side only."""
 
     side: str
     kind: Kind
@@ -274,10 +274,10 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything that was found.
+    """The complete result.
 
-    `located` is None where no dump differs, `next` where no collection helps. `diverged` are the monitors that diverge
-    first, where that is the answer: no dump shows a difference in that step or before.
+    `located` is None if no dump differs, `next` if no further collection is useful. `diverged` are the monitors that
+    diverge first, if that is the answer: no dump differs in that step or an earlier one.
     """
 
     target: str
@@ -296,19 +296,20 @@ class Diagnosis:
     monitors: tuple[ComparedMonitors, ...] = ()
     packs: tuple[ComparedPacks, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
-    """Checkpoints that could not be compared: the name, and why."""
+    """Names of checkpoints that could not be compared, with the reason."""
     others_unmatched: tuple[Unmatched, ...] = ()
     unused: tuple[tuple[str, Unused], ...] = ()
-    """Parts of a side that were not compared, with the side."""
+    """Files and folders that were not compared, with their side."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was compared, agrees, and has a partner."""
+        """Return whether everything has a counterpart, was compared, and agrees."""
         return self.verdict is Verdict.AGREES
 
     @property
     def verdicts(self) -> Verdicts:
-        """The pairs, parameters, readings and settings that were judged, and whether something differs or is open."""
+        """Return the number of judged pairs, parameters, readings and settings, and whether something differs or is
+        open."""
         judged = sum(each.result.judged for each in self.compared if each.result is not None)
         judged += sum(len(result.judged) for _, result in self.checkpoints)
         judged += sum(each.result.verdicts.judged for each in self.monitors if each.result is not None)

@@ -1,20 +1,20 @@
-"""What to collect next: a configuration that is narrower than the last one and holds what the answer lacks.
+"""Choose the next collection: a narrower configuration than the last one, with the records that the answer lacks.
 
 | the answer | the next collection |
 |---|---|
-| a divergence of two monitors | the module that it begins in, or the step where it is of no module |
+| a divergence of two monitors | the module in which it begins, or the whole step |
 | a cell, at level L0 | everything inside that cell, with tensors |
 | code between two calls of L0 | everything inside the cell around both, or from one to the other |
 | code between two calls of L1 or mix | the same with every dispatched operation, once |
-| a call that statistics or digests point at | its cell with tensors, which show permutations and noise |
+| a call that differs by statistics or digests | its cell with tensors, which show permutations and noise |
 | parameters, and the step before was not recorded | weights and gradients of that step and this one |
 | a difference within tolerance, by statistics | the whole step with tensors, on which noise is judged call by call |
-| something from outside, of a filtered collection; or one that such a collection does not show | the whole step |
-| records that are needed are missing | the whole step, with all that was left out |
+| a value from outside of a filtered collection, or a divergence that it does not show | the whole step |
+| required records are missing | the whole step, with everything that was omitted |
 | nothing differs, by statistics alone | the same steps by digest; with tensors where two runs round differently |
 | nothing differs, at level L0 | the same steps with the calls outside of cells, such as the loss |
-| nothing differs, and something is on one side only | that, on the other side |
-| nothing differs in what was compared | later steps, coarsely |
+| nothing differs, and something is on one side only | the same on the other side |
+| nothing differs in what was compared | later steps, with few records |
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,28 +44,28 @@ from .collected import Collection
 from .diagnosis import ComparedPair, Located, NextCollection, Purpose, is_from_border
 
 DUMP_PATH = "./next_dump"
-"""Where the next collection goes, below the folder in which the training runs."""
+"""Output folder of the next collection, relative to the working folder of the training."""
 
 _KEPT: dict[str, list[object]] = {"gradients": ["hooks"], "jit_cells": ["split", "off"], "dispatch": [True]}
-"""Settings of the last collection that change how is collected: at these values, not their defaults, they are kept."""
+"""Settings of the last collection that are kept if they have one of these values, which are not the defaults."""
 
 _DISPATCHES_FROM = (2, 9)
-"""MindSpore's version."""
+"""First version of MindSpore that can record operations as they are dispatched."""
 
 _LATER = (1, 2, 5, 10, 20, 50, 100)
-"""So many steps behind the last one are proposed where everything agrees so far."""
+"""Distances of the proposed steps from the last one, if everything agrees so far."""
 
 _FROM_THE_START = 16
-"""Up to this step all steps from 0 on are collected to judge an update: optimizers remember."""
+"""Up to this step, all steps from 0 on are collected to judge an update, which depends on earlier ones."""
 
 
 _WHOLE = (Purpose.STEP_BEFORE, Purpose.WHOLE_STEP, Purpose.MISSING_RECORDS, Purpose.NOISE)
-"""What needs all calls of a step."""
+"""Purposes that need all calls of a step."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one side's configuration says; `patterns` is what the file calls `list`, `digests` their kind, if any."""
+    """Settings of one side's configuration; `patterns` is `list` in the file, `digests` their kind, if any."""
 
     task: str
     level: str
@@ -78,7 +78,7 @@ class _Plan:
 
 
 def after_finding(located: Located) -> NextCollection | None:
-    """What shows more of the first wrong call; None where the records say all that a collection can say."""
+    """Return the collection that shows more of the first wrong call; None if its records are complete."""
     pair, found = located.compared.pair, located.finding
     if found is None or located.survey is None or not pair.target.is_of_calls:
         return None
@@ -86,7 +86,8 @@ def after_finding(located: Located) -> NextCollection | None:
     if purpose is None:
         return None
     steps: tuple[int, ...] = () if located.step is None else (located.step,)
-    # What records calls inside cells: mix, which needs the model; L1 where the last collection had none either.
+    # Calls inside cells are recorded by mix, which needs the model, or by L1 if the last collection had no model
+    # either.
     level = "L1" if pair.target.head.level == "L1" else "mix"
     if purpose is Purpose.STEP_BEFORE and located.step:
         steps = tuple(range(0 if located.step <= _FROM_THE_START else located.step - 1, located.step + 1))
@@ -105,9 +106,9 @@ def after_finding(located: Located) -> NextCollection | None:
 
 
 def after_monitor(result: MonitorResult) -> NextCollection | None:
-    """Return what shows the calls of the first divergence of two monitors; None where they do not diverge.
+    """Return the collection of the calls of the first divergence of two monitors; None if they do not diverge.
 
-    Both sides get the same settings, whose patterns match the names of either framework.
+    Both sides have the same settings, whose patterns match the names of both frameworks.
     """
     if result.finding is None:
         return None
@@ -117,7 +118,7 @@ def after_monitor(result: MonitorResult) -> NextCollection | None:
 
 
 def _purpose(located: Located, finding: Divergence, survey: Survey) -> Purpose | None:
-    """What a collection can add to a finding; None where it can add nothing."""
+    """Return what a collection can add to a finding; None if nothing."""
     evidence, collection = finding.evidence, located.compared.pair.target
     is_coarse = collection.head.level == "L0"
     is_tensor = survey.target.task == survey.golden.task == "tensor"
@@ -128,7 +129,7 @@ def _purpose(located: Located, finding: Divergence, survey: Survey) -> Purpose |
     if isinstance(evidence, Computed):
         return _purpose_of_computed(finding, collection, is_tensor)
     if isinstance(evidence, Parameters | Updated):
-        # Of a later step, where the update before cannot be judged by what was recorded.
+        # In a later step whose previous update cannot be judged by the records.
         steps = {outcome.step for outcome in located.compared.outcomes if not outcome.failed}
         is_needed = located.step and (located.step - 1 not in steps or not is_tensor)
         return Purpose.STEP_BEFORE if is_needed else None
@@ -145,19 +146,19 @@ def _purpose(located: Located, finding: Divergence, survey: Survey) -> Purpose |
 
 
 def _purpose_of_computed(finding: Divergence, collection: Collection, is_tensor: bool) -> Purpose | None:
-    """What a collection can add where a call computes differently."""
+    """Return what a collection can add to a call that computes differently."""
     if finding.grade == "pass" and not is_tensor:
         return Purpose.NOISE
     if collection.head.level == "L0":
         return Purpose.INSIDE_CELL
     called = names.parse(finding.name)
     if is_tensor and collection.is_filtered and called.kind != "api" and called.direction == "backward":
-        return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
+        return Purpose.WHOLE_STEP  # it begins in no call inside: a gradient depends on every user of a tensor
     return None if is_tensor else Purpose.ELEMENTS
 
 
 def _can_dispatch(collection: Collection) -> bool:
-    """Whether every operation can be recorded as it is dispatched: by PyTorch, and by MindSpore from 2.9 on."""
+    """Return whether every operation can be recorded as it is dispatched: in PyTorch, and in MindSpore since 2.9."""
     made_with = str(collection.head.run.get("framework", ""))
     version = tuple(int(part) for part in made_with.rpartition(" ")[2].split(".")[:2] if part.isdigit())
     return collection.head.framework == "pytorch" or (
@@ -166,8 +167,8 @@ def _can_dispatch(collection: Collection) -> bool:
 
 
 def _ranks(located: Located) -> tuple[int, ...]:
-    """The rank of the first wrong call. Where exchanges were not recorded, every rank of the step that differs, since
-    nobody knows from which it came. Empty for a process alone."""
+    """Return the rank of the first wrong call; if collectives were not recorded, every rank that differs in this step,
+    since the origin is unknown. Empty for a single process."""
     pair, outcomes = located.compared.pair, located.compared.outcomes
     if len({*pair.target.ranks, *pair.golden.ranks}) < 2 or located.rank is None:
         return ()
@@ -179,9 +180,9 @@ def _ranks(located: Located) -> tuple[int, ...]:
 def _around(
     survey: Survey, purpose: Purpose, side: Side, after: str, level: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`scope` and `list` around the first wrong call, in the names of one side; both empty for the whole step.
+    """Return `scope` and `list` around the first wrong call, by the names of one side; both empty for the whole step.
 
-    `after` is the last call that agrees before code that differs; empty for none.
+    `after` is the last call that agrees before the code that differs; empty without one.
     """
     if purpose in _WHOLE or not side.name:
         return (), ()
@@ -197,10 +198,10 @@ def _around(
 
 
 def _around_both(after: str, side: Side) -> str:
-    """The innermost cell around the call whose input differs that holds the last call that agrees too: what made the
-    input may run before that one. Empty where only the network itself holds both.
+    """Return the innermost cell that contains both the call whose input differs and the last call that agrees: the
+    input may have been computed before that call. Empty if only the network itself contains both.
 
-    The paths of cells tell it; of a call of a function nothing does, and the cell around the other counts.
+    This follows from the paths of cells. A function call has no path; then the cell around the other call is used.
     """
     path = names.parse(after).path
     if after and not path:
@@ -209,9 +210,9 @@ def _around_both(after: str, side: Side) -> str:
 
 
 def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ...]:
-    """From the last call that agrees to the one whose input differs, where both may be bounds; else empty, the whole
-    step: for a backward call, which is judged together with its forward call, and of two frameworks, for the golden's
-    name of the first is not known."""
+    """Return the last call that agrees and the call whose input differs, if both can be bounds; otherwise empty, for
+    the whole step: for a backward call, which is judged together with its forward call, and for two frameworks, since
+    the name of the first call on the golden side is unknown."""
     bounds = after, side.name
     if survey.target.framework != survey.golden.framework or not all(bounds):
         return ()
@@ -221,7 +222,8 @@ def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ..
 
 
 def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
-    """What to collect where nothing differs: what is on one side only, what statistics do not see, or other steps."""
+    """Return the next collection if nothing differs: missing records, tensors or digests for statistics, or other
+    steps."""
     counting = [each for each in compared if each.surveyed and each.pair.target.is_of_calls and not each.is_overruled]
     if not counting:
         return None
@@ -244,16 +246,16 @@ def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
         purpose, can_digest = Purpose.BLIND, can_digest and modes == {"statistics"}
     else:
         purpose = Purpose.OTHER_STEPS
-        level = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
+        level = "L1" if level == "L1" else "L0"  # cells are sufficient to find the step that needs a closer look
         last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
         steps = tuple(last + n for n in (_LATER if can_digest else (1, 2)))
-    digests = CRC32C if collection.digests == pair.golden.digests == CRC32C else MD5  # which every tool knows
+    digests = CRC32C if collection.digests == pair.golden.digests == CRC32C else MD5  # which every tool supports
     plan = _Plan("statistics" if can_digest else "tensor", level, steps, ranks, digests=digests if can_digest else "")
     return NextCollection(purpose, _configuration(plan, collection), _configuration(plan, pair.golden))
 
 
 def _on_one_side(compared: ComparedPair) -> NextCollection | None:
-    """The steps and ranks that one side lacks, collected there as the other side has them."""
+    """Return the collection of steps and ranks that one side lacks."""
     pair, result = compared.pair, compared.result
     if not isinstance(result, RequestResult) or not result.missing:
         return None
@@ -268,7 +270,7 @@ def _on_one_side(compared: ComparedPair) -> NextCollection | None:
 
 
 def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
-    """A whole configuration, as `PrecisionDebugger` reads it."""
+    """Return a complete configuration for `PrecisionDebugger`."""
     section = {
         "scope": list(plan.scope),
         "list": list(plan.patterns),

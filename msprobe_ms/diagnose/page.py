@@ -61,26 +61,26 @@ _SUBJECTS = {
 }
 
 _EQUAL: dict[Mode | None, str] = {
-    "tensor": "equal to the bit",
+    "tensor": "bitwise equal",
     "digest": "equal by digest",
     "statistics": "equal in all four statistics",
     None: "equal",
 }
 
 _PURPOSES = {
-    Purpose.MONITORED: "a monitor records no calls; this collects {around} of the steps in question{how}",
-    Purpose.INSIDE_CELL: "level L0 records no call inside a cell; this collects all inside {around}, with tensors",
-    Purpose.BETWEEN_CALLS: "level L0 records no call between cells; this collects {around}, with tensors",
-    Purpose.UNRECORDED_CODE: "the operation is none of the recorded calls; this collects every operation of {around}",
-    Purpose.ELEMENTS: "statistics and digests do not show how it differs; this collects {around} with tensors",
-    Purpose.NOISE: "statistics do not tell rounding from a small fault; this collects the whole step with tensors",
-    Purpose.WHOLE_STEP: "a narrow collection does not show where it begins; this collects the whole step",
-    Purpose.MISSING_RECORDS: "records that are needed are missing; this collects the whole step, with tensors",
-    Purpose.STEP_BEFORE: "an update before this step is different; this collects weights and gradients up to this step",
-    Purpose.BLIND: "statistics do not see everything; this collects the same steps {how}",
-    Purpose.ONE_SIDE: "one side has more than the other; this collects on the {side} side what it lacks",
-    Purpose.OUTSIDE_CELLS: "level L0 records no call outside cells, such as the loss; this collects these steps {how}",
-    Purpose.OTHER_STEPS: "nothing differs in these steps; this collects later ones, coarsely",
+    Purpose.MONITORED: "a monitor does not record calls; this collects {around} of these steps{how}",
+    Purpose.INSIDE_CELL: "level L0 does not record calls inside a cell; this collects all of {around}, with tensors",
+    Purpose.BETWEEN_CALLS: "level L0 does not record calls between cells; this collects {around}, with tensors",
+    Purpose.UNRECORDED_CODE: "the operation was not recorded; this collects every operation of {around}",
+    Purpose.ELEMENTS: "statistics and digests do not show how values differ; this collects {around} with tensors",
+    Purpose.NOISE: "statistics cannot tell rounding from a small error; this collects the whole step with tensors",
+    Purpose.WHOLE_STEP: "a filtered collection does not show where the difference begins; this collects the whole step",
+    Purpose.MISSING_RECORDS: "required records are missing; this collects the whole step, with tensors",
+    Purpose.STEP_BEFORE: "an earlier update differs; this collects weights and gradients up to this step",
+    Purpose.BLIND: "statistics cannot detect all differences; this collects the same steps {how}",
+    Purpose.ONE_SIDE: "one side has fewer records; this collects the missing ones on the {side} side",
+    Purpose.OUTSIDE_CELLS: "level L0 does not record calls outside cells, such as the loss; this collects them {how}",
+    Purpose.OTHER_STEPS: "nothing differs in these steps; this collects later steps with few records",
 }
 
 _GAPS = {
@@ -94,13 +94,13 @@ _GAPS = {
 
 _SKIPPED = {
     Skipped.NO_COMMON_STEP: "no step is on both sides",
-    Skipped.NOT_THIS_STEP: "it does not hold the step of the answer",
+    Skipped.NOT_THIS_STEP: "it does not contain the step of the answer",
     Skipped.NOT_NEEDED: "not needed for the answer",
 }
 
 
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
-    """The lines: answer, evidence, what was ruled out, next collection; `files` are where that was written."""
+    """Return the lines: answer, evidence, what was ruled out, next collection, which is written to `files`."""
     parts = (
         ("Answer", _limited(_summary(diagnosis), LONGEST_LINE)),
         ("Evidence", _limited(_evidence(diagnosis))),
@@ -116,7 +116,7 @@ def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
 
 
 def _limited(lines: Iterable[str], longest: int = _LONGEST) -> Iterator[str]:
-    """Each text as one line of at most `longest` characters; what is indented remains so."""
+    """Return each text as one line of at most `longest` characters, with its indentation."""
     for line in lines:
         words = " ".join(line.split())
         yield line[: len(line) - len(line.lstrip(" "))] + visible(words, longest)
@@ -161,7 +161,7 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _last_line(result: Result) -> str:
-    """The answer of `msprobe compare`, or that of a flow's first difference."""
+    """Return the answer of `msprobe compare`, or the first difference of an RL flow."""
     flow = flow_of(result)
     if flow is not None:
         return flow.headline
@@ -169,7 +169,7 @@ def _last_line(result: Result) -> str:
 
 
 def _place(located: Located) -> str:
-    """`step 3, rank 1`, with stage and collection where there are several; empty where neither is known."""
+    """Return `step 3, rank 1`, with stage and collection if there are several; empty if neither is known."""
     numbers = (("stage", located.stage or None), ("step", located.step), ("rank", located.rank))
     where = ", ".join(f"{noun} {number}" for noun, number in numbers if number is not None)
     name = located.compared.pair.target.name
@@ -187,19 +187,19 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"{located.finding.receivers} later calls received the difference"
         if located.border is not None:
             name = located.border.name
-            yield f"inputs from outside this collection differ too, at {name}; the wider collection has them agree"
+            yield f"inputs from outside this collection also differ, at {name}; in the wider collection they agree"
         if located.is_unconfirmed:
-            yield "a narrower collection does not show where it begins: the answer may be rounding, or begin elsewhere"
+            yield "a filtered collection does not show where it begins: it may be rounding, or begin elsewhere"
         yield from _first_of(_others(located), _SHOWN)
     if located is not None and located.survey is not None:
         seen = located.survey
         if seen.replayed or seen.not_replayed:
-            yield f"{seen.replayed} calls were executed again to tell noise; {seen.not_replayed} could not be"
+            yield f"{seen.replayed} calls were executed again to measure noise; {seen.not_replayed} could not be"
         for found in seen.precision:
             operations = few(found.operations, _NAMED)
-            yield f"{operations} of the {found.side}: like {found.is_of.value} throughout; taken as intended"
+            yield f"{operations} of the {found.side}: always like {found.is_of.value}; assumed to be intended"
         if seen.harmless:
-            yield f"{seen.harmless} differences die out and are harmless"
+            yield f"{seen.harmless} differences have no effect on later results"
     for name, checkpoint in diagnosis.checkpoints:
         is_answer = located is None and diagnosis.diverged is None and diagnosis.verdict is Verdict.DIFFERS
         if (diagnosis.compared or diagnosis.monitors) and not is_answer:
@@ -220,13 +220,13 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[str]:
-    """The counts of a collection, or why it was not compared; then which steps and ranks differ."""
+    """Return the counts of a collection, or why it was not compared; then the steps and ranks that differ."""
     what, outcomes = _described(compared.pair.target), compared.outcomes
     if compared.skipped is not None:
         yield f"{what}: not compared: {_SKIPPED.get(compared.skipped, compared.failed)}"
         return
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
-    yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if compared.is_overruled else ''}"
+    yield f"{what}: {count(counts)}{'; this is rounding, by the tensors below' if compared.is_overruled else ''}"
     if compared.result is not None and compared.result.excused is not None:
         yield f"  {excused_said(compared.result.excused, compared.result.user_limits)}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
@@ -242,12 +242,12 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
         yield from _first_of(lines, _SHOWN, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
             numbers = few(later, _LISTED)
-            yield f"  step{'s' * (len(later) != 1)} {numbers} behind it differ{'s' * (len(later) == 1)} too"
+            yield f"  step{'s' * (len(later) != 1)} {numbers} after it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
 
 def _of_monitors(compared: ComparedMonitors, *, is_answer: bool) -> Iterator[str]:
-    """The answer about two monitors, or why they were not compared; then what of them could not be."""
+    """Return the answer about two monitors, or why they were not compared; then what could not be judged."""
     name = f"monitor {compared.name}".rstrip()
     if compared.result is None:
         yield f"{name}: not compared: {compared.failed}"
@@ -258,7 +258,7 @@ def _of_monitors(compared: ComparedMonitors, *, is_answer: bool) -> Iterator[str
 
 
 def _described(collection: Collection) -> str:
-    """`mix: statistics of level L0, 3 steps, 2 ranks`."""
+    """Return `mix: statistics of level L0, 3 steps, 2 ranks`."""
     what = "a flow" if collection.is_flow else collection.head.task or collection.family
     described = f"{what} of level {collection.head.level}" if collection.head.level else what
     for noun, numbers in (("step", collection.steps), ("rank", collection.ranks)):
@@ -268,7 +268,7 @@ def _described(collection: Collection) -> str:
 
 
 def _others(located: Located) -> Iterator[str]:
-    """Other calls in which a difference begins, of the same step and rank."""
+    """Return the other divergences of the same step and rank."""
     for outcome in located.compared.outcomes:
         if located.finding in outcome.findings:
             others = (each for each in outcome.findings if each not in (located.finding, located.border))
@@ -291,7 +291,8 @@ def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _inside(compared: ComparedMonitors) -> str | None:
-    """The steps in which two monitors stay within the band, before the first divergence; None where there are none."""
+    """Return the steps before the first divergence of two monitors, which are within the band; None if there are
+    none."""
     result = compared.result
     if result is None or result.judged_from is None:
         return None
@@ -316,7 +317,7 @@ def _subject(each: RuledOut) -> str:
 
 
 def _agreement(each: RuledOut) -> str:
-    """`40 pairs: 38 equal to the bit, 2 within noise`."""
+    """Return `40 pairs: 38 bitwise equal, 2 within noise`."""
     tally = each.tally
     parts = (
         (tally.equal, _EQUAL[each.mode]),
@@ -348,7 +349,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         named = [one.name for one in of_side if not one.is_dump]
         yield from (f"{one.name} on the {side} side: not compared: {one.why}" for one in of_side if one.is_dump)
         if named:
-            yield f"not used on the {side} side, for they are of no known kind: {few(named, _LISTED)}"
+            yield f"not used on the {side} side, since their type is unknown: {few(named, _LISTED)}"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
@@ -360,7 +361,7 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
     for side in (found.sides[:1]) if found.is_one else found.sides:
         if not found.is_one:
             yield f"{side}:"
-        # Never shortened: it is copied from the page.
+        # Not shortened, so that it can be copied.
         yield from (f"  {visible(line, None)}" for line in shown(found.of(side)))
     which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
     golden = f", the golden with {files[1]}" if len(files) > 1 else ""
@@ -372,21 +373,21 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
 
 
 def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
-    """Why no collection is proposed, and where to look."""
+    """Return why no collection is proposed, and where to look."""
     located = diagnosis.located
     if located is None and diagnosis.monitors and diagnosis.verdict is not Verdict.DIFFERS:
-        yield "none: no monitor diverges; collect a step that is in doubt, at level L0, on both sides"
+        yield "none: no monitor diverges; collect a suspicious step at level L0 on both sides"
     elif located is None:
-        yield "none: what was compared is not described by a configuration"
+        yield "none: the compared files have no configuration of a collection"
     elif located.finding is None or located.compared.pair.target.is_flow:
-        yield "none: the answer says what to do"
+        yield "none: see the answer for what to do"
     else:
-        yield "none needed: these records say all that a collection can say of this call"
+        yield "none needed: these records are complete for this call"
         yield f"look {where_to_look(located.finding)}"
 
 
 def _purpose(found: NextCollection) -> str:
-    """Why this collection is proposed."""
+    """Return why this collection is proposed."""
     section = found.target.get(str(found.target.get("task")))
     is_by_digest = isinstance(section, dict) and section.get("summary_mode") in KINDS
     around = found.around[0].rstrip(".") if found.around else "the whole step"
@@ -400,7 +401,7 @@ def _purpose(found: NextCollection) -> str:
 
 
 def shown(configuration: Mapping[str, object]) -> list[str]:
-    """A configuration as JSON, a line for each key."""
+    """Return a configuration as JSON, with a line for each key."""
     inner = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
     return ["{", *(f"{line}," for line in inner[:-1]), inner[-1], "}"]
 
@@ -430,7 +431,7 @@ def answer_of(diagnosis: Diagnosis) -> Answer:
 
 
 def _findings(diagnosis: Diagnosis) -> tuple[Finding | None, list[Finding]]:
-    """The finding that is the answer, and others that do not follow from it."""
+    """Return the finding that is the answer, and the other findings that do not follow from it."""
     located, diverged = diagnosis.located, diagnosis.diverged
     first: Finding | None = None
     others: list[Finding] = []
@@ -479,7 +480,7 @@ def document_of(diagnosis: Diagnosis, exit_code: int, files: Sequence[str] = ())
 
 
 def details(diagnosis: Diagnosis) -> dict[str, object]:
-    """Return everything that was found, for programs."""
+    """Return all results, for programs."""
     located, following = diagnosis.located, diagnosis.next
     result = located.compared.result if located is not None else None
     flow = flow_of(result) if result is not None else None
@@ -548,7 +549,7 @@ def details(diagnosis: Diagnosis) -> dict[str, object]:
 
 
 def _monitor(result: MonitorResult) -> dict[str, object]:
-    """The answer about two monitors and its details, without a configuration, which the diagnosis has."""
+    """Return the answer about two monitors and its details, without a configuration, which is in the diagnosis."""
     answer = answer_about_monitors(result)
     held = {key: value for key, value in details_of_monitors(result).items() if key != "next_dump"}
     first = None if answer.first is None else finding_as_object(answer.first)
@@ -556,7 +557,7 @@ def _monitor(result: MonitorResult) -> dict[str, object]:
 
 
 def _place_as_object(diagnosis: Diagnosis) -> dict[str, object]:
-    """The first wrong call, or where monitors diverge first: step, rank and what shows it."""
+    """Return step, rank and source of the first wrong call, or of the first divergence of monitors."""
     place: dict[str, object] = {
         "try": None,
         "step": None,

@@ -61,7 +61,7 @@ class Options(Selection, UserLimitOptions, Mappings, Workers, AnswerFormat, Exit
 
 
 def run(options: Options) -> int:
-    """Diagnose, print the page, and say with the exit code how it went."""
+    """Diagnose, print the page, and return the exit code."""
     with unbundled(bundle_of((options.target, options.golden)), options) as filled:
         if filled.golden is None:
             raise UsageError(
@@ -87,7 +87,7 @@ def _diagnose(options: Options, golden: Path) -> int:
         if os.path.lexists(path):
             raise UsageError(
                 translated(
-                    f"--write-config {path}: is there already; give another file, or remove it",
+                    f"--write-config {path}: already exists; give another file, or remove it",
                     f"--write-config {path}：文件已存在；请换一个文件，或删除它",
                 )
             )
@@ -114,14 +114,14 @@ def _request(options: Options, golden: Path, output: Path) -> Request:
 
 
 def _golden(config: Path) -> Path:
-    """Where the golden's configuration goes, where it is another."""
+    """Return the file of the golden's configuration, if it differs."""
     return config.with_name(f"{config.stem}_golden{config.suffix}")
 
 
 def _write(found: "NextCollection | None", config: Path) -> list[str]:
-    """Write the configuration of each side; gives the files."""
+    """Write the configuration of each side, and return the files."""
     if found is None:
-        logger.info("%s: not written, for no further collection is needed", visible(str(config)))
+        logger.info("%s: not written, since no further collection is needed", visible(str(config)))
         return []
     from .page import shown  # here, as above
 

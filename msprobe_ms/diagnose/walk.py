@@ -1,8 +1,8 @@
-"""The walk of a diagnosis: configurations, checkpoints, monitors, then dumps, coarsest first; and what is ruled out.
+"""The steps of a diagnosis: configurations, checkpoints, monitors, then dumps, coarsest first; and what is ruled out.
 
-Every comparison is that of `msprobe compare`, so its answer is the same. The first collection that differs says in
-which step and rank; finer ones are compared where they hold that step, and sharpen the answer; once a collection can
-add nothing to it, the rest is left.
+Every comparison is that of `msprobe compare`, so the answer is the same. The first collection that differs gives step
+and rank; finer ones are compared if they contain that step, and refine the answer. When a collection cannot add to the
+answer, the rest is skipped.
 """
 
 import logging
@@ -55,7 +55,7 @@ _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADI
 
 
 def _before(located: Located, compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
-    """What agrees before the first wrong call; run inputs and parameters by the coarsest that recorded all of them."""
+    """Return what agrees before the first wrong call; run inputs and parameters by the coarsest complete collection."""
     own = located.compared
     if (step := located.step) is not None:
         yield from _of_steps([o for o in own.outcomes if o.step is not None and o.step < step])
@@ -77,7 +77,7 @@ def _before(located: Located, compared: Sequence[ComparedPair]) -> Iterator[Rule
 
 
 def _same_place(located: Located, compared: Sequence[ComparedPair]) -> Iterator[tuple[Outcome, Survey]]:
-    """What was seen of the answer's step and rank by the collections that recorded all of it, the answer's last."""
+    """Return the surveys of the answer's step and rank in complete collections, that of the answer last."""
     for each in (*(each for each in compared if each is not located.compared), located.compared):
         for outcome, seen in () if each.pair.target.is_filtered else each.surveyed:
             if (outcome.step, outcome.rank, outcome.what) == (located.step, located.rank, "dump"):
@@ -85,8 +85,8 @@ def _same_place(located: Located, compared: Sequence[ComparedPair]) -> Iterator[
 
 
 def _all_that_agrees(compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
-    """All that was compared, without a first wrong call; of several collections each as a whole, and the finest in its
-    parts: steps, ranks, run inputs, parameters, calls."""
+    """Return everything that was compared, if there is no wrong call; several collections as a whole, and the finest
+    one by its parts: steps, ranks, run inputs, parameters, calls."""
     counting = [each for each in compared if each.result is not None and not each.is_overruled]
     for each in counting[:-1]:
         yield from _of_collection(each)
@@ -110,7 +110,7 @@ def _all_that_agrees(compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
 
 
 def _of_steps(outcomes: Sequence[Outcome]) -> Iterator[RuledOut]:
-    """The steps of which every rank agrees, together."""
+    """Return the steps in which all ranks agree, as one entry."""
     clean = {o.step for o in outcomes} - {o.step for o in outcomes if o.failed or o.first is not None}
     agreeing = [o for o in outcomes if o.step in clean]
     yield from _together(About.STEPS, agreeing, map(str, sorted({o.step or 0 for o in agreeing})))
@@ -129,7 +129,7 @@ def _of_collection(compared: ComparedPair) -> Iterator[RuledOut]:
 
 
 def _together(what: About, outcomes: Sequence[Outcome], names: Iterable[str]) -> Iterator[RuledOut]:
-    """One entry for all of them."""
+    """Return one entry for all of them."""
     surveyed = [(o, o.survey) for o in outcomes if o.survey is not None]
     if surveyed:
         tally, calls = _sum(s.total for _, s in surveyed), sum(s.calls for _, s in surveyed)
@@ -137,7 +137,7 @@ def _together(what: About, outcomes: Sequence[Outcome], names: Iterable[str]) ->
 
 
 def _mode(surveyed: Iterable[tuple[Outcome, Survey]]) -> Mode | None:
-    """How all of them were compared; None where that was in several ways."""
+    """Return the mode of all of them; None if there are several."""
     modes = {outcome.mode for outcome, _ in surveyed}
     return modes.pop() if len(modes) == 1 else None
 
@@ -147,7 +147,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator[Gap]:
-    """What was not recorded, or has no partner."""
+    """Return what was not recorded, or has no counterpart."""
     counting = [each for each in compared if each.result is not None]
     missing = [sentence for each in counting for sentence in getattr(each.result, "missing", ())]
     if missing:
@@ -176,11 +176,10 @@ def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator
 
 
 def diagnose(request: Request) -> Diagnosis:
-    """Compare all that both sides of a request hold, as far as it is needed.
+    """Compare the contents of both sides of a request, as far as needed.
 
-    UsageError where the sides have nothing in common, where their dumps have no step in common and nothing else is
-    there, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
-    compared, or nothing could be.
+    UsageError if the sides have nothing in common, if their dumps have no common step and there is nothing else, or if
+    a selected step or rank does not exist; DumpError if a side has nothing that can be compared, or nothing could be.
     """
     target, golden = inventory(request.target), inventory(request.golden)
     pairs, unmatched = pair_collections(target, golden)
@@ -266,14 +265,14 @@ def _outcomes(packs: ComparedPacks) -> Sequence[PackOutcome]:
 def _nothing_in_common(target: Inventory, golden: Inventory) -> str:
     both = f"{target.text}; {golden.text}"
     if target.collections and golden.collections:
-        return f"which collections belong together is not told: {both}; call their folders alike"
-    return f"the sides have nothing in common: {both}; collect the same on both, and call their folders alike"
+        return f"it is unknown which collections correspond: {both}; give their folders equal names"
+    return f"the sides have nothing in common: {both}; collect the same data on both sides, in folders with equal names"
 
 
 def _dumps(
     pairs: Sequence[CollectionPair], request: Request, diverged: ComparedMonitors | None, *, is_only: bool
 ) -> tuple[list[ComparedPair], Located | None]:
-    """Compare the collections, as far as each can add to the answer; and the first wrong call."""
+    """Compare the collections that can add to the answer; return them with the first wrong call."""
     last = _last_step(diverged)
     compared: list[ComparedPair] = []
     located: Located | None = None
@@ -293,7 +292,7 @@ def _dumps(
 def _monitors(
     target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], *, is_only: bool
 ) -> Iterator[ComparedMonitors]:
-    """Monitors that belong together, compared as by `msprobe monitor compare`."""
+    """Compare corresponding monitors like `msprobe monitor compare`."""
     for ours, theirs in pairs:
         logger.info("comparing %s with %s", target.monitors[ours], golden.monitors[theirs])
         try:
@@ -308,7 +307,7 @@ def _monitors(
 
 
 def _first_diverged(monitors: Sequence[ComparedMonitors]) -> ComparedMonitors | None:
-    """The monitors that diverge in the earliest step, of equal ones in the earliest stage of it; None for none."""
+    """Return the monitors that diverge in the earliest step, and stage of the step; None if none diverges."""
     found = [
         ((each.result.finding.step, order_of(each.result.finding.stage)), each)
         for each in monitors
@@ -318,14 +317,14 @@ def _first_diverged(monitors: Sequence[ComparedMonitors]) -> ComparedMonitors | 
 
 
 def _last_step(diverged: ComparedMonitors | None) -> int | None:
-    """The last step in whose dumps the divergence of two monitors shows."""
+    """Return the last step whose dumps show the divergence of two monitors."""
     if diverged is None or diverged.result is None or diverged.result.finding is None:
         return None
     return steps_around(diverged.result.finding)[-1]
 
 
 def _is_by_dumps(located: Located, diverged: ComparedMonitors | None) -> bool:
-    """Whether what dumps show is the answer: no monitor diverges in an earlier step."""
+    """Return whether dumps give the answer: no monitor diverges in an earlier step."""
     last = _last_step(diverged)
     return last is None or located.step is None or located.step <= last
 
@@ -333,7 +332,7 @@ def _is_by_dumps(located: Located, diverged: ComparedMonitors | None) -> bool:
 def _packs(
     target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], request: Request, *, is_only: bool
 ) -> Iterator[ComparedPacks]:
-    """Packs that belong together, compared as by `msprobe config-check -c`."""
+    """Compare corresponding packs like `msprobe config-check -c`."""
     for ours, theirs in pairs:
         try:
             result = compare_packs(golden.packs[theirs], target.packs[ours], request.output / Path(ours).stem)
@@ -346,7 +345,7 @@ def _packs(
 
 
 def _sharpened(compared: ComparedPair, before: Located | None) -> Located | None:
-    """The answer when one more pair was compared: sharper, unconfirmed, or as before."""
+    """Return the answer after one more comparison: refined, unconfirmed, or unchanged."""
     found = _located(compared)
     if before is None or compared.result is None:
         return found or before
@@ -361,7 +360,7 @@ def _sharpened(compared: ComparedPair, before: Located | None) -> Located | None
 
 
 def _overrules(compared: ComparedPair, before: Located) -> bool:
-    """Whether tensors of whole steps agree wherever statistics or digests differed: then that was rounding."""
+    """Return whether tensors of whole steps agree where statistics or digests differed, so that this was rounding."""
     fine, coarse = compared.pair.target, before.compared.pair.target
     if compared.result is None or _located(compared) is not None:
         return False
@@ -405,7 +404,7 @@ def _compare(pair: CollectionPair, request: Request, *, is_only: bool) -> Result
 
 
 def _located(compared: ComparedPair) -> Located | None:
-    """The first difference of one comparison, where it has one."""
+    """Return the first difference of one comparison, if there is one."""
     result = compared.result
     if isinstance(result, RequestResult):
         first = result.first
@@ -418,12 +417,11 @@ def _located(compared: ComparedPair) -> Located | None:
 
 
 def inside(found: Located, wider: Located) -> Located:
-    """The answer of a filtered collection that was made because of a wider one: the first finding inside it.
+    """Return the answer of a filtered collection that follows a wider one: the first divergence inside.
 
-    Between two runs that round differently the inputs of a window are never equal to the bit, and the calls that
-    produced them are not there to be judged; the wider collection judged them. A call that does not compute what its
-    own inputs say is wrong whatever they are.
-    """
+    If two runs round differently, the inputs of the window are never bitwise equal, and the calls that produced them
+    are not recorded; the wider collection judged them. A call whose outputs do not follow from its inputs is wrong in
+    any case."""
     if not found.compared.pair.target.is_filtered or found.step != wider.step:
         return found
     outcome = next((o for o in found.compared.outcomes if o.first is not None and o.first is found.finding), None)
@@ -436,7 +434,7 @@ def inside(found: Located, wider: Located) -> Located:
 def _checkpoints(
     target: Inventory, golden: Inventory, pairs: Sequence[tuple[str, str]], *, is_only: bool
 ) -> tuple[tuple[tuple[str, CheckpointResult], ...], tuple[tuple[str, str], ...]]:
-    """Checkpoints that belong together, compared as by `msprobe config-check`; and why some could not be."""
+    """Compare corresponding checkpoints like `msprobe config-check`; also return why some could not be compared."""
     compared: list[tuple[str, CheckpointResult]] = []
     failed: list[tuple[str, str]] = []
     for ours, theirs in pairs:
@@ -454,7 +452,7 @@ _OF_PLACE = ("dump_path", "step", "rank")
 
 
 def _environment(pair: CollectionPair) -> Iterator[Setting]:
-    """What differs in how the two were made: versions, and settings of the collection but for places."""
+    """Return differing versions and settings of the two collections, except for places."""
     target, golden = pair.target.head, pair.golden.head
     if not (target.run and golden.run):
         return
@@ -470,6 +468,7 @@ def _environment(pair: CollectionPair) -> Iterator[Setting]:
 def _no_common_step(pair: CollectionPair) -> str:
     ours, theirs = (", ".join(map(str, each.steps)) for each in (pair.target, pair.golden))
     return (
-        f"{pair.target.path} holds step {ours} and {pair.golden.path} step {theirs}: no step is on both sides; collect "
-        f'"step": [{pair.target.steps[0]}] on the golden side, or "step": [{pair.golden.steps[0]}] on the target side'
+        f"{pair.target.path} has step {ours} and {pair.golden.path} has step {theirs}: no step is on both sides; "
+        f'collect "step": [{pair.target.steps[0]}] on the golden side, or '
+        f'"step": [{pair.golden.steps[0]}] on the target side'
     )

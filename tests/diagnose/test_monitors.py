@@ -139,7 +139,7 @@ def test_of_dumps_of_later_steps_the_monitor_has_the_answer(found, put):
     assert made.located is None
     assert [each.skipped for each in made.compared] == [Skipped.NOT_THIS_STEP]
     assert one_configuration(made)[0] == [STEP]
-    assert "not compared: it does not hold the step of the answer" in "\n".join(page(made))
+    assert "not compared: it does not contain the step of the answer" in "\n".join(page(made))
 
 
 def test_a_dump_that_differs_before_the_monitor_does_is_the_answer(found, put):
@@ -259,7 +259,7 @@ def test_a_monitor_on_one_side_and_a_dump_on_the_other_have_nothing_in_common(si
     target, golden = sides(fill)
     assert main(["diagnose", str(target), str(golden)]) == 2
     logged = capsys.readouterr().err
-    assert f"{target} holds the monitor mon; {golden} holds the dump dump" in logged
+    assert f"{target} contains the monitor mon; {golden} contains the dump dump" in logged
 
 
 @pytest.mark.parametrize("damage", ["empty", "no header", "garbage"])
@@ -300,7 +300,7 @@ def test_files_of_no_known_kind_are_listed_and_a_dump_that_cannot_be_read_is_not
         (side, name) for side in ("target", "golden") for name in ("train.log", "pictures")
     }
     assert made.verdict is Verdict.AGREES
-    assert "  not used on the target side, for they are of no known kind: train.log, pictures" in page(made)
+    assert "  not used on the target side, since their type is unknown: train.log, pictures" in page(made)
 
     def deep(run, is_target):
         Run(run.path / "far/below/it/all/dump").step()

@@ -264,7 +264,7 @@ def test_nothing_is_written_over_or_under_a_name_that_a_debugger_does_not_read(s
     target, golden = sides(lambda run, is_target: run.step(wrong={NORM: 0.5} if is_target else None))
     there = tmp_path / "next.json"
     there.write_text("mine")
-    for name, message in ((there, "is there already"), (tmp_path / "next.yaml", "ends in .json")):
+    for name, message in ((there, "already exists"), (tmp_path / "next.yaml", "ends in .json")):
         assert main(["diagnose", str(target), str(golden), "--write-config", str(name)]) == 2
         captured = capsys.readouterr()
         assert (captured.out, message in captured.err) == ("", True)

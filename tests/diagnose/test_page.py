@@ -34,7 +34,7 @@ def test_much_is_still_one_page(found):
     assert len(lines) <= 60
     assert "  steps 0, 1, 2, 3, 4, 5: 324 pairs, equal in all four statistics" in lines  # 6 steps, 6 ranks, 9 pairs
     assert "    and 2 more, in the JSON" in lines  # of six ranks
-    assert "    steps 7, 8, 9, 10, 11 behind it differ too" in lines
+    assert "    steps 7, 8, 9, 10, 11 after it differ too" in lines
 
 
 def test_the_json_has_what_the_page_says_as_fields(sides, capsys):
@@ -74,7 +74,7 @@ def test_steps_and_ranks_can_be_chosen(sides, capsys):
     target, golden = sides(fill)
     assert main(["diagnose", str(target), str(golden), "--step", "1"]) == 0
     assert main(["diagnose", str(target), str(golden), "--step", "3"]) == 2
-    assert "step 3 on neither side; there: steps 0, 1" in capsys.readouterr().err
+    assert "step 3 on neither side; available: steps 0, 1" in capsys.readouterr().err
 
 
 def test_the_header_of_a_dump_is_read_without_its_data(sides, tmp_path):

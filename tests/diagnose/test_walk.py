@@ -381,7 +381,7 @@ def test_steps_that_do_not_overlap_are_a_mistake_that_says_what_both_hold(sides,
     target, golden = sides(lambda run, is_target: [run.step(step) for step in ((0, 1) if is_target else (5, 6))])
     assert main(["diagnose", str(target), str(golden)]) == 2
     logged = capsys.readouterr().err
-    assert f"{target} holds step 0, 1 and {golden} step 5, 6: no step is on both sides" in logged
+    assert f"{target} has step 0, 1 and {golden} has step 5, 6: no step is on both sides" in logged
     assert 'collect "step": [0] on the golden side' in logged
 
 
@@ -399,7 +399,10 @@ def test_collections_that_nothing_pairs_are_a_mistake(found):
         for name, level in levels.items():
             several(run, name).step(level=level)
 
-    with pytest.raises(UsageError, match=r"is not told: .* holds the dump a, the dump b; .* holds the dump c;"):
+    with pytest.raises(
+        UsageError,
+        match=r"unknown which collections correspond: .* contains the dump a, the dump b; .* contains the dump c;",
+    ):
         found(fill)
 
 

@@ -43,7 +43,7 @@ def test_a_process_alone_meets_a_process_alone(left, right, run):
 
 
 def test_two_folders_that_may_be_one_rank_are_not_guessed_at(run):
-    with pytest.raises(UsageError, match="proc12, proc13 may all be one rank"):
+    with pytest.raises(UsageError, match="proc12, proc13 may be the same rank"):
         plan(run("t", "step0/proc12", "step0/proc13") / "step0", run("g", "step0/rank") / "step0")
 
 
@@ -70,7 +70,7 @@ def test_the_trees_of_compiled_and_other_parts_meet_by_name(run):
 def test_one_tree_meets_a_run(run):
     made = plan(run("t", "pynative/step0/rank"), run("g", "step0/rank"))
     assert list(pairs(made)) == ["pynative, step 0, rank 0"]
-    with pytest.raises(UsageError, match=r"holds 2 trees.*give one of graph, pynative"):
+    with pytest.raises(UsageError, match=r"contains 2 trees.*give one of graph, pynative"):
         plan(run("u", "graph/step0/rank", "pynative/step0/rank"), run("g", "step0/rank"))
 
 
@@ -100,9 +100,9 @@ def test_sides_of_unequal_depth_meet_where_there_is_no_choice(run):
 
 def test_sides_of_unequal_depth_with_a_choice_say_what_to_give(run):
     target, golden = run("t", "step0/rank0", "step0/rank1", "step5/rank0"), run("g", "step0/rank0")
-    with pytest.raises(UsageError, match=r"holds 2 steps.*give one of step0, step5, or choose with --step"):
+    with pytest.raises(UsageError, match=r"contains 2 steps.*give one of step0, step5, or select one with --steps"):
         plan(target, golden / "step0")
-    with pytest.raises(UsageError, match=r"holds 2 ranks.*give one of rank0, rank1, or choose with --rank"):
+    with pytest.raises(UsageError, match=r"contains 2 ranks.*give one of rank0, rank1, or select one with --ranks"):
         plan(target / "step0", golden / "step0" / "rank0")
     assert len(plan(target, golden / "step0", steps=[5]).jobs) == 1
     assert plan(target / "step0", golden / "step0" / "rank0", ranks=[1]).jobs[0].target.paths[0].parent.name == "rank1"
@@ -117,9 +117,9 @@ def test_ranks_and_steps_can_be_chosen(run):
 
 def test_a_choice_that_nobody_has_is_refused(run):
     target, golden = run("t", "step0/rank0"), run("g", "step0/rank0")
-    with pytest.raises(UsageError, match=r"ranks 3, 7 on neither side; there: rank 0"):
+    with pytest.raises(UsageError, match=r"ranks 3, 7 on neither side; available: rank 0"):
         plan(target, golden, ranks=[0, 3, 7])
-    with pytest.raises(UsageError, match="--steps chooses among the steps of a folder"):
+    with pytest.raises(UsageError, match="--steps selects steps of a folder"):
         plan(target / "step0", golden / "step0", steps=[0])
 
 
@@ -133,7 +133,7 @@ def test_strange_entries_are_skipped_aloud(run, capsys):
     (target / "step0" / "notes.txt").write_text("")
     (target / "step0" / "rankings").mkdir()
     assert len(plan(target, golden).jobs) == 2
-    assert "skipped, being neither a step nor a rank: rankings, notes.txt" in capsys.readouterr().err
+    assert "skipped, since these are neither steps nor ranks: rankings, notes.txt" in capsys.readouterr().err
 
 
 def test_a_rank_without_a_dump_counts_as_missing(run, capsys):
@@ -141,13 +141,13 @@ def test_a_rank_without_a_dump_counts_as_missing(run, capsys):
     (target / "step0" / "rank1").mkdir()
     made = plan(target / "step0", golden / "step0")
     assert [*map(str, made.missing)] == ["rank 1 is only on the golden side"]
-    assert "rank1: holds no dump and is skipped" in capsys.readouterr().err
+    assert "rank1: does not contain a dump and is skipped" in capsys.readouterr().err
 
 
 def test_sides_of_two_kinds_are_refused(run, tmp_path):
     (tmp_path / "npy").mkdir()
     np.save(tmp_path / "npy" / "x.npy", np.ones(3))
-    with pytest.raises(UsageError, match=r"two kinds: .*a run with 1 step, 1 rank, .*npy files"):
+    with pytest.raises(UsageError, match=r"different types: .*a run with 1 step, 1 rank, .*npy files"):
         plan(run("t", "step0/rank0"), tmp_path / "npy")
 
 

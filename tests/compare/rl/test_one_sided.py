@@ -190,8 +190,8 @@ def test_a_root_beside_something_else_is_refused(roots, compare, tmp_path, capfd
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--step", "7"), "--steps 7: on neither side; there: 0"),
-        (("--rank", "1"), "--ranks 1: on neither side; there: 0"),
+        (("--step", "7"), "--steps 7: on neither side; available: 0"),
+        (("--rank", "1"), "--ranks 1: on neither side; available: 0"),
         (("--top", "-1"), "--top: -1 is invalid"),
     ],
 )

@@ -68,7 +68,7 @@ def test_steps_are_chosen_and_those_of_one_side_are_missing(stepped, roots, tmp_
     assert compared(sides, tmp_path, capsys, "--step", "0,1")[0] == 0
     assert compared(sides, tmp_path, capsys, "--step", "2")[0] == 1
     assert main(["compare", *sides, "-o", str(tmp_path / "no"), "--step", "7"]) == 2
-    assert "--steps 7: on neither side; there: 0, 1, 2" in capsys.readouterr().err
+    assert "--steps 7: on neither side; available: 0, 1, 2" in capsys.readouterr().err
     (roots[0].path / "step_2").rename(tmp_path / "elsewhere")
     code, lines = compared(sides, tmp_path, capsys)
     assert code == 1

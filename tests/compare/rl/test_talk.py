@@ -55,7 +55,7 @@ def test_what_is_walked_beside_the_steps_of_the_debugger_itself_is_not_said_to_b
         root.dump("").configure(lr=0.1)
     (roots[1].path / "notes.txt").write_text("")
     skipped = [line for line in log(logging.INFO) if "skipped" in line]
-    assert skipped == [f"msprobe INFO: {roots[1].path}: skipped, being neither a step nor a rank: notes.txt"]
+    assert skipped == [f"msprobe INFO: {roots[1].path}: skipped, since these are neither steps nor ranks: notes.txt"]
     (summary,) = side(roots[0].path, "kernels").skipped
     assert summary.endswith(f": actor_update, data, {STAGES[0]}, configurations.json")
 
@@ -65,4 +65,4 @@ def test_what_is_skipped_is_said_still(roots, log):
     folder = roots[0].path / STAGES[1] / "step0"
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("")
-    assert any("skipped, being neither a step nor a rank: notes.txt" in line for line in log(logging.INFO))
+    assert any("skipped, since these are neither steps nor ranks: notes.txt" in line for line in log(logging.INFO))
