@@ -59,8 +59,6 @@ EXTENSIONS = [
     ),
     # Optional: without it the operators of graph_save/transport/callback.py serve.
     Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
-    # Optional: without it `_call_line` and `_add_calls` of store/journal.py serve.
-    Extension("msprobe.store._journal", ["msprobe_ms/store/_journal.c"], optional=True),
     # Optional: without it store/flatten.py takes every entry.
     Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
     # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so

@@ -34,7 +34,6 @@ EXTENSIONS = (
     "msprobe.compare.tables._cells",
     "msprobe.graph_save._operators",
     "msprobe.store._entries",
-    "msprobe.store._journal",
 )
 _TOOLS = ("docs",)
 """Extras that no training uses."""

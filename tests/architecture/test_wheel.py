@@ -23,7 +23,6 @@ EXTENSIONS = [
     "msprobe/compare/tables/_cells",
     "msprobe/graph_save/_operators",
     "msprobe/store/_entries",
-    "msprobe/store/_journal",
 ]
 C_SOURCES = (".c", ".cpp", ".h")
 """The extensions are built from them; installed they stand for them."""
