@@ -43,8 +43,6 @@ EXTENSIONS = [
         language="c++",
         optional=True,
     ),
-    # Optional: without it `_tree_of` of base/nested.py serves.
-    Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
     # Optional: without it `_swap` of base/patches.py serves.
     Extension("msprobe.base._patching", ["msprobe_ms/base/_patching.c"], optional=True),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
