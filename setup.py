@@ -43,8 +43,6 @@ EXTENSIONS = [
         language="c++",
         optional=True,
     ),
-    # Optional: without it `_swap` of base/patches.py serves.
-    Extension("msprobe.base._patching", ["msprobe_ms/base/_patching.c"], optional=True),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
     Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
     Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),

@@ -24,7 +24,6 @@ TESTED = {
 """The oldest and the newest version that tests have run with: docs/en/reference/support.md."""
 
 EXTENSIONS = (
-    "msprobe.base._patching",
     "msprobe.base._shortest",
     "msprobe.base._statistic",
     "msprobe.cell_dump._callers",
