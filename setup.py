@@ -45,7 +45,6 @@ EXTENSIONS = [
     ),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
     Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
-    Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
     # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
     Extension(
         "msprobe.cell_dump._gradients",

@@ -26,7 +26,6 @@ TESTED = {
 EXTENSIONS = (
     "msprobe.base._shortest",
     "msprobe.base._statistic",
-    "msprobe.cell_dump._callers",
     "msprobe.cell_dump._gradients",
     "msprobe.compare.measure._measure",
     "msprobe.compare.tables._cells",

@@ -15,7 +15,6 @@ EXTENSIONS = [
     "msprobe/base/_in_place",
     "msprobe/base/_shortest",
     "msprobe/base/_statistic",
-    "msprobe/cell_dump/_callers",
     "msprobe/cell_dump/_gradients",
     "msprobe/compare/measure/_measure",
     "msprobe/compare/tables/_cells",
