@@ -110,7 +110,8 @@ mutations: tooled $(TORCH)
 #   make tooled         install the package and the test tools into .venv, with MindSpore (VENV=.venv-bare MINDSPORE=none: without)
 tooled: $(TOOLS) install
 
-#   make lint           ruff, format and types
+#   make lint           ruff, format and types; extensions are built with warnings as errors
+lint: export MSPROBE_STRICT = 1
 lint: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,5 +1,7 @@
 """Five folders at the top of the repository install as one import root, `msprobe`."""
 
+import os
+
 from setuptools import Extension, find_packages, setup
 
 ROOTS = {
@@ -14,6 +16,73 @@ packages = [
     name for folder, root in ROOTS.items() for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
 ]
 
+EXTENSIONS = [
+    # Optional: without a compiler the numpy passes of base/statistic.py serve.
+    Extension(
+        "msprobe.base._statistic",
+        ["msprobe_ms/base/_statistic.c"],
+        depends=[
+            "msprobe_ms/base/_statistic_pass.h",
+            "msprobe_ms/base/_statistic_block.h",
+            "msprobe_ms/base/_brief.h",
+            "msprobe_ms/base/_brief_block.h",
+            "msprobe_ms/base/_finite.h",
+            "msprobe_ms/base/_digest.h",
+            "msprobe_ms/base/_record.h",
+        ],
+        extra_compile_args=["-O3", "-pthread"],
+        extra_link_args=["-pthread"],
+        optional=True,
+    ),
+    # Optional: without it _statistic writes numbers as Python does, and slower.
+    Extension(
+        "msprobe.base._shortest",
+        ["msprobe_ms/base/_shortest.cpp"],
+        depends=["msprobe_ms/base/_shortest.h"],
+        extra_compile_args=["-O3", "-std=c++17"],
+        language="c++",
+        optional=True,
+    ),
+    # Optional: without it functions of C are replaced at their names; see base/in_place.py.
+    Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
+    # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
+    Extension(
+        "msprobe.cell_dump._gradients",
+        ["cell_dump/_gradients.c"],
+        depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_insistent.h", "cell_dump/_placing.h"],
+        optional=True,
+    ),
+    # Optional: without it the operators of graph_save/transport/callback.py serve.
+    Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
+    # Optional: without it store/flatten.py takes every entry.
+    Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
+    # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
+    # that every instruction set rounds alike.
+    Extension(
+        "msprobe.compare.measure._measure",
+        ["compare/measure/_measure.c"],
+        depends=["compare/measure/_measure_sweep.h", "compare/measure/_measure_chunk.h"],
+        extra_compile_args=["-O3", "-ffp-contract=off"],
+        optional=True,
+    ),
+    # Optional: without it compare/tables/csv_file.py and sheet.py write cells themselves.
+    Extension(
+        "msprobe.compare.tables._cells",
+        ["compare/tables/_cells.cpp"],
+        depends=["msprobe_ms/base/_shortest.h"],
+        include_dirs=["msprobe_ms/base"],
+        extra_compile_args=["-O3", "-std=c++17"],
+        language="c++",
+        optional=True,
+    ),
+]
+
+# `MSPROBE_STRICT=1`, as `make lint` sets it: every extension must be built, and a warning of the compiler is an error.
+if os.environ.get("MSPROBE_STRICT"):
+    for extension in EXTENSIONS:
+        extension.extra_compile_args += ["-Wall", "-Wextra", "-Werror"]
+        extension.optional = False
+
 setup(
     packages=packages,
     package_dir={root: folder for folder, root in ROOTS.items()},
@@ -22,71 +91,5 @@ setup(
         "msprobe.mapping": ["tables/*.yaml"],
     },
     include_package_data=False,
-    ext_modules=[
-        # Optional: without a compiler the numpy passes of base/statistic.py serve.
-        Extension(
-            "msprobe.base._statistic",
-            ["msprobe_ms/base/_statistic.c"],
-            depends=[
-                "msprobe_ms/base/_statistic_pass.h",
-                "msprobe_ms/base/_statistic_block.h",
-                "msprobe_ms/base/_brief.h",
-                "msprobe_ms/base/_brief_block.h",
-                "msprobe_ms/base/_finite.h",
-                "msprobe_ms/base/_digest.h",
-                "msprobe_ms/base/_record.h",
-            ],
-            extra_compile_args=["-O3", "-pthread"],
-            extra_link_args=["-pthread"],
-            optional=True,
-        ),
-        # Optional: without it _statistic writes numbers as Python does, and slower.
-        Extension(
-            "msprobe.base._shortest",
-            ["msprobe_ms/base/_shortest.cpp"],
-            depends=["msprobe_ms/base/_shortest.h"],
-            extra_compile_args=["-O3", "-std=c++17"],
-            language="c++",
-            optional=True,
-        ),
-        # Optional: without it `_tree_of` of base/nested.py serves.
-        Extension("msprobe.base._nested", ["msprobe_ms/base/_nested.c"], optional=True),
-        # Optional: without it `_swap` of base/patches.py serves.
-        Extension("msprobe.base._patching", ["msprobe_ms/base/_patching.c"], optional=True),
-        # Optional: without it functions of C are replaced at their names; see base/in_place.py.
-        Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
-        Extension("msprobe.cell_dump._callers", ["cell_dump/_callers.c"], optional=True),
-        # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
-        Extension(
-            "msprobe.cell_dump._gradients",
-            ["cell_dump/_gradients.c"],
-            depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_insistent.h", "cell_dump/_placing.h"],
-            optional=True,
-        ),
-        # Optional: without it the operators of graph_save/transport/callback.py serve.
-        Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
-        # Optional: without it `_call_line` and `_add_calls` of store/journal.py serve.
-        Extension("msprobe.store._journal", ["msprobe_ms/store/_journal.c"], optional=True),
-        # Optional: without it store/flatten.py takes every entry.
-        Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
-        # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
-        # that every instruction set rounds alike.
-        Extension(
-            "msprobe.compare.measure._measure",
-            ["compare/measure/_measure.c"],
-            depends=["compare/measure/_measure_sweep.h", "compare/measure/_measure_chunk.h"],
-            extra_compile_args=["-O3", "-ffp-contract=off"],
-            optional=True,
-        ),
-        # Optional: without it compare/tables/csv_file.py and sheet.py write cells themselves.
-        Extension(
-            "msprobe.compare.tables._cells",
-            ["compare/tables/_cells.cpp"],
-            depends=["msprobe_ms/base/_shortest.h"],
-            include_dirs=["msprobe_ms/base"],
-            extra_compile_args=["-O3", "-std=c++17"],
-            language="c++",
-            optional=True,
-        ),
-    ],
+    ext_modules=EXTENSIONS,
 )

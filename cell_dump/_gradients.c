@@ -435,7 +435,11 @@ static PyMethodDef METHODS[] = {
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_gradients", "Gradients of calls; see backward.py and gradient.py.", -1, METHODS,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_gradients",
+    .m_doc = "Gradients of calls; see backward.py and gradient.py.",
+    .m_size = -1,
+    .m_methods = METHODS,
 };
 
 static int named(PyObject **word, const char *text) { return (*word = PyUnicode_InternFromString(text)) != NULL; }

@@ -32,13 +32,6 @@ from msprobe.store.writer import StepWriter, Writer
 from .call_sites import is_inserted
 from .unwritten import Unwritten
 
-try:
-    from . import _callers  # type: ignore[attr-defined]  # the optional extension, which has no Python source
-
-    callers: Any = _callers
-except ImportError:  # it could not be built here: Python does the same, slower
-    callers = None
-
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, as the JSON text of the format's `from`."""
 
@@ -326,21 +319,19 @@ class Stacks:
     def __init__(self, writer: StepWriter, enclosing: CodeType) -> None:
         self._writer = writer
         self._enclosing = enclosing
-        self._known: dict[bytes | tuple[int, ...], int] = {}
+        self._known: dict[tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
 
     def of_caller(self, above: int | None = None) -> int:
         """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
-        key = callers.key(_OURS, self._enclosing, above) if callers is not None else None
-        if key is None:
-            key = self._key(above)
+        key = self._key(above)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._writer.stack(self._describe(_outside(sys._getframe(_OURS))))
         return known
 
     def _key(self, above: int | None) -> tuple[int, ...]:
-        """What the extension's `key` says in bytes, where that was not built."""
+        """Return the code object and the instruction of each frame, up to the enclosing cell's, then `above`."""
         key: list[int] = []
         frame = _outside(sys._getframe(_OURS + 1))
         while frame is not None:

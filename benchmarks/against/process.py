@@ -45,11 +45,11 @@ class Failed(Exception):
 class Process:
     """One worker, started. `kind` None: a process without any debugger."""
 
-    def __init__(self, python, tool, net, kind, scratch, asynchronous):
+    def __init__(self, python, tool, net, kind, scratch, asynchronous, variables=None, worker=WORKER):
         name = f"{tool}-{net}-{kind.level}-{kind.task}" if kind else f"none-{net}-{id(self)}"
         self.kind, self.folder, self._talk = kind, scratch / name, scratch / f"{name}.log"
         self.folder.mkdir()
-        command = [python, str(WORKER), "--tool", tool if kind else "none", "--net", net, "--folder", str(self.folder)]
+        command = [python, str(worker), "--tool", tool if kind else "none", "--net", net, "--folder", str(self.folder)]
         if kind:
             config = scratch / f"{name}.json"
             config.write_text(json.dumps({**kind.config, "dump_path": str(self.folder)}))
@@ -58,7 +58,8 @@ class Process:
             command.append("--asynchronous")
         with self._talk.open("w") as log:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-            self._process = subprocess.Popen(command, cwd=scratch, env=clean_environment(), text=True, **pipes)
+            environment = {**clean_environment(), **(variables or {})}
+            self._process = subprocess.Popen(command, cwd=scratch, env=environment, text=True, **pipes)
         self.pid = self._process.pid
         try:
             self._answer()

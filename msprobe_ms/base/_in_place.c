@@ -268,7 +268,11 @@ static PyMethodDef METHODS[] = {
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_in_place", "Functions that call something else and stay the same objects; see in_place.py.", -1, METHODS,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_in_place",
+    .m_doc = "Functions that call something else and stay the same objects; see in_place.py.",
+    .m_size = -1,
+    .m_methods = METHODS,
 };
 
 PyMODINIT_FUNC PyInit__in_place(void)

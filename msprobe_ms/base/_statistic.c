@@ -481,7 +481,11 @@ static PyMethodDef METHODS[] = {
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_statistic", "The statistics of a tensor in one pass; see statistic.py.", -1, METHODS,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_statistic",
+    .m_doc = "The statistics of a tensor in one pass; see statistic.py.",
+    .m_size = -1,
+    .m_methods = METHODS,
 };
 
 PyMODINIT_FUNC PyInit__statistic(void)

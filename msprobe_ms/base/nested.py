@@ -124,7 +124,7 @@ def is_tuple(value: Any) -> bool:
     return _kind_of(value) == _TUPLE
 
 
-def _tree_of(values: Sequence[Any]) -> Tree:
+def tree_of(values: Sequence[Any]) -> Tree:
     """A call's inputs or outputs as a tree. The values of most calls are no containers, and stay where they are."""
     tensors: list[Leaf] = []
     kinds = _KINDS
@@ -143,15 +143,6 @@ def _tree_of(values: Sequence[Any]) -> Tree:
     walk = _Walk(DEPTH - 1)
     made = [walk.read(value, str(i)) for i, value in enumerate(values)]
     return Tree(made, walk.tensors, walk.lost, walk.odd_keys)
-
-
-try:
-    from . import _nested  # type: ignore[attr-defined]  # the optional extension, which has no Python source
-
-    _nested.prepare(_KINDS, Tree, _PLACES, _tree_of)
-    tree_of: Callable[[Sequence[Any]], Tree] = _nested.tree_of
-except ImportError:  # it could not be built here: Python does the same, slower
-    tree_of = _tree_of
 
 
 def tree_of_one(value: Any, place: str = "", most: int = MEMBERS, fields: bool = True) -> Tree:

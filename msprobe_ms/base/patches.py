@@ -89,17 +89,17 @@ class Place(Installable, Protocol):
     def replacement(self) -> Any: ...
 
 
-def _matches(owner: Any, found: dict[str, Any], inherited: Any) -> bool:
+def matches(owner: Any, found: dict[str, Any], inherited: Any) -> bool:
     """Return whether each attribute of a module or class has the value that `found` says; what is `inherited` stands in
     none of its own."""
     return all(map(is_, map(vars(owner).get, found, repeat(inherited)), found.values()))
 
 
-def _swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: Any) -> bool:
+def swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: Any) -> bool:
     """Give the attributes of a module or class the values `wanted`, if each of them has the one that `found` says, and
     say whether; what is `inherited` stands in none of its own."""
     namespace = vars(owner)
-    if not _matches(owner, found, inherited):
+    if not matches(owner, found, inherited):
         return False
     if isinstance(namespace, dict):
         namespace.update(wanted)
@@ -110,15 +110,6 @@ def _swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: 
         else:
             setattr(owner, name, value)
     return True
-
-
-try:
-    from . import _patching  # type: ignore[attr-defined]  # the optional extension, which has no Python source
-
-    swap: Callable[[Any, dict[str, Any], dict[str, Any], Any], bool] = _patching.swap
-    matches: Callable[[Any, dict[str, Any], Any], bool] = _patching.matches
-except ImportError:
-    swap, matches = _swap, _matches
 
 
 class PatchGroup:

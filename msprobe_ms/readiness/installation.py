@@ -24,17 +24,13 @@ TESTED = {
 """The oldest and the newest version that tests have run with: docs/en/reference/support.md."""
 
 EXTENSIONS = (
-    "msprobe.base._nested",
-    "msprobe.base._patching",
     "msprobe.base._shortest",
     "msprobe.base._statistic",
-    "msprobe.cell_dump._callers",
     "msprobe.cell_dump._gradients",
     "msprobe.compare.measure._measure",
     "msprobe.compare.tables._cells",
     "msprobe.graph_save._operators",
     "msprobe.store._entries",
-    "msprobe.store._journal",
 )
 _TOOLS = ("docs",)
 """Extras that no training uses."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quote
@@ -47,7 +47,7 @@ def stack_line(number: int, frames: Sequence[str]) -> bytes:
     return f"S\t{number}\t{encode(list(frames))}\n".encode("ascii")
 
 
-def _call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
+def call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
     """One execution of a call, or a later part of its entry, which is JSON in ASCII without line ends and tabs."""
     enclosing = "" if parent is None else quote(parent)
     return f"C\t{quote(name)}\t{enclosing}\t{'' if stack is None else stack}\t{entry or ''}\n".encode("ascii")
@@ -135,7 +135,7 @@ def journal_of_lines(header: Mapping[str, Any], extra_info: bool, columnar: bool
     return journal
 
 
-def _add_calls(
+def add_calls(
     entries: dict[str, list[str]],
     stack_of: dict[str, int],
     parents: dict[str, str | None],
@@ -158,15 +158,6 @@ def _add_calls(
         if parents.get(name) is None:
             parents[name] = None if parent is None else names.setdefault(parent, parent)
     return len(lines)
-
-
-try:
-    from . import _journal  # type: ignore[attr-defined]  # the optional extension, which has no Python source
-
-    call_line: Callable[[str, str | None, int | None, str | None], bytes] = _journal.call_line
-    add_calls: Callable[..., int] = _journal.add_calls
-except ImportError:
-    call_line, add_calls = _call_line, _add_calls
 
 
 # A call whose names have nothing to unescape, as most have; its groups are name, parent, stack and entry.

@@ -13,17 +13,13 @@ import msprobe
 
 EXTENSIONS = [
     "msprobe/base/_in_place",
-    "msprobe/base/_nested",
-    "msprobe/base/_patching",
     "msprobe/base/_shortest",
     "msprobe/base/_statistic",
-    "msprobe/cell_dump/_callers",
     "msprobe/cell_dump/_gradients",
     "msprobe/compare/measure/_measure",
     "msprobe/compare/tables/_cells",
     "msprobe/graph_save/_operators",
     "msprobe/store/_entries",
-    "msprobe/store/_journal",
 ]
 C_SOURCES = (".c", ".cpp", ".h")
 """The extensions are built from them; installed they stand for them."""

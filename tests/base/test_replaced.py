@@ -1,19 +1,16 @@
-"""Attributes replaced all at once, by the extension and by Python."""
+"""Attributes replaced all at once."""
 
 from types import ModuleType
 
 import pytest
 
 from msprobe.base import patches
-from msprobe.base.patches import _swap as by_python
 
 INHERITED = object()
-WAYS = [by_python] + ([] if patches.swap is by_python else [patches.swap])
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: "python" if way is by_python else "extension")
-def swap(request):
-    return lambda owner, found, wanted: request.param(owner, found, wanted, INHERITED)
+def swap(owner, found, wanted):
+    return patches.swap(owner, found, wanted, INHERITED)
 
 
 class Above:
@@ -39,7 +36,7 @@ def class_of(**members):
     return Own
 
 
-def test_the_variables_of_a_module(swap):
+def test_the_variables_of_a_module():
     module = ModuleType("m")
     module.a, module.b, module.c = 1, 2, 3
     assert swap(module, {"a": 1, "b": 2}, {"a": "x", "b": "y"}) is True
@@ -47,7 +44,7 @@ def test_the_variables_of_a_module(swap):
 
 
 @pytest.mark.parametrize("make", [lambda: ModuleType("m"), class_of], ids=["module", "class"])
-def test_nothing_is_replaced_where_one_is_not_as_it_was_found(swap, make):
+def test_nothing_is_replaced_where_one_is_not_as_it_was_found(make):
     owner = make()
     owner.a, owner.b = 1, "somebody's"
     assert swap(owner, {"a": 1, "b": 2}, {"a": "x", "b": "y"}) is False
@@ -57,7 +54,7 @@ def test_nothing_is_replaced_where_one_is_not_as_it_was_found(swap, make):
     assert not hasattr(owner, "missing")
 
 
-def test_what_a_class_inherits_stands_in_it_for_a_while(swap):
+def test_what_a_class_inherits_stands_in_it_for_a_while():
     owner = class_of()
     of_below = type("Below", (owner,), {})
     assert of_below().inherited() == "above"
@@ -69,7 +66,7 @@ def test_what_a_class_inherits_stands_in_it_for_a_while(swap):
     assert "inherited" not in vars(owner)
 
 
-def test_methods_that_python_itself_calls(swap):
+def test_methods_that_python_itself_calls():
     owner = class_of()
     below, call = type("Below", (owner,), {})(), vars(owner)["__call__"]
     ours = {"__call__": lambda self: "ours", "__len__": lambda self: 7}
@@ -81,7 +78,7 @@ def test_methods_that_python_itself_calls(swap):
     assert "__len__" not in vars(owner)
 
 
-def test_methods_that_come_from_c(swap):
+def test_methods_that_come_from_c():
     """Their slot changes with what stands there."""
     owner = type("Own", (list,), {"__contains__": list.__contains__})
     ours = {"__len__": lambda self: 7, "__contains__": lambda self, value: True}
@@ -91,7 +88,7 @@ def test_methods_that_come_from_c(swap):
     assert (len(owner()), 3 in owner()) == (0, False)
 
 
-def test_a_metaclass_that_sees_every_assignment_is_asked(swap):
+def test_a_metaclass_that_sees_every_assignment_is_asked():
     seen = []
 
     class Meta(type):

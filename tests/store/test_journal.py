@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.store import journal as module
 from msprobe.store.journal import TORN, call_line, header_line, missing_line, read_journal, stack_line
 
 HEADER = header_line({"task": "statistics", "level": "mix"}, True)
@@ -63,10 +62,7 @@ def test_a_journal_reads_back(tmp_path):
     assert (read.malformed, read.cut) == (0, False)
 
 
-@pytest.mark.parametrize("with_extension", [True, False])
-def test_the_first_cell_that_a_line_names_encloses_the_call(tmp_path, with_extension, monkeypatch):
-    if not with_extension:
-        monkeypatch.setattr(module, "add_calls", module._add_calls)
+def test_the_first_cell_that_a_line_names_encloses_the_call(tmp_path):
     lines = [call_line("A", parent, None, None) for parent in (None, "P", "Q")]
     assert journal(tmp_path, HEADER, *lines).parents == {"A": "P"}
 

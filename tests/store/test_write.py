@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import UsageError
-from msprobe.store import journal as journal_module
 from msprobe.store import writer as writer_module
 from msprobe.store.writer import Writer
 
@@ -424,17 +423,14 @@ def test_whatever_is_written_stands_in_the_files(tmp_path_factory, lines):
 calls = st.tuples(words, st.none() | words, st.none() | st.lists(words, max_size=2), st.none() | entries)
 
 
-@given(st.lists(calls | words | st.lists(words, max_size=3).map(tuple), max_size=8), st.booleans(), st.booleans())
-def test_files_from_memory_are_those_from_the_journal(tmp_path_factory, lines, is_in_python, is_split):
+@given(st.lists(calls | words | st.lists(words, max_size=3).map(tuple), max_size=8), st.booleans())
+def test_files_from_memory_are_those_from_the_journal(tmp_path_factory, lines, is_split):
     """`KEPT`; calls, what is missing, and orders."""
     made = []
     for kept in (0, writer_module.KEPT):
         folder = tmp_path_factory.mktemp("dump")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(writer_module, "KEPT", kept)
-            if is_in_python:
-                patch.setattr(writer_module, "call_line", journal_module._call_line)
-                patch.setattr(journal_module, "add_calls", journal_module._add_calls)
             writer = Writer(folder, HEADER)
             for place, line in enumerate(lines):
                 if isinstance(line, str):

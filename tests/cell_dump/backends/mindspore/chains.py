@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.base import nested
 from msprobe.base.statistic import kernel
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.cell_dump.backward import extension
-from msprobe.cell_dump.describer import callers
 
 NEEDS = [
     pytest.mark.skipif(
-        kernel is None or callers is None or extension is None or nested.tree_of is nested._tree_of,
+        kernel is None or extension is None,
         reason="without the extensions Python does their work",
     ),
     pytest.mark.skipif(not HAS_NODES, reason="before MindSpore 2.7.1 hooks are on tensors"),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, mint, nn, ops
 
-from msprobe.base import nested
 from msprobe.cell_dump import backward, gradient, session
 from msprobe.cell_dump.backends.mindspore import framework
 from msprobe.cell_dump.describer import Describer
@@ -16,10 +15,7 @@ from msprobe.store.writer import Writer
 
 pytestmark = [
     pytest.mark.mindspore,
-    pytest.mark.skipif(
-        backward.extension is None or nested.tree_of is nested._tree_of,
-        reason="without the extensions there is nothing to compare",
-    ),
+    pytest.mark.skipif(backward.extension is None, reason="without the extension there is nothing to compare"),
 ]
 
 
@@ -89,7 +85,6 @@ def without(monkeypatch):
         monkeypatch.setattr(session, "extension", None)
         monkeypatch.setattr(session, "new_backward", backward.Backward)
         monkeypatch.setattr(session, "skeletons", backward._skeletons)
-        monkeypatch.setattr(session, "tree_of", nested._tree_of)
         monkeypatch.setattr(framework, "node_gradients", gradient.NodeGradients)
 
     return leave_out
