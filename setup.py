@@ -29,6 +29,7 @@ EXTENSIONS = [
             "msprobe_ms/base/_finite.h",
             "msprobe_ms/base/_digest.h",
             "msprobe_ms/base/_record.h",
+            "msprobe_ms/base/_schema.h",
         ],
         extra_compile_args=["-O3", "-pthread"],
         extra_link_args=["-pthread"],
@@ -55,7 +56,14 @@ EXTENSIONS = [
     # Optional: without it the operators of graph_save/transport/callback.py serve.
     Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
     # Optional: without it store/flatten.py takes every entry.
-    Extension("msprobe.store._entries", ["msprobe_ms/store/_entries.c"], extra_compile_args=["-O3"], optional=True),
+    Extension(
+        "msprobe.store._entries",
+        ["msprobe_ms/store/_entries.c"],
+        depends=["msprobe_ms/base/_schema.h"],
+        include_dirs=["msprobe_ms/base"],
+        extra_compile_args=["-O3"],
+        optional=True,
+    ),
     # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
     # that every instruction set rounds alike.
     Extension(

@@ -17,6 +17,7 @@ from mindspore.common.dtype import Type
 from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.names import cell_call
+from msprobe.base.schema import NUMBERS
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
 from msprobe.base.statistic import Array
@@ -33,7 +34,7 @@ Sent: TypeAlias = Array | memoryview | bytes | str | None
 """A tensor as an operator sends it: its elements, flat or shaped; None or nothing of one without any; or its record."""
 
 _KIND = "mindspore.Tensor"
-_ZERO = '"Max":0.0,"Min":0.0,'
+_ZERO = "".join(f'"{each.key}":0.0,' for each in NUMBERS if each.rule == "extreme")
 """What the record of a tensor has in which every element is zero, and of no other."""
 
 

@@ -31,11 +31,11 @@ Weight = tuple[Shape, str | tuple[float, float]]
 
 
 class Tensor(NamedTuple):
-    """The record of a tensor; `statistics` are maximum, minimum, mean and norm, NaN for each that there is not."""
+    """The record of a tensor; `statistics` are those of the columns of a dump, NaN for each that there is not."""
 
     shape: Shape
     dtype: str
-    statistics: tuple[float, float, float, float]
+    statistics: tuple[float, ...]
     digest: str = ""
     source: str = ""
 
@@ -88,7 +88,7 @@ def tensor_of(columns: Columns, row: int) -> Tensor | None:
     if columns.kind[row] != TENSOR:
         return None
     _, dtype, shape = columns.looks[columns.look[row]]
-    return Tensor(shape or (), dtype, columns.four(row), columns.digest[row], columns.source[row])
+    return Tensor(shape or (), dtype, columns.numbers_of(row), columns.digest[row], columns.source[row])
 
 
 def exact_numbers(columns: Columns) -> NDArray[np.int64]:
@@ -98,21 +98,20 @@ def exact_numbers(columns: Columns) -> NDArray[np.int64]:
     forms: dict[tuple[Shape, str], int] = {}
     of_look = [forms.setdefault((shape or (), canonical(dtype)), len(forms)) for _, dtype, shape in columns.looks]
     form = np.array(of_look or [0], np.int64)[np.frombuffer(columns.look, np.int32)]
-    four = [np.array(column, np.float64) for column in (columns.max, columns.min, columns.mean, columns.norm)]
+    numbers = columns.numbers.T.copy()
     by_value = np.frombuffer(columns.kind, np.uint8) == TENSOR
     by_value[[row for row, digest in enumerate(columns.digest) if digest] if any(columns.digest) else []] = False
     for row in columns.odd:
-        statistics = columns.four(row)
+        statistics = columns.numbers_of(row)
         if by_value[row] and all(map(_is_float, statistics)):
-            for column, number in zip(four, statistics, strict=True):
-                column[row] = number
+            numbers[:, row] = statistics
         else:
             by_value[row] = False
     others = (np.frombuffer(columns.kind, np.uint8) == TENSOR) & ~by_value
-    for column in four:
+    for column in numbers:
         by_value &= column == column
     rows = np.flatnonzero(by_value)
-    keys = [form[rows], *(column[rows] for column in four)]
+    keys = [form[rows], *(column[rows] for column in numbers)]
     mixed = _mixed(keys)
     order = np.argsort(mixed)
     is_new = _changes(keys, order)

@@ -76,13 +76,13 @@ def _function(name: str) -> str:
 
 
 def _norm(columns: Columns, row: int) -> float:
-    norm = columns.four(row)[3]
+    norm = columns.numbers_of(row)[3]
     return norm if norm == norm else 0.0
 
 
 def _not_finite(columns: Columns) -> NDArray[np.bool_]:
     kind = np.frombuffer(columns.kind, np.uint8)
-    high, low, mean = (np.frombuffer(column, np.float64) for column in (columns.max, columns.min, columns.mean))
+    high, low, mean = (columns.column(name) for name in ("max", "min", "mean"))
     bad: NDArray[np.bool_] = (kind == TENSOR) & ~(np.isfinite(high) & np.isfinite(low) & np.isfinite(mean))
     for row, statistics in columns.odd.items():
         numbers = () if statistics is None else (statistics.max, statistics.min, statistics.mean)

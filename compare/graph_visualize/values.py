@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.base import redaction
+from msprobe.base.schema import KEYS
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, Columns
 
 Item = dict[str, str]
 
 _NOTHING = "null"
 _NO_FILE = "-1"
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _MEMBERS = {
     INPUT: ("input_args", "input_kwargs", "input"),
     PARAMETERS: ("parameters",),
@@ -81,7 +81,7 @@ def item(leaf: object, style: Style) -> Item:
     if "value" in leaf:
         kind = shown.get("type", "")
         value = leaf["value"]
-        shown.update(dict.fromkeys(_STATISTICS, style.text(value)))
+        shown.update(dict.fromkeys(KEYS, style.text(value)))
         shown["dtype"] = kind if kind in ("slice", "ellipsis") else text(type(value))
         shown["shape"] = "[]"
     return shown

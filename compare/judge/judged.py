@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.core.user_limits import Excused
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
-from msprobe.compare.measure.statistics import NAMES
 from msprobe.findings.notebook import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
@@ -217,7 +217,7 @@ class Comparison:
             return self.explain(row).reasons
         target, golden = self.target.columns, self.golden.columns
         t, g = int(self.pairs.target_rows[row]), int(self.pairs.golden_rows[row])
-        ours, theirs = ((c.max, c.min, c.mean, c.norm)[which] for c in (target, golden))
+        ours, theirs = (getattr(columns, NAMES[which]) for columns in (target, golden))
         standard = standard_of(golden.looks[golden.look[g]][1])
         return (statistic(float(self.excess[row]), NAMES[which], ours[t], theirs[g], standard),)
 
@@ -228,7 +228,7 @@ class Comparison:
     def reasons_of(self, start: int, stop: int) -> list[str]:
         """`reason` of the rows from `start` to `stop`, without a value for each."""
         target, golden = self.target.columns, self.golden.columns
-        ours, theirs = ((c.max, c.min, c.mean, c.norm) for c in (target, golden))
+        ours, theirs = ([getattr(columns, name) for name in NAMES] for columns in (target, golden))
         part = slice(start, stop)
         looked = zip(
             *(column[part].tolist() for column in (self.grades, self.which, self.excess)),

@@ -261,7 +261,7 @@ def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Ma
 
 
 def _statistics(columns: Columns, rows: Ints) -> tuple[NDArray[np.float64], ...]:
-    return tuple(np.frombuffer(c, np.float64)[rows] for c in (columns.max, columns.min, columns.mean, columns.norm))
+    return tuple(column[rows] for column in columns.numbers.T)
 
 
 Found = tuple[Verdict, int]

@@ -364,8 +364,7 @@ class Operands:
 
     @staticmethod
     def _by_values(mine: Item, theirs: Item) -> int:
-        placed = ((item.columns, item.row) for item in (mine, theirs))
-        a, b = ((c.max[row], c.min[row], c.mean[row], c.norm[row]) for c, row in placed)
+        a, b = (item.columns.numbers[item.row].tolist() for item in (mine, theirs))
         scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is no greater
         scales = (scale, scale, scale, max(abs(a[3]), abs(b[3])))
         return int(all(abs(x - y) <= CLOSE * s for x, y, s in zip(a, b, scales, strict=True)))

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.standard import Standard
 from msprobe.store.record import NonFinite, Number, Statistics
 
-NAMES = ("max", "min", "mean", "norm")
 ROUNDING = 1e-6
 
 _REORDERED = 2.0**-48

@@ -22,7 +22,7 @@ _GREATEST = 1e3
 _SIDES = ("target", "golden")
 
 
-FourStatistics = tuple[float, float, float, float]
+Numbers = tuple[float, ...]
 """Maximum, minimum, mean and norm."""
 
 
@@ -31,7 +31,7 @@ class _Leaf:
     """A tensor that no recorded call made: the rows that it is, and its statistics."""
 
     rows: tuple[int, ...]
-    statistics: FourStatistics
+    statistics: Numbers
 
     def distance(self, other: "_Leaf") -> float:
         """Return the greatest difference of two statistics, each as a share of the other's scale."""
@@ -109,12 +109,12 @@ def _is_constant(graph: Graph, row: int, returned: Mapping[Elements, int]) -> bo
     return is_new and (back < 0 or graph.columns.kind[back] != TENSOR)
 
 
-def statistics_of(columns: Columns, row: int) -> FourStatistics:
+def statistics_of(columns: Columns, row: int) -> Numbers:
     """Return the statistics of a tensor."""
-    return columns.max[row], columns.min[row], columns.mean[row], columns.norm[row]
+    return tuple(columns.numbers[row].tolist())
 
 
-def distance_of_statistics(one: FourStatistics, other: FourStatistics) -> float:
+def distance_of_statistics(one: Numbers, other: Numbers) -> float:
     """Return the greatest difference of two statistics, each as a share of its scale."""
     greatest = max(map(abs, other[:2]))
     scales = (greatest, greatest, greatest, abs(other[3]))

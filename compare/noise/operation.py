@@ -188,7 +188,7 @@ class Forms:
 
     def __init__(self, columns: Columns, of: Summaries) -> None:
         self._starts = columns.starts
-        are_constant = np.frombuffer(columns.max, np.float64) == np.frombuffer(columns.min, np.float64)
+        are_constant = columns.column("max") == columns.column("min")
         codes = np.frombuffer(columns.look, np.int32).astype(np.int64) * max(len(columns.paths), 1)
         codes += np.frombuffer(columns.path, np.int32)
         for column in (columns.part, columns.kind, columns.gradient):

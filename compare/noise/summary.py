@@ -87,8 +87,7 @@ class Summaries:
         columns = self._columns
         found: NDArray[np.bool_] = np.frombuffer(columns.kind, np.uint8) == TENSOR
         found[list(columns.odd)] = False
-        four = (np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm))
-        high, low, mean, norm = four
+        high, low, mean, norm = columns.numbers.T
         with np.errstate(all="ignore"):
             found &= np.isfinite(high + low + mean + np.abs(norm))
         return found
@@ -102,9 +101,7 @@ class Summaries:
     def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         """Maximum, minimum, mean and norm of rows that have a summary."""
         columns = self._columns
-        high, low, mean, norm = (
-            np.frombuffer(c, np.float64)[rows] for c in (columns.max, columns.min, columns.mean, columns.norm)
-        )
+        high, low, mean, norm = (column[rows] for column in columns.numbers.T)
         return high, low, mean, np.abs(norm)
 
     def form(self, row: int) -> tuple[int, float, bool]:

@@ -14,12 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from msprobe.base.schema import COUNTS, DIGEST, KEYS, NUMBERS, Merge
+
 Record = dict[str, Any]
 Shape = tuple[int, ...]
 
-STATISTICS = ("Max", "Min", "Mean", "Norm")
-_COUNTS = ("true_count", "nan_count", "positive_inf_count", "negative_inf_count")
-_OF_ONE_RANK = ("md5", "data_name", "from")
+_COUNTS = tuple(each.key for each in COUNTS)
+_EXACT = tuple(each.key for each in (*NUMBERS, *COUNTS) if each.rule in ("extreme", "equal"))
+_OF_ONE_RANK = (DIGEST.key, "data_name", "from")
 """What says something of the one tensor of one rank, or names its calls."""
 
 
@@ -40,7 +42,7 @@ def shape_of(record: Record) -> Shape:
 
 def signature(record: Record) -> tuple[str, ...]:
     """Equal for records of equal tensors, whatever their shapes; a NaN equals itself."""
-    return tuple(repr(record.get(key)) for key in (*STATISTICS, *_COUNTS))
+    return tuple(repr(record.get(key)) for key in (*KEYS, *_COUNTS))
 
 
 def are_alike(records: Sequence[Record]) -> bool:
@@ -57,7 +59,7 @@ def described(record: Record, shape: Shape) -> Record:
 
 def without_statistics(record: Record, shape: Shape) -> Record:
     """A record that says nothing but what kind of tensor it is."""
-    return {key: value for key, value in described(record, shape).items() if key not in (*STATISTICS, *_COUNTS)}
+    return {key: value for key, value in described(record, shape).items() if key not in (*KEYS, *_COUNTS)}
 
 
 def concatenated(records: Sequence[Record], shape: Shape) -> Record:
@@ -65,13 +67,10 @@ def concatenated(records: Sequence[Record], shape: Shape) -> Record:
     made = described(records[0], shape)
     sizes = [math.prod(record["shape"]) for record in records]
     filled = [record for record, size in zip(records, sizes, strict=True) if size]
-    for key, take in (("Max", max), ("Min", min)):
-        if key in made:
-            made[key] = _extreme([record.get(key) for record in filled], take)
-    if "Mean" in made:
-        made["Mean"] = _mean([r.get("Mean") for r in filled], [size for size in sizes if size])
-    if "Norm" in made:
-        made["Norm"] = _combined([r.get("Norm") for r in filled], lambda norms: math.hypot(*norms))
+    sizes = [size for size in sizes if size]
+    for each in NUMBERS:
+        if each.key in made:
+            made[each.key] = _MERGES[each.merge]([record.get(each.key) for record in filled], sizes)
     for key in _COUNTS:
         if counts := [record[key] for record in records if type(record.get(key)) is int]:
             made[key] = sum(counts)
@@ -96,6 +95,15 @@ def _mean(means: Sequence[Any], sizes: Sequence[int]) -> Any:
     return _combined(means, weighted)
 
 
+_MERGES: dict[Merge, Callable[[Sequence[Any], Sequence[int]], Any]] = {
+    "max": lambda numbers, _: _extreme(numbers, max),
+    "min": lambda numbers, _: _extreme(numbers, min),
+    "mean": _mean,
+    "norm": lambda norms, _: _combined(norms, lambda known: math.hypot(*known)),
+}
+"""The number of the whole, from those of the parts that have elements and the numbers of their elements."""
+
+
 _ROUNDING = 1e-11, 4e-6
 """By how much mean and norm of the parts taken together may be off, as a share of the root mean square: of statistics
 summed in float64, as ours are, and in float32."""
@@ -104,10 +112,10 @@ summed in float64, as ours are, and in float32."""
 def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
     """A concatenation with the mean and norm of the same tensor in one piece, where nothing but the rounding of the
     parts' statistics tells them apart: `Max` and `Min`, which are exact, are equal."""
-    numbers: list[Any] = [each.get(key) for each in (record, whole) for key in STATISTICS]
+    numbers: list[Any] = [each.get(key) for each in (record, whole) for key in KEYS]
     if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
         return record
-    if any(record.get(key) != whole.get(key) for key in ("shape", "dtype", "Max", "Min", *_COUNTS)):
+    if any(record.get(key) != whole.get(key) for key in ("shape", "dtype", *_EXACT)):
         return record
     size = math.sqrt(math.prod(record["shape"]))
     off = max(abs(record["Mean"] - whole["Mean"]) * size, abs(record["Norm"] - whole["Norm"]))
@@ -118,7 +126,7 @@ def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
 
 def distance(record: Record, other: Record) -> float:
     """By how much two records differ at most, as a share of the larger norm; infinite where one has no number."""
-    pairs: list[tuple[Any, Any]] = [(record.get(key), other.get(key)) for key in STATISTICS]
+    pairs: list[tuple[Any, Any]] = [(record.get(key), other.get(key)) for key in KEYS]
     known = [(a, b) for a, b in pairs if type(a) in (int, float) and type(b) in (int, float)]
     if signature(record) == signature(other):
         return 0.0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.files import replacing
+from msprobe.base.schema import KEYS
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall, calls_with
 from msprobe.compare.judge.pairs import UNINITIALISED
@@ -64,7 +65,7 @@ def _item(judged: Judged) -> dict[str, object]:
     if record.kind == "tensor":
         item |= {"dtype": record.dtype, "shape": None if record.shape is None else list(record.shape)}
         if s := record.statistics:
-            item |= {"Max": number(s.max), "Min": number(s.min), "Mean": number(s.mean), "Norm": number(s.norm)}
+            item |= {key: number(value) for key, value in zip(KEYS, s.numbers, strict=True)}
     elif record.kind == "value":
         item["value"] = number(record.value) if isinstance(record.value, float) else record.value
     item |= {key: text for key, text in (("md5", record.digest), ("data_name", record.file)) if text}

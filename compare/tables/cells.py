@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.verdict import unravel
@@ -146,7 +147,10 @@ class Numbers(Sequence[Cell]):
         return iter(cells)
 
 
-Four = tuple[Number | str, Number | str, Number | str, Number | str]
+Numerals = tuple[Number | str, ...]
+"""The statistics of a record in the order of the columns, or what stands for each of them."""
+
+_COUNT = len(NAMES)
 
 
 class Side:
@@ -156,9 +160,7 @@ class Side:
         self._columns = columns
         self._dtypes = [guard(dtype) for _, dtype, _ in columns.looks]
         self._shapes = [shape_text(shape) for _, _, shape in columns.looks]
-        self._statistics = [
-            np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm)
-        ]
+        self._statistics = [*columns.numbers.T]
 
     def names(self, rows: Ints, calls: Ints) -> list[str]:
         """The names of records of calls."""
@@ -230,28 +232,28 @@ class Side:
 
     @cached_property
     def is_plain(self) -> NDArray[np.bool_]:
-        """Which rows are tensors whose statistics are four floats."""
+        """Which rows are tensors whose statistics are all floats."""
         found = self._are_tensors.copy()
         found[list(self._columns.odd)] = False
         return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
 
     def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
-        """The four statistics of rows as columns; anything where `is_plain` is not."""
+        """The statistics of rows as columns; anything where `is_plain` is not."""
         return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
 
-    def four(self, rows: Ints) -> list[Four]:
-        """The statistics of records as msprobe 8.1 has them: a value that is no tensor stands for all four."""
-        found: list[Four] = list(zip(*(column.tolist() for column in self.floats(rows)), strict=True))
+    def numerals(self, rows: Ints) -> list[Numerals]:
+        """The statistics of records as msprobe 8.1 has them: a value that is not a tensor stands for all."""
+        found: list[Numerals] = list(zip(*(column.tolist() for column in self.floats(rows)), strict=True))
         kind, odd = self._columns.kind, self._columns.odd
         for at, row in enumerate(rows.tolist()):
             if row < 0:
-                found[at] = (NOT_APPLICABLE,) * 4
+                found[at] = (NOT_APPLICABLE,) * _COUNT
             elif kind[row] != TENSOR:
                 value = None if self._type(row) in ("None", "slice") else self._columns.values.get(row)
-                found[at] = (value if value is None or isinstance(value, int | float) else str(value),) * 4
+                found[at] = (value if value is None or isinstance(value, int | float) else str(value),) * _COUNT
             elif row in odd:
                 s = odd[row]
-                found[at] = (None,) * 4 if s is None else (s.max, s.min, s.mean, s.norm)
+                found[at] = (None,) * _COUNT if s is None else s.numbers
         return found
 
     def digests(self, rows: Sequence[int]) -> list[str]:
@@ -272,7 +274,7 @@ _WARNING = ("Warning", "Need double check api accuracy.")
 
 
 def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[Numbers | list[Cell]]:
-    """Four differences, four shares, the eight statistics, 8.1's result and message, of pairs with plain floats."""
+    """The differences, the shares, both sides' statistics, 8.1's result and message, of pairs with plain floats."""
     with np.errstate(all="ignore"):
         differences = [t - g for t, g in zip(target, golden, strict=True)]
         shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
@@ -304,9 +306,10 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
     """The same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by one."""
     columns = statistics_columns(target.floats(t), golden.floats(g))
     special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
-    for at, four, other in zip(special.tolist(), target.four(t[special]), golden.four(g[special]), strict=True):
+    sides = target.numerals(t[special]), golden.numerals(g[special])
+    for at, ours, theirs in zip(special.tolist(), *sides, strict=True):
         is_whole = t[at] >= 0 and g[at] >= 0
-        cells = statistics_cells(four, other)
+        cells = statistics_cells(ours, theirs)
         if not is_whole:
             cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[bool(t[at] >= 0)])
         for column, cell in zip(columns, cells, strict=True):
@@ -314,10 +317,10 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
     return columns
 
 
-def statistics_cells(target: Four, golden: Four) -> tuple[Cell, ...]:
+def statistics_cells(target: Numerals, golden: Numerals) -> tuple[Cell, ...]:
     """The same cells of one pair whose statistics may be anything; of a number that is no tensor too, as in 8.1."""
-    differences: list[Cell] = [NOT_APPLICABLE] * 4
-    shares: list[Cell] = [NOT_APPLICABLE] * 4
+    differences: list[Cell] = [NOT_APPLICABLE] * _COUNT
+    shares: list[Cell] = [NOT_APPLICABLE] * _COUNT
     warning = False
     for at, (t, g) in enumerate(zip(target, golden, strict=True)):
         if not (is_number(t) and is_number(g)):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from msprobe.base.schema import NUMBERS
 from msprobe.compare.judge.judged import Comparison, Mode
 
 
@@ -38,31 +39,24 @@ _TENSOR = (
     Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005", 12),
 )
 
+_FIRST, *_OTHERS = NUMBERS
 _STATISTICS = (
-    Column("Max diff", "target's maximum minus golden's", 11),
-    Column("Min diff", "the same of the minimum", 11),
-    Column("Mean diff", "the same of the mean", 11),
-    Column("L2norm diff", "the same of the L2 norm", 11),
+    Column(_FIRST.titles[0], f"target's {_FIRST.noun} minus golden's", 11),
+    *(Column(each.titles[0], f"the same of the {each.noun}", 11) for each in _OTHERS),
     Column(
-        "MaxRelativeErr",
-        "the difference relative to the golden's maximum, in percent; `N/A` where that is 0",
+        _FIRST.titles[1],
+        f"the difference relative to the golden's {_FIRST.noun}, in percent; `N/A` where that is 0",
         15,
         percent=True,
     ),
-    Column("MinRelativeErr", "the same of the minimum", 15, percent=True),
-    Column("MeanRelativeErr", "the same of the mean", 15, percent=True),
-    Column("NormRelativeErr", "the same of the L2 norm", 15, percent=True),
+    *(Column(each.titles[1], f"the same of the {each.noun}", 15, percent=True) for each in _OTHERS),
 )
 
+_OF_VALUES = "; the value itself if it is not a tensor"
 _VALUES = (
-    Column("NPU max", "the target's maximum; the value itself if it is not a tensor", 11, folded=True),
-    Column("NPU min", "the target's minimum", 11, folded=True),
-    Column("NPU mean", "the target's mean", 11, folded=True),
-    Column("NPU l2norm", "the target's L2 norm", 11, folded=True),
-    Column("Bench max", "the golden's maximum", 11, folded=True),
-    Column("Bench min", "the golden's minimum", 11, folded=True),
-    Column("Bench mean", "the golden's mean", 11, folded=True),
-    Column("Bench l2norm", "the golden's L2 norm", 11, folded=True),
+    Column(f"NPU {_FIRST.titles[2]}", f"the target's {_FIRST.noun}{_OF_VALUES}", 11, folded=True),
+    *(Column(f"NPU {each.titles[2]}", f"the target's {each.noun}", 11, folded=True) for each in _OTHERS),
+    *(Column(f"Bench {each.titles[2]}", f"the golden's {each.noun}", 11, folded=True) for each in NUMBERS),
 )
 
 _DIGESTS = (

@@ -128,9 +128,10 @@ class _Rows:
     def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
         """The statistics of both sides: of the dumps, or measured where those do not tell them."""
         described = self._comparison.described
-        for row, (ours, theirs) in enumerate(zip(self._target.four(t), self._golden.four(g), strict=True), start):
+        sides = self._target.numerals(t), self._golden.numerals(g)
+        for row, (ours, theirs) in enumerate(zip(*sides, strict=True), start):
             if row in described:
-                ours, theirs = ((s.max, s.min, s.mean, s.norm) for s in described[row])
+                ours, theirs = (s.numbers for s in described[row])
             yield map(number, chain(ours, theirs))
 
     def _ours(self, row: int, target: int) -> tuple[Cell, ...]:

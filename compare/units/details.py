@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe.base.phrase import phrase
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.wording import said
@@ -193,9 +194,9 @@ def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -
         value = repr(columns.values.get(row)) if columns.kind[row] == VALUE else "None"
         return Tensor(kind, digest=digest, value=value[:_LONGEST])
     s = described or columns.statistics(row)
-    numbers = (None,) * 4 if s is None else (s.max, s.min, s.mean, s.norm)
-    high, low, mean, norm = (_number(number, dtype) for number in numbers)
-    return Tensor(dtype, shape, high, low, mean, norm, digest)
+    numbers = (None,) * len(NAMES) if s is None else s.numbers
+    of_page = {name: _number(number, dtype) for name, number in zip(NAMES, numbers, strict=True)}
+    return Tensor(dtype, shape, **of_page, digest=digest)  # type: ignore[arg-type]  # none of the names is `digest`
 
 
 def _number(value: object, dtype: str = "") -> float | str | None:

@@ -45,7 +45,7 @@ def levels(dump: Dump) -> str:
     columns = dump.columns
     if not len(columns):
         return ""
-    bad, norms = _not_finite(columns), np.abs(np.frombuffer(columns.norm, np.float64))
+    bad, norms = _not_finite(columns), np.abs(columns.column("norm"))
     part = np.frombuffer(columns.part, np.uint8)
     counts = ~_ignored(dump) & (np.frombuffer(columns.kind, np.uint8) == TENSOR)
     is_input = (part == INPUT) | (part == PARAMETERS)
@@ -66,8 +66,8 @@ def levels(dump: Dump) -> str:
 def _not_finite(columns: Columns) -> Mask:
     """Which tensors have a maximum, minimum or mean that is not finite."""
     found = np.zeros(len(columns), bool)
-    for column in (columns.max, columns.min, columns.mean):
-        found |= ~np.isfinite(np.frombuffer(column, np.float64))
+    for name in ("max", "min", "mean"):
+        found |= ~np.isfinite(columns.column(name))
     for row, statistics in columns.odd.items():
         numbers = () if statistics is None else (statistics.max, statistics.min, statistics.mean)
         found[row] = any(type(number) is float and not np.isfinite(number) for number in numbers)

@@ -106,7 +106,7 @@ class Distances:
         sides = [(comparison.target.columns, t[both]), (comparison.golden.columns, g[both])]
         if not len(both):
             return
-        ours, theirs = (np.frombuffer(columns.norm, np.float64)[rows] for columns, rows in sides)
+        ours, theirs = (columns.column("norm")[rows] for columns, rows in sides)
         are_tensors = np.all([np.frombuffer(c.kind, np.uint8)[rows] == TENSOR for c, rows in sides], axis=0)
         with np.errstate(all="ignore"):
             found = np.where(ours == theirs, 0.0, np.abs(ours - theirs) / np.abs(theirs))

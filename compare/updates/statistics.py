@@ -83,8 +83,7 @@ class Four(NamedTuple):
 
     @staticmethod
     def of(found: Statistics) -> "Four":
-        values = (found.max, found.min, found.mean, found.norm)
-        return Four(*(float(value) if isinstance(value, (int, float)) else nan for value in values))
+        return Four(*(float(value) if isinstance(value, (int, float)) else nan for value in found.numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT
+from msprobe.base.schema import NON_FINITE, NUMBERS
 from msprobe.base.statistic import Statistic, statistic
 from msprobe.store.kernel_dump.executions import Execution
 from msprobe.store.kernel_dump.values import IO, Row, Value, extreme, key, load, spelled, stem_and_number
@@ -247,16 +248,17 @@ def _record(measured: Measured) -> dict[str, Any] | None:
     if measured.shape is not None:
         record["shape"] = list(measured.shape)
     if (found := measured.statistic) is not None:
-        record |= {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
-        counts = ("nan_count", "positive_inf_count", "negative_inf_count")
-        record |= {name: count for name in counts if (count := getattr(found, name))}
+        record |= {each.key: getattr(found, each.name) for each in NUMBERS}
+        record |= {each.key: count for each in NON_FINITE if (count := getattr(found, each.key))}
         if type(found.max) is bool:
             record["true_count"] = found.true_count
     elif measured.row is not None:
-        row = measured.row
-        numbers = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
-        numbers |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
-        record |= {name: number for name, number in numbers.items() if number is not None}
+        letter = "b" if measured.dtype == "Bool" else "f"
+        for each in NUMBERS:
+            number = getattr(measured.row, each.name)
+            number = extreme(number, measured.dtype) if each.rule == "extreme" else number
+            if number is not None and letter in each.dtypes:
+                record[each.key] = number
     if measured.file:
         record["data_name"] = measured.file
     return record

@@ -63,20 +63,20 @@ static void put_whole(struct text *to, const char *key, long long value)
 static void put_summary(struct text *to, const struct array *a, const struct summary *s)
 {
     if (a->kind == 'i' || a->kind == 'u') {
-        put_whole(to, "\"Max\":", (long long)s->top);
-        put_whole(to, ",\"Min\":", (long long)s->bottom);
+        put_whole(to, KEY_MAX, (long long)s->top);
+        put_whole(to, KEY_MIN, (long long)s->bottom);
     } else {
-        put_double(to, "\"Max\":", s->top);
-        put_double(to, ",\"Min\":", s->bottom);
+        put_double(to, KEY_MAX, s->top);
+        put_double(to, KEY_MIN, s->bottom);
     }
-    put_double(to, ",\"Mean\":", s->mean);
-    put_double(to, ",\"Norm\":", s->norm);
+    put_double(to, KEY_MEAN, s->mean);
+    put_double(to, KEY_NORM, s->norm);
     if (s->nan)
-        put_whole(to, ",\"nan_count\":", s->nan);
+        put_whole(to, KEY_NAN, s->nan);
     if (s->up)
-        put_whole(to, ",\"positive_inf_count\":", s->up);
+        put_whole(to, KEY_POSITIVE_INF, s->up);
     if (s->down)
-        put_whole(to, ",\"negative_inf_count\":", s->down);
+        put_whole(to, KEY_NEGATIVE_INF, s->down);
 }
 
 /* Elements at an address: what numpy would say of them, from one letter of numpy's, or 'E' for bfloat16. */
@@ -106,8 +106,8 @@ static void put_digest(struct text *to, const struct digest *digest)
     char digits[24];
     if (!digest->is_wanted)
         return;
-    snprintf(digits, sizeof digits, "crc32c:%08x\"", (unsigned)digest->crc);
-    put(to, ",\"md5\":\"", digits);
+    snprintf(digits, sizeof digits, "\"crc32c:%08x\"", (unsigned)digest->crc);
+    put(to, KEY_DIGEST, digits);
 }
 
 /* Add the statistics of n contiguous elements and, where it is wanted, their digest; 0 where the passes do not know the
@@ -133,10 +133,10 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         PyThreadState *thread = release(&a, n);
         chosen->int64(a.data, n, &all);
         take_back(thread);
-        put_whole(to, "\"Max\":", all.top);
-        put_whole(to, ",\"Min\":", all.bottom);
-        put_double(to, ",\"Mean\":", (double)all.sum / (double)n);
-        put_double(to, ",\"Norm\":", sqrt(all.squares + all.squares_low));
+        put_whole(to, KEY_MAX, all.top);
+        put_whole(to, KEY_MIN, all.bottom);
+        put_double(to, KEY_MEAN, (double)all.sum / (double)n);
+        put_double(to, KEY_NORM, sqrt(all.squares + all.squares_low));
         put_digest(to, &all.digest);
         return 1;
     }
@@ -145,10 +145,11 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         int64_t trues = count_true(a.data, n);
         digest_block(&digest, a.data, n);
         take_back(thread);
-        put(to, "\"Max\":", trues > 0 ? "true" : "false");
-        put(to, ",\"Min\":", (size_t)trues == n ? "true" : "false");
-        put(to, ",\"Mean\":null,\"Norm\":null", "");
-        put_whole(to, ",\"true_count\":", trues);
+        put(to, KEY_MAX, trues > 0 ? "true" : "false");
+        put(to, KEY_MIN, (size_t)trues == n ? "true" : "false");
+        put(to, KEY_MEAN, "null");
+        put(to, KEY_NORM, "null");
+        put_whole(to, KEY_TRUE_COUNT, trues);
         put_digest(to, &digest);
         return 1;
     }

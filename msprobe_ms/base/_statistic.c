@@ -466,6 +466,7 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
 }
 
 #include "_brief.h"
+#include "_schema.h"
 #include "_record.h"
 
 static PyMethodDef METHODS[] = {

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "_schema.h"
+
 enum { DEEPEST = 32, MOST_MEMBERS = 256, MOST_AXES = 32 };
 enum { TENSOR, VALUE, NIL }; /* places in KINDS of record.py */
 enum { INPUT, PARAMETERS, OUTPUT }; /* places in PARTS */
@@ -49,7 +51,7 @@ typedef struct {
     int64_t *starts;
     unsigned char *part, *kind;
     int32_t *path, *look;
-    double *numbers[4];
+    double *numbers; /* row after row */
     Py_ssize_t calls, rows, most_calls, most_rows;
     struct rare *rare;
     Py_ssize_t rares, most_rares;
@@ -399,13 +401,10 @@ static int grow(Entries *self)
     if (looks)
         self->look = looks;
     int is_done = part && kind && path && looks;
-    for (int n = 0; n < 4; n++) {
-        void *column = PyMem_Realloc(self->numbers[n], (size_t)most * sizeof(double));
-        if (column)
-            self->numbers[n] = column;
-        is_done = is_done && column;
-    }
-    if (!is_done) {
+    void *numbers = PyMem_Realloc(self->numbers, (size_t)most * NUMBERS * sizeof(double));
+    if (numbers)
+        self->numbers = numbers;
+    if (!is_done || !numbers) {
         PyErr_NoMemory();
         return -1;
     }
@@ -415,7 +414,6 @@ static int grow(Entries *self)
 
 static int row(Entries *self, int part, int kind, int path, int32_t looks, const double *numbers)
 {
-    static const double NANS[] = {Py_NAN, Py_NAN, Py_NAN, Py_NAN};
     int state = grow(self);
     if (state < 1)
         return state;
@@ -424,8 +422,8 @@ static int row(Entries *self, int part, int kind, int path, int32_t looks, const
     self->kind[at] = (unsigned char)kind;
     self->path[at] = path;
     self->look[at] = looks;
-    for (int n = 0; n < 4; n++)
-        self->numbers[n][at] = (numbers ? numbers : NANS)[n];
+    for (int n = 0; n < NUMBERS; n++)
+        self->numbers[at * NUMBERS + n] = numbers ? numbers[n] : Py_NAN;
     return 1;
 }
 
@@ -454,15 +452,15 @@ struct leaf {
     struct slice type, dtype, words[4];
     int64_t shape[MOST_AXES];
     int axes;
-    double numbers[4];
+    double numbers[NUMBERS];
     PyObject *value;
     unsigned seen;
 };
 
-enum { DTYPE = 4, SHAPE, VALUE_OF, WORDS }; /* bits; the four numbers are the first, the four words the last */
+enum { DTYPE = NUMBERS, SHAPE, VALUE_OF, WORDS }; /* bits; the numbers are the first, the four words the last */
 
-static const char *const NUMBERS[] = {"Max", "Min", "Mean", "Norm"};
-static const char *const WORDS_OF[] = {"md5", "data_name", "from", "gradient"};
+static const char *const KEYS[] = NUMBER_KEYS;
+static const char *const WORDS_OF[] = {DIGEST_NAME, "data_name", "from", "gradient"};
 
 static int lengths(Entries *self, struct leaf *leaf)
 {
@@ -485,8 +483,10 @@ static int lengths(Entries *self, struct leaf *leaf)
 static int member(Entries *self, struct leaf *leaf, struct slice key)
 {
     int bit = -1, state = 1;
+    for (int n = 0; n < NUMBERS; n++)
+        bit = is(key, KEYS[n]) ? n : bit;
     for (int n = 0; n < 4; n++)
-        bit = is(key, NUMBERS[n]) ? n : is(key, WORDS_OF[n]) ? WORDS + n : bit;
+        bit = is(key, WORDS_OF[n]) ? WORDS + n : bit;
     bit = is(key, "dtype") ? DTYPE : is(key, "shape") ? SHAPE : is(key, "value") ? VALUE_OF : bit;
     if (is(key, "type") || is(key, "tensor_stat_index") || (bit >= 0 && leaf->seen & 1u << bit))
         return 0;
@@ -537,7 +537,7 @@ static int add_leaf(Entries *self, struct leaf *leaf, int part, int path)
     int32_t looks;
     int state;
     const struct slice none = {"", 0};
-    const unsigned all = 0xF | 1u << DTYPE | 1u << SHAPE;
+    const unsigned all = ((1u << NUMBERS) - 1) | 1u << DTYPE | 1u << SHAPE;
     if (leaf->seen == 1u << VALUE_OF) {
         state = look(self, leaf->type, none, NULL, -1, &looks);
         if (state == 1)
@@ -719,7 +719,7 @@ PyDoc_STRVAR(scan_doc, "scan($self, text, at, base)\n--\n\n"
                        "Scan the entries that follow the one which ended at a place of a JSON text, as long as they are like most.\n\n"
                        "`base` is how many rows there are already. Returns the place where the last of them ended, the names of\n"
                        "their calls, and bytes: the row with which each call starts; part, kind, path and look of each row, and its\n"
-                       "maximum, minimum, mean and norm.");
+                       "numbers.");
 
 static PyObject *scan(Entries *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -743,12 +743,11 @@ static PyObject *scan(Entries *self, PyObject *const *args, Py_ssize_t count)
         if (state < 0)
             return NULL;
     }
-    return Py_BuildValue("nOy#y#y#y#y#y#y#y#y#", at, self->names, self->starts, self->calls * (Py_ssize_t)sizeof *self->starts,
+    return Py_BuildValue("nOy#y#y#y#y#y#", at, self->names, self->starts, self->calls * (Py_ssize_t)sizeof *self->starts,
                          self->part, self->rows, self->kind, self->rows, self->path,
                          self->rows * (Py_ssize_t)sizeof *self->path, self->look,
-                         self->rows * (Py_ssize_t)sizeof *self->look, self->numbers[0], self->rows * 8,
-                         self->numbers[1], self->rows * 8, self->numbers[2], self->rows * 8, self->numbers[3],
-                         self->rows * 8);
+                         self->rows * (Py_ssize_t)sizeof *self->look, self->numbers,
+                         self->rows * NUMBERS * (Py_ssize_t)sizeof *self->numbers);
 }
 
 static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keywords))
@@ -787,8 +786,7 @@ static void deallocate(Entries *self)
         Py_XDECREF(held[n]);
     clear(&self->paths_known);
     clear(&self->looks_known);
-    void *columns[] = {self->starts,     self->part,       self->kind,       self->path,       self->look,
-                       self->numbers[0], self->numbers[1], self->numbers[2], self->numbers[3], self->rare};
+    void *columns[] = {self->starts, self->part, self->kind, self->path, self->look, self->numbers, self->rare};
     for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
         PyMem_Free(columns[n]);
     PyTypeObject *type = Py_TYPE(self);

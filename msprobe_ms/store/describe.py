@@ -13,6 +13,7 @@ from msprobe.base.digest import digest
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
+from msprobe.base.schema import COUNTS, DIGEST, NAMES, members
 from msprobe.base.statistic import statistic
 
 from . import layout
@@ -61,7 +62,7 @@ class ArrayDescriber:
 
     def _digest(self, array: np.ndarray[Any, Any]) -> str:
         """The member of a record that says the digest; empty where records have none."""
-        return f',"md5":"{digest(array, self.digests)}"' if self.digests else ""
+        return f',"{DIGEST.key}":"{digest(array, self.digests)}"' if self.digests else ""
 
     def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: object, call: str, part: str) -> str:
         """The record that has said its statistics and digest, once the tensor is saved, where tensors are."""
@@ -130,11 +131,10 @@ def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
 def statistics(array: np.ndarray[Any, Any]) -> str:
     """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
     s = statistic(array)
-    text = f'"Max":{number(s.max)},"Min":{number(s.min)},"Mean":{number(s.mean)},"Norm":{number(s.norm)}'
-    if array.dtype.kind == "b" and array.size:
-        return f'{text},"true_count":{s.true_count}'
-    counts = (("nan", s.nan_count), ("positive_inf", s.positive_inf_count), ("negative_inf", s.negative_inf_count))
-    return text + "".join([f',"{name}_count":{count}' for name, count in counts if count])
+    text = members(tuple([number(getattr(s, name)) for name in NAMES]))
+    is_bool = array.dtype.kind == "b" and array.size > 0
+    counts = [(each.key, getattr(s, each.key)) for each in COUNTS]
+    return text + "".join([f',"{key}":{count}' for key, count in counts if count or (is_bool and key == "true_count")])
 
 
 def number(value: Any) -> str:

@@ -46,7 +46,7 @@ def _call(dump: Dump, at: int) -> Iterator[bytes]:
     here = slice(rows.start, rows.stop)
     yield _text(columns.names[at], calls.missing(at), calls.lost.get(at, ()), calls.is_recompute(at), dump.parent(at))
     yield bytes(columns.part[here]) + bytes(columns.kind[here]) + bytes(columns.gradient[here])
-    for numbers in (columns.max, columns.min, columns.mean, columns.norm):
+    for numbers in columns.numbers.T:
         yield numbers[here].tobytes()
     for row in rows:
         look = columns.looks[columns.look[row]]

@@ -12,10 +12,12 @@ module takes the others, and all of them without it. Both make the same rows.
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
+from msprobe.base.schema import AT, DIGEST, KEYS, NON_FINITE
 
 from .record import (
     DEBUG,
@@ -34,6 +36,7 @@ from .record import (
     Rows,
     Statistics,
     row_name,
+    statistics_from,
 )
 
 try:
@@ -58,9 +61,11 @@ _TREES = (
     ("parameters", PARAMETERS),
     ("output", OUTPUT),
 )
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 # A tensor that has these and no key more says nothing else.
-_PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
+_PLAIN = len(("type", "dtype", "shape", *KEYS))
+_looks_of, _numbers_of = itemgetter("type", "dtype", "shape"), itemgetter(*KEYS)
+_FLOATS = {float}
+_NORM = AT["norm"]
 _SHORTEST_SECRET = 6  # characters of a text that can hold a secret: `-pword`, `pw=abc`
 _LONGEST_NAME = 60  # characters of a value that is no file name and is shown as one
 # Placeholders of the other tool, left over where it died before it resolved them.
@@ -115,7 +120,7 @@ class ColumnsBuilder:
             if columns[0]:  # None where no call has a row
                 rows.part += columns[0]
                 rows.kind += columns[1]
-                of_rows: tuple[array[Any], ...] = (rows.path, rows.look, rows.max, rows.min, rows.mean, rows.norm)
+                of_rows: tuple[array[Any], ...] = (rows.path, rows.look, rows.numbers)
                 for column, scanned in zip(of_rows, columns[2:], strict=True):
                     column.frombytes(scanned)
         return int(end)
@@ -181,17 +186,17 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
     """
     rare, looks, row_paths, isfinite = _Rare(rows, sources), rows.looks, rows.path, math.isfinite
     add_kind, add_path, add_look = rows.kind.append, rows.path.append, rows.look.append
-    add_max, add_min, add_mean, add_norm = rows.max.append, rows.min.append, rows.mean.append, rows.norm.append
+    add_numbers = rows.numbers.extend
     children: dict[int, dict[Any, int]] = {}  # path -> key -> path
 
     def is_tensor_like_most(node: dict[str, Any], path: int) -> bool:
         """Whether a leaf was added; False for one that has other members."""
         try:
-            kind, dtype, shape = node["type"], node["dtype"], node["shape"]
-            top, bottom, mean, norm = node["Max"], node["Min"], node["Mean"], node["Norm"]
+            kind, dtype, shape = _looks_of(node)
+            numbers = _numbers_of(node)
         except KeyError:
             return False
-        if not (type(top) is type(bottom) is type(mean) is type(norm) is float) or type(dtype) is not str:
+        if {*map(type, numbers)} != _FLOATS or type(dtype) is not str:
             return False
         if type(shape) is not list:
             return False
@@ -202,7 +207,7 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
             if "value" in node or _UNRESOLVED in node:
                 return False
             rare.words(node, len(row_paths))
-            if not isfinite(norm):  # else every element is finite
+            if not isfinite(numbers[_NORM]):  # else every element is finite
                 rare.counts(node, len(row_paths))
         key = (kind, dtype, tuple(shape))
         if key not in looks:
@@ -212,10 +217,7 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
         add_kind(TENSOR)
         add_path(path)
         add_look(looks[key])
-        add_max(top)
-        add_min(bottom)
-        add_mean(mean)
-        add_norm(norm)
+        add_numbers(numbers)
         return True
 
     def walk(node: Any, path: int, depth: int) -> None:
@@ -287,7 +289,7 @@ class _Rare:
             self._rows.non_finite[row] = self._counts.setdefault(counts, counts)
 
     def _files(self, node: dict[str, Any], row: int) -> None:
-        digest, file = node.get("md5"), node.get("data_name")
+        digest, file = node.get(DIGEST.key), node.get("data_name")
         if digest and type(digest) is str:
             self._rows.digest[row] = digest
         if file is not None:
@@ -312,24 +314,22 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
 def _statistics(node: dict[str, Any]) -> Statistics | None:
     if _UNRESOLVED in node:
         return None
-    top, bottom, mean, norm = node.get("Max"), node.get("Min"), node.get("Mean"), node.get("Norm")
+    stored = [*map(node.get, KEYS)]
+    norm = stored[_NORM]
     counts = None if type(norm) is not float or math.isfinite(norm) else _counts(node)
-    if type(top) is type(bottom) is type(mean) is type(norm) is float:
-        return Statistics(top, bottom, mean, norm, None, counts)
-    if not any(key in node for key in _STATISTICS):
+    if {*map(type, stored)} == _FLOATS:
+        return statistics_from(*stored, None, counts)
+    if not any(key in node for key in KEYS):
         return None
-    stored = top, bottom, mean, norm, node.get("true_count")
+    stored.append(node.get("true_count"))
     numbers = [_number(value) for value in stored]
     is_damaged = any(number is None and value is not None for number, value in zip(numbers, stored, strict=True))
-    top, bottom, mean, norm, true_count = numbers
-    return Statistics(top, bottom, mean, norm, true_count, counts, is_damaged)
+    return statistics_from(*numbers, counts, is_damaged)
 
 
 def _counts(node: dict[str, Any]) -> NonFinite | None:
     """How many elements are NaN, inf and -inf, of which a record leaves out what is 0; None where all are."""
-    nan, up, down = counts = NonFinite(
-        node.get("nan_count", 0), node.get("positive_inf_count", 0), node.get("negative_inf_count", 0)
-    )
+    nan, up, down = counts = NonFinite(*[node.get(each.key, 0) for each in NON_FINITE])
     if not type(nan) is type(up) is type(down) is int:
         return None
     return counts if any(counts) and min(counts) >= 0 and max(counts) <= _MOST_ELEMENTS else None

@@ -7,12 +7,17 @@ millions of records is compared column by column: a `Call` or `Record` is made o
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.base.names import Name, parse
+from msprobe.base.schema import AT, NAMES
 
 from .layout import TENSORS
 from .stacks_and_construct import without_secrets
@@ -21,6 +26,7 @@ Part = Literal["input", "parameters", "output", "parameters_grad", "debug"]
 Kind = Literal["tensor", "value", "null"]
 Gradient = Literal["own", "accumulated", "unavailable"]
 Number = int | float | bool | None
+Floats = NDArray[np.float64]
 
 
 class NonFinite(NamedTuple):
@@ -47,6 +53,15 @@ class Statistics:
     true_count: Number = None
     non_finite: NonFinite | None = None
     is_damaged: bool = False
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The statistics in the order of the columns."""
+        return _numbers_of(self)
+
+
+statistics_from: Callable[..., Statistics] = Statistics
+"""`Statistics` of numbers in the order of the columns, which are followed by the other fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +267,8 @@ _WITHOUT_PART = (PARAMETERS_GRAD, DEBUG)
 _TENSOR_SUFFIXES = (".npy", ".pt")
 
 _NAN = float("nan")
-_NANS = (_NAN, _NAN, _NAN, _NAN)
+_NANS = (_NAN,) * len(NAMES)
+_numbers_of = attrgetter(*NAMES)
 
 Look = tuple[str, str, tuple[int, ...] | None]
 
@@ -267,11 +283,13 @@ class Columns:
     Per call: `names`; its rows are `starts[c]:starts[c + 1]`. Per row: `part`, `kind` and `gradient` are places in
     PARTS, KINDS and GRADIENTS, `path` is one in `paths`, and `look` one in `looks` (type, dtype and shape).
 
-    `max`, `min`, `mean` and `norm` are NaN in rows that are no tensors, and in those of `odd`: tensors whose four
-    statistics are not four plain floats, or which tell a `true_count`; None there means no statistics at all. A NaN
-    that the dump itself holds is a float like any other, and not odd; `non_finite` has the counts of such rows, where
-    there are any. `values` has the value of every row of kind `value`; `digest`, `file` and `source` are empty texts
-    where there is none. `named` has the names of rows that a reader called otherwise than `row_name` would.
+    `numbers` has a row for each record and a column for each of the `NUMBERS` of `msprobe.base.schema`; the columns
+    are also attributes (`max`, `min`, ...), views that give Python's floats. A row is NaN where the record is not a
+    tensor, and in `odd`: tensors whose statistics are not all plain floats, or which have a `true_count`; None there
+    means no statistics at all. A NaN that the dump itself holds is a float like any other, and not odd; `non_finite`
+    has the counts of such rows, where there are any. `values` has the value of every row of kind `value`; `digest`,
+    `file` and `source` are empty texts where there is none. `named` has the names of rows that a reader called
+    otherwise than `row_name` would.
     """
 
     names: list[str]
@@ -283,10 +301,7 @@ class Columns:
     paths: list[tuple[str, ...]]
     look: "array[int]"
     looks: list[Look]
-    max: "array[float]"
-    min: "array[float]"
-    mean: "array[float]"
-    norm: "array[float]"
+    numbers: Floats
     odd: dict[int, Statistics | None]
     values: dict[int, object]
     digest: list[str]
@@ -294,6 +309,21 @@ class Columns:
     source: list[str]
     named: dict[int, str] = field(default_factory=dict)
     non_finite: dict[int, NonFinite] = field(default_factory=dict)
+    max: "memoryview[float]" = field(init=False, repr=False)
+    min: "memoryview[float]" = field(init=False, repr=False)
+    mean: "memoryview[float]" = field(init=False, repr=False)
+    norm: "memoryview[float]" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = np.asfortranarray(self.numbers)
+        for at, name in enumerate(NAMES):
+            setattr(self, name, memoryview(self.numbers[:, at]))  # type: ignore[arg-type]  # numpy's stub leaves it out
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self) if each.init)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]  # of the same class
 
     def __len__(self) -> int:
         return len(self.path)
@@ -322,15 +352,16 @@ class Columns:
         """The shape of a tensor; None for anything else."""
         return self.looks[self.look[row]][2] if self.kind[row] == TENSOR else None
 
-    def four(self, row: int) -> tuple[float, float, float, float]:
-        """The four statistics of a row, NaN for each that there is not."""
+    def column(self, name: str) -> Floats:
+        """One statistic of all rows."""
+        return self.numbers[:, AT[name]]
+
+    def numbers_of(self, row: int) -> tuple[float, ...]:
+        """The statistics of a row in the order of the columns, NaN for each that there is not."""
         if row not in self.odd:
-            return self.max[row], self.min[row], self.mean[row], self.norm[row]
+            return tuple(self.numbers[row].tolist())
         s = self.odd[row]
-        if s is None:
-            return _NANS
-        high, low, mean, norm = (_NAN if number is None else number for number in (s.max, s.min, s.mean, s.norm))
-        return high, low, mean, norm
+        return _NANS if s is None else tuple([_NAN if number is None else number for number in s.numbers])
 
     def row_name(self, row: int, call: int) -> str:
         """The name of a row of a call: that of its tensor's file, or made of call, part and path."""
@@ -346,8 +377,7 @@ class Columns:
             return self.odd[row]
         if self.kind[row] != TENSOR:
             return None
-        counts = self.non_finite.get(row)
-        return Statistics(self.max[row], self.min[row], self.mean[row], self.norm[row], None, counts)
+        return statistics_from(*self.numbers[row].tolist(), None, self.non_finite.get(row))
 
     def record(self, row: int, call: int) -> Record:
         kind, dtype, shape = self.looks[self.look[row]]
@@ -500,7 +530,7 @@ class Rows:
         self.starts = array("q")
         self.part, self.kind = bytearray(), bytearray()
         self.path, self.look = array("i"), array("i")
-        self.max, self.min, self.mean, self.norm = array("d"), array("d"), array("d"), array("d")
+        self.numbers = array("d")  # row after row
         self.odd: dict[int, Statistics | None] = {}
         self.values: dict[int, object] = {}
         self.gradient: dict[int, int] = {}
@@ -528,7 +558,7 @@ class Rows:
 
     def row(self, kind: int, path: int, look: Look, statistics: Statistics | None) -> None:
         """Add a row of any kind; its part is added by the caller, and what it has besides stands by its number."""
-        numbers = _four_floats(statistics) if kind == TENSOR else None
+        numbers = _plain_floats(statistics) if kind == TENSOR else None
         if numbers is None and (kind == TENSOR or statistics is not None):
             self.odd[len(self.path)] = statistics
         elif statistics is not None and statistics.non_finite is not None:
@@ -536,8 +566,7 @@ class Rows:
         self.kind.append(kind)
         self.path.append(path)
         self.look.append(self.looks.setdefault(look, len(self.looks)))
-        for column, number in zip((self.max, self.min, self.mean, self.norm), numbers or _NANS, strict=True):
-            column.append(number)
+        self.numbers.extend(numbers or _NANS)
 
     def record(self, record: Record) -> None:
         """Add a record to the call that was begun last."""
@@ -567,14 +596,14 @@ class Rows:
         for name, column in dense.items():
             for row, value in getattr(self, name).items():
                 column[row] = value
-        same = {each.name: getattr(self, each.name) for each in fields(Columns) if each.name not in dense}
+        dense["numbers"] = np.array(self.numbers).reshape(count, len(NAMES))
+        same = {each.name: getattr(self, each.name) for each in fields(Columns) if each.init and each.name not in dense}
         return Columns(**{**same, "looks": list(self.looks)}, **dense)
 
 
-def _four_floats(statistics: Statistics | None) -> tuple[float, ...] | None:
-    """The four statistics if they are plain floats, and there is nothing else but counts of what is not finite."""
+def _plain_floats(statistics: Statistics | None) -> tuple[float, ...] | None:
+    """The statistics if all are plain floats, and there is nothing else but counts of what is not finite."""
     if statistics is None or statistics.true_count is not None:
         return None
-    numbers = [statistics.max, statistics.min, statistics.mean, statistics.norm]
-    floats = tuple(number for number in numbers if type(number) is float)
-    return floats if len(floats) == len(numbers) else None
+    floats = tuple(number for number in statistics.numbers if type(number) is float)
+    return floats if len(floats) == len(NAMES) else None

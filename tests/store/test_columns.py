@@ -216,8 +216,10 @@ def test_columns_in_detail():
         ("", "", None),
         *[("T", "Float32", (2,))] * 4,
     ]
-    assert repr(columns.max) == "array('d', [1.0, nan, nan, nan, nan, 2.0, 3.0])"
-    assert repr(columns.min) == "array('d', [0.0, nan, nan, nan, 0.0, 0.0, 0.0])"
+    assert repr(columns.max.tolist()) == repr(columns.column("max").tolist()) == "[1.0, nan, nan, nan, nan, 2.0, 3.0]"
+    assert repr(columns.min.tolist()) == "[0.0, nan, nan, nan, 0.0, 0.0, 0.0]"
+    assert columns.numbers.shape == (7, 4)
+    assert columns.numbers[0].tolist() == [1.0, 0.0, 0.5, 1.0]
     assert columns.odd == {3: Statistics(True, False, 0.5, 1.0, 2)}, "a NaN is a plain float"
     assert columns.values == {1: 7}
     assert (columns.digest, columns.file) == (["0a"] + [""] * 6, [""] * 7)

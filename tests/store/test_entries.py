@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(flatten.entries is None, reason="the extension i
 
 def rows_of(columns: Columns) -> dict[str, object]:
     """The columns as they are compared: places in tables are looked up, and a NaN equals a NaN."""
-    found = {each.name: getattr(columns, each.name) for each in fields(Columns)}
+    found = {each.name: getattr(columns, each.name) for each in fields(Columns) if each.init}
+    found["numbers"] = columns.numbers.tolist()
     found["look"] = [columns.looks[look] for look in columns.look]
     found["path"] = [columns.paths[path] for path in columns.path]
     del found["looks"], found["paths"]

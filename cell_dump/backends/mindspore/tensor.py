@@ -23,6 +23,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
+from msprobe.base.schema import members
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 from msprobe.executors import api, device_target
@@ -176,10 +177,10 @@ class DeviceStatistics:
 def _members(kind: str, row: Array) -> str:
     top, bottom, mean, norm = (float(each) for each in row)
     if kind == "bool":
-        return f'"Max":{"true" if top else "false"},"Min":{"true" if bottom else "false"},"Mean":null,"Norm":null'
+        return members(tuple(map(number, (top != 0, bottom != 0, None, None))))
     if kind == "whole" and isfinite(top) and isfinite(bottom):
-        return f'"Max":{int(top)},"Min":{int(bottom)},"Mean":{number(mean)},"Norm":{number(norm)}'
-    return f'"Max":{number(top)},"Min":{number(bottom)},"Mean":{number(mean)},"Norm":{number(norm)}'
+        return members(tuple(map(number, (int(top), int(bottom), mean, norm))))
+    return members(tuple(map(number, (top, bottom, mean, norm))))
 
 
 class DeviceDescriber(Describer):

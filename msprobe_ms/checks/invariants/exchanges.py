@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.ranks.collectives import RankSummary, connect, exchanges_of, word_of
 from msprobe.store.reader import load_tensor
@@ -83,7 +84,7 @@ def _judged(members: Mapping[int, tuple[Dump, int]], step: int | None, group: ob
 
 def _values(record: Record) -> object:
     s = record.statistics
-    return record.digest or (s and (repr(s.max), repr(s.min), repr(s.mean), repr(s.norm)))
+    return record.digest or (s and tuple(map(repr, s.numbers)))
 
 
 def _tensors(call: Call) -> tuple[Record, Record] | None:
@@ -131,7 +132,6 @@ def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, floa
 def _four(record: Record) -> tuple[float, float, float, float]:
     s = record.statistics
     top, low, mean, norm = (
-        float("nan") if number is None else float(number)
-        for number in ((s.max, s.min, s.mean, s.norm) if s else (None,) * 4)
+        float("nan") if number is None else float(number) for number in (s.numbers if s else (None,) * len(NAMES))
     )
     return top, low, mean, norm

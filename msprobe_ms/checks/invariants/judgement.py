@@ -127,13 +127,13 @@ Fingerprint = tuple[object, ...]
 def fingerprint(dump: Dump, row: int) -> Fingerprint:
     """What two records of one tensor share: shape, dtype, and digest, or the four statistics."""
     columns = dump.columns
-    values = columns.digest[row] or tuple(repr(number) for number in columns.four(row))
+    values = columns.digest[row] or tuple(repr(number) for number in columns.numbers_of(row))
     return columns.shape(row), columns.dtype(row), values
 
 
 def is_constant(dump: Dump, row: int) -> bool:
     """Whether all elements are equal, as those of most biases and norms are at the start, whatever the parameter is."""
-    high, low, *_ = dump.columns.four(row)
+    high, low, *_ = dump.columns.numbers_of(row)
     return high == low
 
 

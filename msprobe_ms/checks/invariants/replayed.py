@@ -122,7 +122,7 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
                 yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")
             for row in columns.tensors(at, INPUT):
                 place = ".".join(("input", *columns.path_of(row)[:1]))
-                high, low, *_ = columns.four(row)
+                high, low, *_ = columns.numbers_of(row)
                 source = graph.source(row) if memory and (columns.source[row] or high != low) else UNKNOWN
                 is_memory = source.call in memory and source.part == "output"
                 if not is_memory and columns.source[row] in ("leaf", "code", ""):

@@ -51,7 +51,7 @@ attention's keys is 0 but for rounding."""
 
 def _size(dump: Dump, row: int) -> float:
     """The root mean square of a tensor."""
-    return dump.columns.four(row)[3] / sqrt(max(1, prod(dump.columns.shape(row) or ())))
+    return dump.columns.numbers_of(row)[3] / sqrt(max(1, prod(dump.columns.shape(row) or ())))
 
 
 def move(run: Run) -> Iterator[Judgement]:
@@ -96,7 +96,7 @@ class _Moved:
 
     @classmethod
     def of(cls, old: Dump, row: int, new: Dump, there: int, gradient: float) -> "_Moved":
-        (high, low, *_), (high_after, low_after, *_) = old.columns.four(row), new.columns.four(there)
+        (high, low, *_), (high_after, low_after, *_) = old.columns.numbers_of(row), new.columns.numbers_of(there)
         return cls(max(abs(high_after - high), abs(low_after - low)), gradient)
 
 
@@ -109,7 +109,7 @@ def _may_be_rounding(dump: Dump, row: int, gradient: float, moved: list[_Moved])
 
     By the others: they move by about the same (Adam), or in proportion to their gradients (SGD).
     """
-    high, low, *_ = dump.columns.four(row)
+    high, low, *_ = dump.columns.numbers_of(row)
     alike = median(one.distance for one in moved)
     in_proportion = gradient * median(one.distance / one.gradient if one.gradient else 0.0 for one in moved)
     return min(alike, in_proportion) < _SPACINGS * 2.0**-23 * max(abs(high), abs(low))

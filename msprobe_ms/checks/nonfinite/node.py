@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from msprobe.base.schema import KEYS, NON_FINITE
 from msprobe.compare.ranks.collectives import Node
 from msprobe.compare.tables.cells import number
 from msprobe.store.record import Dump, Record
@@ -39,9 +40,9 @@ def _item(record: Record) -> dict[str, object]:
     if record.kind == "tensor":
         item |= {"dtype": record.dtype, "shape": None if record.shape is None else list(record.shape)}
         if s := record.statistics:
-            item |= {"Max": number(s.max), "Min": number(s.min), "Mean": number(s.mean), "Norm": number(s.norm)}
-            counts = zip(("nan_count", "positive_inf_count", "negative_inf_count"), s.non_finite or (), strict=False)
-            item |= {key: count for key, count in counts if count}
+            item |= {key: number(value) for key, value in zip(KEYS, s.numbers, strict=True)}
+            counts = zip(NON_FINITE, s.non_finite or (), strict=False)
+            item |= {each.key: count for each, count in counts if count}
     elif record.kind == "value":
         item["value"] = number(record.value) if isinstance(record.value, float) else record.value
     return item | {key: text for key, text in (("md5", record.digest), ("data_name", record.file)) if text}

@@ -63,7 +63,7 @@ def together(amounts: Iterable[Amount]) -> Content:
 def nonfinite_rows(columns: Columns) -> list[int]:
     """The rows that are not finite, rising: tensors by their statistics, and arguments that are numbers."""
     kind = np.frombuffer(columns.kind, np.uint8)
-    high, low, norm = (np.frombuffer(column, np.float64) for column in (columns.max, columns.min, columns.norm))
+    high, low, norm = (columns.column(name) for name in ("max", "min", "norm"))
     # A maximum that passes over NaN, as those of some devices do, leaves it in the norm. An infinite norm of finite
     # elements has overflowed itself.
     bad = (kind == TENSOR) & ~(np.isfinite(high) & np.isfinite(low) & ~np.isnan(norm))

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from msprobe.base.names import parse
+from msprobe.base.schema import AT, NAMES, members
 from msprobe.store import layout
 from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.record import Columns, NonFinite
 from msprobe.store.stacks_and_construct import DEEPEST, enclosing
 
-from .records import FOURS, Integers, Records, damaged, read_records
+from .records import Integers, Records, damaged, read_records
 from .templates import CALL, DIGEST, MARKS, NAME, PARAMETER, STATISTICS
 
 # No entry has these: statistics that count the marks from here on (whole numbers, which a float holds exactly), and
@@ -187,7 +188,7 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
     }
     own_files = [row for row in rows if columns.file[row].startswith(_SIGN)]
     told: dict[str, list[Any]] = {
-        STATISTICS: [columns.four(row) for row in marks[STATISTICS]],
+        STATISTICS: [columns.numbers_of(row) for row in marks[STATISTICS]],
         DIGEST: ["".join(columns.digest[row].partition(_SIGN)[1:]) for row in marks[DIGEST]],
         CALL: [columns.source[row].split(_SIGN)[1] for row in marks[CALL]],
         PARAMETER: [columns.source[row].split(_SIGN)[1] for row in marks[PARAMETER]],
@@ -206,7 +207,7 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
 def _invented(kind: str, number: int) -> Any:
     """What stands for a mark once it was read."""
     if kind == STATISTICS:
-        return tuple(float(_FIRST + 4 * number + at) for at in range(4))
+        return tuple(float(_FIRST + len(NAMES) * number + at) for at in range(len(NAMES)))
     return f"{_SIGN}{number}" if kind == DIGEST else str(number)
 
 
@@ -221,8 +222,9 @@ def _with_invented(template: str, norm: str = "") -> tuple[str, dict[str, int]]:
         if mark == NAME:
             return _INVENTED
         if mark == STATISTICS:
-            high, low, mean, last = _invented(mark, number)
-            return f'"Max":{high},"Min":{low},"Mean":{mean},"Norm":{norm or last}'
+            numbers = [*map(str, _invented(mark, number))]
+            numbers[AT["norm"]] = norm or numbers[AT["norm"]]
+            return members(tuple(numbers))
         return f"{_INVENTED}{number}" if mark == DIGEST else f"{_INVENTED}{number}{_INVENTED}"
 
     return MARKS.sub(invent, template), counts
@@ -250,13 +252,12 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
 
     has, at = places(STATISTICS, records.statistics.starts)
     at = records.statistics.of[at]
-    four: dict[str, Any] = {}
-    for key in FOURS:
-        four[key] = np.array(getattr(source, key), np.float64)[rows]
-        four[key][has] = records.numbers[key][at]
+    numbers = np.empty((len(rows), len(NAMES)), order="F")
+    numbers[:] = source.numbers[rows]
+    numbers[has] = records.numbers[at]
     non_finite = _some(source.non_finite, rows)
     if patterns.counts:
-        for row in has[~np.isfinite(four["norm"][has])].tolist():
+        for row in has[~np.isfinite(numbers[has, AT["norm"]])].tolist():
             if (counts := patterns.counts.get(int(rows[row]))) is not None:
                 non_finite[row] = counts
     digest, file, told = _texts(source.digest, rows), _texts(source.file, rows), _texts(source.source, rows)
@@ -288,10 +289,7 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
         paths=source.paths,
         look=array("i", np.array(source.look, np.int32)[rows].tobytes()),
         looks=source.looks,
-        max=array("d", four["max"].tobytes()),
-        min=array("d", four["min"].tobytes()),
-        mean=array("d", four["mean"].tobytes()),
-        norm=array("d", four["norm"].tobytes()),
+        numbers=numbers,
         odd=_some(source.odd, rows),
         values=_some(source.values, rows),
         digest=digest,

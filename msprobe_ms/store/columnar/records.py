@@ -16,16 +16,16 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input, replacing
 from msprobe.base.memory import must_fit
+from msprobe.base.schema import NAMES
 from msprobe.store import layout
 from msprobe.store.arrow import need
 from msprobe.store.journal import Journal, construct_of, in_order, merged
 
-from .templates import CALL, DIGEST, NAME, STATISTICS, Lists, Splitter, four_text, joined
+from .templates import CALL, DIGEST, NAME, STATISTICS, Lists, Splitter, joined, statistics_text
 
 HEADER = b"msprobe"
 """The key in the file's metadata: a JSON object with `header`, `extra_info`, `missing` and, if so, `rebuilt`."""
 
-FOURS = ("max", "min", "mean", "norm")
 _LEVEL = 6  # of zstd; higher ones take several times as long for a percent
 _ELEMENT = "list.element"
 
@@ -55,7 +55,7 @@ def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None
             column_encoding={
                 "name": "DELTA_BYTE_ARRAY",
                 **dict.fromkeys(("place", "stack_place"), "DELTA_BINARY_PACKED"),
-                **dict.fromkeys((f"{each}.{_ELEMENT}" for each in FOURS), "BYTE_STREAM_SPLIT"),
+                **dict.fromkeys((f"{each}.{_ELEMENT}" for each in NAMES), "BYTE_STREAM_SPLIT"),
             },
         )
 
@@ -93,7 +93,7 @@ def _table(pa: Any, journal: Journal, rebuilt: bool) -> Any:
         "parameters": lists(splitter.parameters, pa.string()),
         "digest": lists(splitter.digest, pa.uint32()),
     }
-    columns.update((key, lists(each, pa.float64())) for key, each in zip(FOURS, splitter.numbers, strict=True))
+    columns.update((key, lists(each, pa.float64())) for key, each in zip(NAMES, splitter.numbers, strict=True))
     above = {"header": journal.header, "extra_info": journal.extra_info, "missing": journal.missing}
     if rebuilt:
         above["rebuilt"] = {"lost_lines": journal.malformed}
@@ -188,8 +188,8 @@ class Records:
     """A table, read. Per row: `names`, `ran`, `parents`, `stacks` (-1: none), `stack_places`, `entry` (a place in
     `templates`, -1: not collected) and `places` (in the order of the entries).
 
-    `statistics` and `digests` are places in the four columns `numbers` and in `digest`; `calls` are rows; `parameters`
-    are names. `frames` has the JSON text of each stack.
+    `statistics` and `digests` are rows of `numbers`, whose columns are `NAMES`, and places in `digest`; `calls` are
+    rows; `parameters` are names. `frames` has the JSON text of each stack.
     """
 
     above: Above
@@ -206,7 +206,7 @@ class Records:
     digests: Parts
     calls: Parts
     parameters: Parts
-    numbers: dict[str, Floats]
+    numbers: Floats
     digest: list[str]
 
     @property
@@ -225,13 +225,8 @@ class Records:
         return joined(self.templates[int(self.entry[row])], name, self._marks(row))
 
     def _marks(self, row: int) -> Iterator[str]:
-        numbers = [self.numbers[key] for key in FOURS]
         waiting = {
-            STATISTICS: (
-                four_text((float(a[at]), float(b[at]), float(c[at]), float(d[at])))
-                for a, b, c, d in (numbers,)
-                for at in _of(self.statistics, row)
-            ),
+            STATISTICS: (statistics_text(self.numbers[at].tolist()) for at in _of(self.statistics, row)),
             DIGEST: (self.digest[at] for at in _of(self.digests, row)),
             CALL: (self.names[at] for at in _of(self.calls, row)),
         }
@@ -262,7 +257,9 @@ def _records(table: Any) -> Records:
     names = _objects(_column(table, "name"))
     if None in names or len(set(names)) < count:
         raise ValueError("a row has no unique name")
-    numbers = {key: _parts(table, key).of for key in FOURS}
+    columns = [_parts(table, key).of for key in NAMES]
+    count_of_numbers = min(map(len, columns))
+    numbers = np.stack([column[:count_of_numbers] for column in columns], axis=1)
     digests, calls = _parts(table, "digests"), _parts(table, "calls")
     rows = np.repeat(np.arange(count), np.diff(calls.starts)) - calls.of
     stacks = _integers(_column(table, "stack"))
@@ -282,7 +279,7 @@ def _records(table: Any) -> Records:
         templates=entry.dictionary.to_pylist(),
         entry=_integers(entry.indices),
         places=_integers(_column(table, "place")),
-        statistics=_looked_up(_parts(table, "statistics"), min(map(len, numbers.values()))),
+        statistics=_looked_up(_parts(table, "statistics"), count_of_numbers),
         digests=_looked_up(digests, len(digest)),
         calls=Parts(calls.starts, _within(rows, count)),
         parameters=_parts(table, "parameters"),

@@ -3,7 +3,7 @@ r"""The text of an entry, taken apart: a template, which many calls share, and w
 | mark | stands for | kept as |
 |---|---|---|
 | `\x01` | the call's own name at the beginning of a file's name | nothing: the call has it |
-| `\x02` | the four statistics of a tensor | a place in the table of statistics |
+| `\x02` | the statistics of a tensor | a place in the table of statistics |
 | `\x03` | the eight digits of a digest | a place in the table of digests |
 | `\x04` | the call that produced an input | how many rows before this one it stands |
 | `\x05` | the parameter that an input is | its name |
@@ -15,27 +15,28 @@ digit stays in the template.
 import math
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from msprobe.base import schema
 
 NAME, STATISTICS, DIGEST, CALL, PARAMETER = "\x01", "\x02", "\x03", "\x04", "\x05"
 MARKS = re.compile("[\x01-\x05]")
 
 # Whole members of a record; what is between quotes has none of its own, for inside a text they are escaped.
 _PARTS = re.compile(
-    r'("Max":[^,]+,"Min":[^,]+,"Mean":[^,]+,"Norm":[^,}]+'
-    r'|"md5":"(?:crc32c:)?[0-9a-f]{8}"'
+    "("
+    + ",".join(f'"{re.escape(key)}":[^,}}]+' for key in schema.KEYS)
+    + rf'|"{schema.DIGEST.key}":"(?:crc32c:)?[0-9a-f]{{8}}"'
     r'|"from":"call [^"\\]*(?=\.output)'
     r'|"from":"parameter [^"\\]*")'
 )
+_STATISTICS, _DIGEST = f'"{schema.KEYS[0]}":', f'"{schema.DIGEST.key}":'
 _CALL, _PARAMETER = '"from":"call ', '"from":"parameter '
 
-Four = tuple[float, float, float, float]
 
-
-def four_text(four: Four) -> str:
+def statistics_text(numbers: Iterable[float]) -> str:
     """The statistics of a tensor as an entry has them."""
-    high, low, mean, norm = map(_number_text, four)
-    return f'"Max":{high},"Min":{low},"Mean":{mean},"Norm":{norm}'
+    return schema.members(tuple(map(_number_text, numbers)))
 
 
 def _number_text(number: float) -> str:
@@ -44,14 +45,13 @@ def _number_text(number: float) -> str:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _four(text: str) -> Four | None:
+def _numbers(text: str) -> tuple[float, ...] | None:
     """The floats in a text of statistics; None where they would not give the same text."""
     try:
-        high, low, mean, norm = (float(member.partition(":")[2]) for member in text.split(","))
+        made = tuple([float(member.partition(":")[2]) for member in text.split(",")])
     except ValueError:
         return None
-    made = high, low, mean, norm
-    return made if four_text(made) == text else None
+    return made if statistics_text(made) == text else None
 
 
 class Lists:
@@ -70,7 +70,7 @@ class Splitter:
     """Takes entries apart, one after the other in the order of their rows; `rows` has the row of each call.
 
     `statistics` and `digests` have 0 for the next new member of a table, else how far back in the table the same one
-    stands; the new members are in the four `numbers` and in `digest`. `calls` are rows back.
+    stands; the new members are in `numbers`, one list for each statistic, and in `digest`. `calls` are rows back.
     """
 
     def __init__(self, rows: dict[str, int]) -> None:
@@ -79,7 +79,7 @@ class Splitter:
         self._bad: set[str] = set()
         self.statistics, self.digests, self.calls = (Lists(array("i")) for _ in range(3))
         self.digest = Lists(array("L"))
-        self.numbers = [Lists(array("d")) for _ in range(4)]
+        self.numbers = [Lists(array("d")) for _ in schema.NUMBERS]
         self.parameters = Lists([])
         self._all = (self.statistics, self.digests, self.calls, self.digest, *self.numbers, self.parameters)
 
@@ -90,9 +90,9 @@ class Splitter:
         for at in range(1, len(pieces), 2):
             part = pieces[at]
             place = self._known.get(part)
-            if part[1] == "M":
+            if part.startswith(_STATISTICS):
                 pieces[at] = self._statistics(part, place)
-            elif part[1] == "m":
+            elif part.startswith(_DIGEST):
                 pieces[at] = self._digest(part, place)
             elif part.startswith(_CALL):
                 call = part[len(_CALL) :]
@@ -109,10 +109,10 @@ class Splitter:
         if place is None:
             if part in self._bad:
                 return part
-            if (four := _four(part)) is None:
+            if (numbers := _numbers(part)) is None:
                 self._bad.add(part)
                 return part
-            for column, number in zip(self.numbers, four, strict=True):
+            for column, number in zip(self.numbers, numbers, strict=True):
                 column.of.append(number)  # type: ignore[arg-type]  # an array of float
             self._known[part] = count
         self.statistics.of.append(0 if place is None else count - place)  # type: ignore[arg-type]  # an array of int

@@ -22,8 +22,9 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
 from msprobe.base.names import PARAMETER
+from msprobe.base.schema import NUMBERS
 from msprobe.store.folders import is_file, look, printable, walk
-from msprobe.store.record import Call, Calls, Dump, Record, Statistics
+from msprobe.store.record import Call, Calls, Dump, Record, Statistics, statistics_from
 
 from .executions import Execution, executions
 from .values import (
@@ -239,8 +240,12 @@ def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
 def _statistics(value: Value) -> Statistics | None:
     """The statistics in statistic.csv; None where it has no line, or no column of statistics."""
     row = value.row
-    if row is None or (row.max, row.min, row.mean, row.norm) == (None,) * 4:
+    if row is None or not any(getattr(row, each.name) is not None for each in NUMBERS):
         return None
     dtype = spelled(value.dtype)
-    mean, norm = (row.mean, row.norm) if dtype != "Bool" else (None, None)
-    return Statistics(extreme(row.max, dtype), extreme(row.min, dtype), mean, norm)
+    letter = "b" if dtype == "Bool" else "f"
+    numbers = []
+    for each in NUMBERS:
+        number = getattr(row, each.name) if letter in each.dtypes else None
+        numbers.append(extreme(number, dtype) if each.rule == "extreme" else number)
+    return statistics_from(*numbers)

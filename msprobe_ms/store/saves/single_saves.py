@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msprobe.base.files import NAME_LIMIT, make_folder, replacing, safe_name
+from msprobe.base.schema import NAMES
 from msprobe.store import layout
 from msprobe.store.folders import Folder, by_number, walk
 from msprobe.store.layout import DATA
@@ -114,11 +115,10 @@ def _described(array: Array) -> dict[str, object]:
     from msprobe.base.statistic import statistic
 
     s = statistic(array)
-    mean, norm = s.mean, s.norm
+    numbers = {name: getattr(s, name) for name in NAMES}
     if array.dtype.kind == "b" and array.size:
-        mean, norm = s.true_count / array.size, math.sqrt(s.true_count)
-    four = {"max": s.max, "min": s.min, "mean": mean, "norm": norm}
-    return {name: None if n is None else float(n) for name, n in four.items()} | {"shape": list(array.shape)}
+        numbers |= {"mean": s.true_count / array.size, "norm": math.sqrt(s.true_count)}
+    return {name: None if n is None else float(n) for name, n in numbers.items()} | {"shape": list(array.shape)}
 
 
 _MICRO_STEP = re.compile(r"micro_step(\d{1,9})")

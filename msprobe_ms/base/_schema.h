@@ -1,0 +1,14 @@
+/* The keys of a record's statistics, generated from schema.py by `python docs/statistics.py`. */
+
+enum { NUMBERS = 4 }; /* that every record of a tensor with statistics has */
+#define KEY_MAX "\"Max\":"
+#define KEY_MIN ",\"Min\":"
+#define KEY_MEAN ",\"Mean\":"
+#define KEY_NORM ",\"Norm\":"
+#define KEY_TRUE_COUNT ",\"true_count\":"
+#define KEY_NAN ",\"nan_count\":"
+#define KEY_POSITIVE_INF ",\"positive_inf_count\":"
+#define KEY_NEGATIVE_INF ",\"negative_inf_count\":"
+#define KEY_DIGEST ",\"md5\":"
+#define NUMBER_KEYS {"Max", "Min", "Mean", "Norm"}
+#define DIGEST_NAME "md5"

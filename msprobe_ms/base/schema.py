@@ -1,0 +1,185 @@
+"""The statistics of a tensor, one row each: how a record spells them, how they merge and how they are compared.
+
+Everything that lists statistics takes them from `STATISTICS`: the codec of records (JSON, Parquet and the C sources,
+whose table `_schema.h` is generated), the columns of a dump, the merge of ranks, the sheets, and the table in the docs.
+`python docs/statistics.py` writes the generated parts; a test compares them with this table.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["number", "count", "digest"]
+"""`number`: every tensor with elements has it, or null. `count`: written where it is not 0. `digest`: a text."""
+
+Merge = Literal["max", "min", "mean", "norm", "sum", "none"]
+"""How those of the parts of a tensor become that of the whole: the largest, the smallest, the mean weighted by the
+numbers of elements, the root of the sum of squares, the sum; `none`: it is lost."""
+
+Rule = Literal["extreme", "mean", "norm", "equal"]
+"""Which allowance a difference has (`compare/measure/statistics.py`); `equal`: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One statistic of a tensor.
+
+    name : the name in code and in findings
+    key : the key in a record
+    dtypes : the kinds of dtypes that have it, by numpy's letters
+    titles : the titles of the columns of a comparison: the difference, the relative difference, the value
+    noun : its noun in the explanations of these columns
+    text, zh : the explanation in the docs
+    """
+
+    name: str
+    key: str
+    kind: Kind
+    dtypes: str
+    merge: Merge
+    rule: Rule
+    text: str
+    zh: str
+    titles: tuple[str, str, str] = ("", "", "")
+    noun: str = ""
+
+
+STATISTICS = (
+    Statistic(
+        name="max",
+        key="Max",
+        kind="number",
+        dtypes="biufc",
+        merge="max",
+        rule="extreme",
+        text="the largest element",
+        zh="最大元素",
+        titles=("Max diff", "MaxRelativeErr", "max"),
+        noun="maximum",
+    ),
+    Statistic(
+        name="min",
+        key="Min",
+        kind="number",
+        dtypes="biufc",
+        merge="min",
+        rule="extreme",
+        text="the smallest element",
+        zh="最小元素",
+        titles=("Min diff", "MinRelativeErr", "min"),
+        noun="minimum",
+    ),
+    Statistic(
+        name="mean",
+        key="Mean",
+        kind="number",
+        dtypes="iufc",
+        merge="mean",
+        rule="mean",
+        text="the mean of the elements",
+        zh="元素的均值",
+        titles=("Mean diff", "MeanRelativeErr", "mean"),
+        noun="mean",
+    ),
+    Statistic(
+        name="norm",
+        key="Norm",
+        kind="number",
+        dtypes="iufc",
+        merge="norm",
+        rule="norm",
+        text="the L2 norm",
+        zh="L2 范数",
+        titles=("L2norm diff", "NormRelativeErr", "l2norm"),
+        noun="L2 norm",
+    ),
+    Statistic(
+        name="true_count",
+        key="true_count",
+        kind="count",
+        dtypes="b",
+        merge="sum",
+        rule="equal",
+        text="*(msprobe-ms)* int: the number of elements that are true",
+        zh="*（本工具）* int：为真的元素个数",
+    ),
+    Statistic(
+        name="nan",
+        key="nan_count",
+        kind="count",
+        dtypes="fc",
+        merge="sum",
+        rule="equal",
+        text="*(msprobe-ms)* int: the number of NaN elements, present if greater than 0. If one of this and the next"
+        " two keys is present, absent ones are 0; if none is present, all elements are finite or were not counted. Two"
+        " tensors with different counts differ, even if NaN makes their statistics equal",
+        zh="*（本工具）* int：NaN 元素的个数，大于 0 时才有。本键与下两键三者有其一，则其余为 0；都没有，则所有元素"
+        "都是有限值，或没有人数过。计数不同的两个张量是不同的，尽管 NaN 使它们的统计量看起来一样",
+    ),
+    Statistic(
+        name="positive_inf",
+        key="positive_inf_count",
+        kind="count",
+        dtypes="fc",
+        merge="sum",
+        rule="equal",
+        text="*(msprobe-ms)* int: the number of elements that are plus infinity, present if greater than 0",
+        zh="*（本工具）* int：正无穷元素的个数，大于 0 时才有",
+    ),
+    Statistic(
+        name="negative_inf",
+        key="negative_inf_count",
+        kind="count",
+        dtypes="fc",
+        merge="sum",
+        rule="equal",
+        text="*(msprobe-ms)* int: the number of elements that are minus infinity, present if greater than 0",
+        zh="*（本工具）* int：负无穷元素的个数，大于 0 时才有",
+    ),
+    Statistic(
+        name="digest",
+        key="md5",
+        kind="digest",
+        dtypes="biufc",
+        merge="none",
+        rule="equal",
+        text="only with summary_mode md5: CRC-32 of the bytes in C order, bfloat16 widened to float32, 8 lower-case hex"
+        " digits; with summary_mode crc32c *(msprobe-ms)*: `crc32c:` and the 8 digits of their CRC-32C (polynomial"
+        " 0x1EDC6F41, RFC 3720). A reader MUST NOT compare a digest with one of another kind",
+        zh="仅在 summary_mode 为 md5 时：按 C 顺序的字节的 CRC-32，bfloat16 先扩展为 float32，8 位小写十六进制数字；"
+        "summary_mode 为 crc32c 时*（本工具）*：`crc32c:` 加其 CRC-32C（多项式 0x1EDC6F41，RFC 3720）的 8 位数字。"
+        "读取方不得把两种摘要相互比较",
+    ),
+)
+
+NUMBERS = tuple(each for each in STATISTICS if each.kind == "number")
+"""What every record of a tensor with statistics has, in the order of the record and of the columns."""
+
+NON_FINITE = tuple(each for each in STATISTICS if each.kind == "count" and "f" in each.dtypes)
+COUNTS = tuple(each for each in STATISTICS if each.kind == "count")
+DIGEST = next(each for each in STATISTICS if each.kind == "digest")
+NAMES = tuple(each.name for each in NUMBERS)
+KEYS = tuple(each.key for each in NUMBERS)
+AT = {each.name: at for at, each in enumerate(NUMBERS)}
+"""The column of each number."""
+
+_MEMBERS = ",".join(f'"{key}":%s' for key in KEYS)
+
+
+def members(numbers: tuple[str, ...]) -> str:
+    """Return the members of a record that hold the numbers, whose texts are given in the order of `NUMBERS`."""
+    return _MEMBERS % numbers
+
+
+def c_header() -> str:
+    """Return the text of `_schema.h`: the keys of a record for the C sources."""
+    lines = [
+        "/* The keys of a record's statistics, generated from schema.py by `python docs/statistics.py`. */",
+        "",
+        f"enum {{ NUMBERS = {len(NUMBERS)} }}; /* that every record of a tensor with statistics has */",
+    ]
+    for number, each in enumerate(STATISTICS):
+        comma = "" if number == 0 else ","
+        lines.append(f'#define KEY_{each.name.upper()} "{comma}\\"{each.key}\\":"')
+    keys = ", ".join(f'"{key}"' for key in KEYS)
+    lines += [f"#define NUMBER_KEYS {{{keys}}}", f'#define DIGEST_NAME "{DIGEST.key}"', ""]
+    return "\n".join(lines)
