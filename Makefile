@@ -32,10 +32,12 @@ FRAMEWORK_MARKERS := (mindspore or torch or everywhere) and not (mindspore and m
 MINDTORCH_MARKERS := mindtorch
 OTHER_MARKERS := smoke or examples
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
-# for the files with the fewest tests, which would come last, take longest. Threads that wait sleep: OpenMP's would keep
-# the cores busy, which the other processes need.
+# for the files with the fewest tests, which would come last, take longest. One process more than there are cores: many
+# tests wait for processes that they start, or for the disk. Threads that wait sleep: OpenMP's would keep the cores busy,
+# which the other processes need.
+PROCESSES := $(shell $(PYTHON) -c 'import os; print(min(5, 1 + (os.cpu_count() or 1)))')
 PYTEST = OMP_WAIT_POLICY=PASSIVE MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 --durations 25 \
-    --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(CASES)
+    --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(CASES)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
