@@ -29,11 +29,11 @@ from .origin import First
 from .result import OF_KEYS, FlowResult, Stepwise, rows_of_walk
 
 _KEYS = 40
-"""Keys whose tables are in a report one by one; the table of all keys has every one."""
+"""Maximum number of keys with separate tables; the table of all keys is complete."""
 
 
 def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
-    """The report of one flow, or of those of all steps."""
+    """Return the report of one flow, or of the flows of all steps."""
     flows: dict[int | None, FlowResult] = {}
     if isinstance(result, FlowResult):
         flows[None] = result
@@ -140,14 +140,14 @@ def _completed(
 
 
 def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int, int]) -> Iterator[Finding]:
-    """The first wrong call of every pair of dumps."""
+    """Return the first wrong call of every pair of dumps."""
     for outcome in result.outcomes:
         if outcome.unit is not None:
             yield from made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
 
 
 def _first(first: First, others: list[Finding]) -> Finding:
-    """The first difference: a call of a stage's dump where that tells it, else the key or the stage."""
+    """Return the first difference: a call of the dump of a stage if there is one, else the key or the stage."""
     item = first.item
     finding = first.finding
     if finding is not None:

@@ -1,7 +1,7 @@
-"""A few lines of HTML for notebooks: an answer with its facts and a table, with the look of a report.
+"""HTML for notebooks: an answer with its facts and a table, in the style of a report.
 
-Everything that comes out of a dump is escaped, and what would steer the text (control characters, changes of direction)
-is spelled out. Colours are said in words too.
+Text from dumps is escaped, and control characters and changes of direction are replaced by their names. Colors are also
+given as words.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _CELL = 'style="border:1px solid #8886;padding:.15em .5em;text-align:left;vertic
 
 
 def text(value: object) -> str:
-    """A value as HTML that shows it and does nothing."""
+    """Return a value as inert HTML."""
     from html import escape  # here: only notebooks need it, and it has a table of entities
 
     return escape(visible(" ".join(str(value).split())))
@@ -33,7 +33,7 @@ def fragment(
     titles: Sequence[str] = (),
     rows: Sequence[Sequence[object]] = (),
 ) -> str:
-    """An answer: `state` as of `document.Answer`, the line that says it, facts by name, and a table."""
+    """Return an answer as HTML: `state` as of `finding.Answer`, its line, facts by name, and a table."""
     colour = _COLOURS[state]
     parts = [
         f'<div style="font:14px/1.45 system-ui,sans-serif;border-left:4px solid {colour};padding:.2em .8em">',
