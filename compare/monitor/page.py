@@ -1,4 +1,4 @@
-"""The answer as one page that needs no server and no script: text, tables, curves as SVG. All names are escaped."""
+"""The answer as one page without server and scripts: text, tables, curves as SVG. All names are escaped."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ svg{background:#fafafa;border:1px solid #ddd;margin:.2em}figure{margin:1em 0}.ou
 
 
 def page(result: Result) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join(_parts(result)) + "\n"
 
 
@@ -62,7 +62,7 @@ def _figure(curve: Curve, result: Result) -> str:
 
 
 def _svg(steps: Array, series: Iterable[tuple[Array, str]], band: Array | None, mark: int | None) -> str:
-    """Lines over steps; what is not finite is left out. The greatest and the least value stand at the edge."""
+    """Return lines over steps; values that are not finite are omitted. The maximum and the minimum are at the edge."""
     drawn = list(series)
     values = np.concatenate([value[np.isfinite(value)] for value, _ in drawn] or [np.zeros(0)])
     if band is not None:
