@@ -84,7 +84,7 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 
 
 def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
-    """Where to look, and the commands that tell more; `outcome` is that of the finding."""
+    """Return where to look, and the commands that show more; `outcome` is that of the finding."""
     is_exchange = False
     if finding.kind is kinds.COMPUTES and finding.name.startswith((*PREFIXES, "Primitive.")):
         from msprobe.compare.ranks.collectives import word_of  # here: few comparisons are of several ranks

@@ -302,7 +302,7 @@ def _size(value: Array) -> Array:
 
 
 def _greatest_before(size: Array, window: int) -> Array:
-    """Return the maximum of the `width` columns before each column; 0 before the first."""
+    """Return the maximum of the `window` columns before each column; 0 before the first."""
     found = np.zeros_like(size)
     found[:, 1:] = size[:, :-1]
     reached = 1

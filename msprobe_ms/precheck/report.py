@@ -30,7 +30,7 @@ _MOST = 200
 
 
 def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
-    """The report of what was checked of a dump, which was given by a path."""
+    """Return the report of the checked calls of a dump at a path."""
     chunks = Chunks()
     head = Head(
         "acc_check",
@@ -104,7 +104,7 @@ _PARTS = (".output.", ".output", ".parameters_grad.")
 
 
 def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Suggestion]:
-    """A script of the first wrong call, where the dump has its tensors."""
+    """Suggest a script of the first wrong call, if the dump has its tensors."""
     if not wrong:
         return
     name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
