@@ -155,7 +155,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
 def answer_of(compared: Compared) -> Answer:
     """Return the answer about two packs."""
-    named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
+    named = [_finding(row) for row in by_importance(compared)[:_LISTED]]
     is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
     state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
     line = answer(compared) if compared.outcomes else completed(answer(compared), compared.verdicts)
@@ -173,7 +173,7 @@ def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
     return (Suggestion(text),) if named else ()
 
 
-def _beginning(row: Row) -> Finding:
+def _finding(row: Row) -> Finding:
     sides = phrase("left of the line: the trusted pack; right of it: the pack under suspicion")
     step = row.place.step if isinstance(row, TensorRow) else None
     rank = row.place.rank if isinstance(row, TensorRow) else row.rank if isinstance(row, RandomRow) else None

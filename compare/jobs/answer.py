@@ -10,7 +10,7 @@ from msprobe.compare.core.buffers import PREFIXES
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import excused_said, left_open
+from msprobe.compare.tables.console import excused_phrase, left_open
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer, Finding, Suggestion
 from msprobe.findings.kind import Severity
@@ -76,7 +76,7 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     )
     yield from result.limits
     if result.excused is not None:
-        yield excused_said(result.excused, result.user_limits)
+        yield excused_phrase(result.excused, result.user_limits)
     yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
 
 

@@ -23,10 +23,10 @@ def sentences(reasons: Iterable[Reason]) -> str:
 
 def sentence(reason: Reason) -> str:
     """Return one reason without the full stop."""
-    return str(said(reason))
+    return str(reason_phrase(reason))
 
 
-def said(reason: Reason) -> Phrase:
+def reason_phrase(reason: Reason) -> Phrase:
     """Return one reason as a phrase without the full stop."""
     words = _WORDS[reason.why]
     if not isinstance(words, str):
@@ -36,12 +36,12 @@ def said(reason: Reason) -> Phrase:
     return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
 
-def all_said(reasons: Iterable[Reason]) -> Words:
+def reasons_phrase(reasons: Iterable[Reason]) -> Words:
     """Return all reasons as one phrase, the last without its full stop; empty without any."""
-    return joined([said(reason) for reason in reasons], "{before}. {after}")
+    return joined([reason_phrase(reason) for reason in reasons], "{before}. {after}")
 
 
-def say_limits(limits: Limits) -> Phrase:
+def limits_phrase(limits: Limits) -> Phrase:
     """Return the noise limits in one line; that of a calibration warns if its run was wrong itself."""
     if limits.source is LimitSource.EXACT:
         return phrase("noise limits: exact (no tolerance)")
@@ -67,7 +67,7 @@ def say_shape(shape: object) -> str:
     return str(list(shape)) if isinstance(shape, tuple | list) else "None"
 
 
-def say_statistic(excess: float, which: str, target: Any, golden: Any, standard: Standard) -> str:
+def statistic_phrase(excess: float, which: str, target: Any, golden: Any, standard: Standard) -> str:
     """Return how one statistic exceeds its standard, with a full stop."""
     template, are_numbers = _beyond(which, standard), isinstance(target, float) and isinstance(golden, float)
     if template and are_numbers and math.isfinite(target) and math.isfinite(golden) and math.isfinite(excess):
@@ -110,7 +110,7 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
     return phrase(_BEYOND, **values, standard=standard, times=_times(excess))
 
 
-def say_unseen(unseen: Unseen) -> Phrase:
+def unseen_phrase(unseen: Unseen) -> Phrase:
     """Return what noise hides in a comparison by statistics."""
     text = phrase("below the noise in statistics: single elements")
     if not unseen.outputs:

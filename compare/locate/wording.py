@@ -7,7 +7,7 @@ from math import isnan
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.wording import all_said
+from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.findings.finding import Finding
 
 from .finding import (
@@ -205,10 +205,10 @@ _MISSING = {
 
 def kind(finding: Divergence) -> str:
     """Return the kind; for code between two calls also these calls and the cell."""
-    return str(kind_said(finding))
+    return str(kind_phrase(finding))
 
 
-def kind_said(finding: Divergence) -> Phrase:
+def kind_phrase(finding: Divergence) -> Phrase:
     """Return the kind as a phrase."""
     if not isinstance(finding.evidence, Between):
         return phrase(finding.kind.name)
@@ -237,38 +237,38 @@ _LOOK_AT_GRADIENT = (
 
 def finding_of(found: Divergence, step: int | None, rank: int | None) -> Finding:
     """Return a divergence of a step and rank as a finding."""
-    return found.as_finding(step, rank, reason_said(found))
+    return found.as_finding(step, rank, reason_phrase(found))
 
 
 def short(finding: Divergence) -> str:
     """Return `NAME in CELL: KIND`."""
-    return str(short_said(finding))
+    return str(short_phrase(finding))
 
 
-def short_said(finding: Divergence) -> Phrase:
+def short_phrase(finding: Divergence) -> Phrase:
     """The same as a phrase."""
-    return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_said(finding))
+    return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_phrase(finding))
 
 
 def full(finding: Divergence) -> str:
     """Return `NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
-    return str(full_said(finding))
+    return str(full_phrase(finding))
 
 
-def full_said(finding: Divergence) -> Phrase:
+def full_phrase(finding: Divergence) -> Phrase:
     """The same as a phrase."""
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    text = phrase("{call}: {reason}", call=short_said(finding), reason=reason_said(finding))
+    text = phrase("{call}: {reason}", call=short_phrase(finding), reason=reason_phrase(finding))
     return phrase("{text}{place}", text=text, place=place)
 
 
 def reason(finding: Divergence) -> str:
     """Return the evidence, the calls before it that could not be judged, and where a difference within tolerance
     exceeds it."""
-    return str(reason_said(finding))
+    return str(reason_phrase(finding))
 
 
-def reason_said(finding: Divergence) -> Phrase:
+def reason_phrase(finding: Divergence) -> Phrase:
     """Return the reason as a phrase."""
     text = describe(finding.evidence)
     if hidden := finding.hidden:
@@ -341,9 +341,9 @@ def _(found: Argument) -> Phrase:
     if found.kind is ArgumentKind.TENSOR:
         return phrase("{difference}; no recorded call returned it", difference=_difference(found.difference))
     if found.kind is ArgumentKind.VALUE:
-        return phrase("{reasons}", reasons=all_said(found.difference.reasons))
+        return phrase("{reasons}", reasons=reasons_phrase(found.difference.reasons))
     if found.difference.grade == "error":
-        return phrase("{place}: {reasons}", place=place, reasons=all_said(found.difference.reasons))
+        return phrase("{place}: {reasons}", place=place, reasons=reasons_phrase(found.difference.reasons))
     return phrase("{place} is passed on the {side} side only", place=place, side=found.side)
 
 
@@ -505,7 +505,7 @@ def _(found: Unclear) -> Phrase:
 def _difference(found: Difference) -> Phrase:
     if not found.reasons:
         return phrase("{place} differs within tolerance", place=found.place)
-    reasons = all_said(found.reasons)
+    reasons = reasons_phrase(found.reasons)
     if found.reasons[0].why is Why.VALUES:  # begins with their place
         return phrase("{reasons}", reasons=reasons)
     return phrase("{place} differs ({reasons})", place=found.place, reasons=reasons)

@@ -208,13 +208,13 @@ def answer_of(result: Result) -> Answer:
     return Answer(
         "differs" if finding is not None else "clean" if result.is_clean else "unjudged",
         answer(result),
-        None if finding is None else _beginning(finding, result),
+        None if finding is None else _finding(finding, result),
         advice=tuple(_advice(finding, result)),
         notes=(*about(result), *(stages(result) if finding is not None else ())),
     )
 
 
-def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
+def _finding(finding: MonitorDivergence, result: Result) -> Finding:
     evidence: list[Words] = [
         phrase("in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding)
     ]

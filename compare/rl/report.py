@@ -14,7 +14,7 @@ from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
+from msprobe.compare.tables.console import causes_of_unjudged, excused_phrase, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
@@ -191,7 +191,7 @@ def _notes(result: FlowResult | Stepwise) -> Iterator[Words]:
         yield from wording.configurations(flow.configurations, flow.top)
         yield from left_open(flow.judged, flow.differing, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
         if flow.excused is not None:
-            yield excused_said(flow.excused, flow.user_limits)
+            yield excused_phrase(flow.excused, flow.user_limits)
         yield from wording.order_of(flow.stages)
         yield from (phrase("missing: {what}", what=each) for each in flow.missing)
     if isinstance(result, Stepwise):

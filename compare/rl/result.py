@@ -20,7 +20,7 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.compare.tables.console import excused_phrase, left_open, no_difference
 from msprobe.compare.tables.json_file import as_object, counts_of_excused
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
@@ -124,7 +124,7 @@ class FlowResult:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         yield from left_open(self.judged, self.differing, self.unjudged, (outcome.mode for outcome in self.outcomes))
         if self.excused is not None:
-            yield excused_said(self.excused, self.user_limits)
+            yield excused_phrase(self.excused, self.user_limits)
         yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
         if len(self.missing) > _LISTED:
             yield f"missing: {len(self.missing) - _LISTED} more, in the JSON file"

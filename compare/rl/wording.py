@@ -7,9 +7,9 @@ from msprobe.base.log import few
 from msprobe.base.phrase import Words, joined, phrase
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import count, unravel
-from msprobe.compare.judge.wording import all_said
+from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.compare.key_data.pairs import Row
-from msprobe.compare.locate.wording import full, full_said, short_said
+from msprobe.compare.locate.wording import full, full_phrase, short_phrase
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.rl_roots import FlowRoot
 
@@ -153,7 +153,7 @@ def why(first: First) -> Words:
         stages = listed([called(name) for name in first.also])
         more.append(phrase("the same call is the first wrong one in {stages}", stages=stages))
     if first.earlier is not None and first.earlier.finding is not None:
-        finding = full_said(first.earlier.finding)
+        finding = full_phrase(first.earlier.finding)
         more.append(
             phrase(
                 "according to its dump of step {step}, first wrong call: {call}", step=first.earlier.step, call=finding
@@ -164,7 +164,7 @@ def why(first: First) -> Words:
             phrase(
                 "{stage} has a dump of this step, in which a difference also starts: first wrong call: {call}",
                 stage=called(first.elsewhere.name),
-                call=full_said(first.elsewhere.finding),
+                call=full_phrase(first.elsewhere.finding),
             )
         )
     return joined([text, *more], "{before}; {after}")
@@ -224,7 +224,7 @@ def item_text(item: Item) -> Words:
     if item.kind == "key":
         return phrase("{before}, {after}", before=_place(item), after=_key(item))
     text = phrase("{before}, {after}", before=_place(item), after=called(item.name))
-    return phrase("{text}, call {call}", text=text, call=short_said(item.finding)) if item.finding else text
+    return phrase("{text}, call {call}", text=text, call=short_phrase(item.finding)) if item.finding else text
 
 
 def _place(item: Item) -> Words:
@@ -253,7 +253,7 @@ def _reason(item: Item) -> Words:
     if row is None:
         return ""
     if row.verdict.reasons or row.found is None or row.found.same == row.found.size:
-        return all_said(row.verdict.reasons)
+        return reasons_phrase(row.verdict.reasons)
     return phrase(
         "{number} of {size} elements differ within tolerance, by {amount:.3g} at most",
         number=row.found.size - row.found.same,

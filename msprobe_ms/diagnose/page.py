@@ -22,7 +22,7 @@ from msprobe.compare.monitor.report import answer as answer_of_monitors
 from msprobe.compare.monitor.report import answer_of as answer_about_monitors
 from msprobe.compare.rl.report import finding_of as finding_of_flow
 from msprobe.compare.rl.wording import setting
-from msprobe.compare.tables.console import BLIND, excused_said
+from msprobe.compare.tables.console import BLIND, excused_phrase
 from msprobe.compare.tables.json_file import causes, counts_of_excused
 from msprobe.findings.document import Document, finding_as_object
 from msprobe.findings.finding import Answer, Finding, Suggestion
@@ -228,7 +228,7 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
     yield f"{what}: {count(counts)}{'; this is rounding, by the tensors below' if compared.is_overruled else ''}"
     if compared.result is not None and compared.result.excused is not None:
-        yield f"  {excused_said(compared.result.excused, compared.result.user_limits)}"
+        yield f"  {excused_phrase(compared.result.excused, compared.result.user_limits)}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
     is_located = located is not None and located.compared is compared
     if wrong and not (is_located and len(outcomes) == 1):

@@ -55,8 +55,8 @@ def answer_of(found: Sequence[Checked], dump: Dump, path: str, verdicts: Verdict
     return Answer(
         "differs" if verdicts.wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
         last_line(_line(wrong), verdicts),
-        _beginning(wrong[0], dump) if wrong else None,
-        tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
+        _finding(wrong[0], dump) if wrong else None,
+        tuple(_finding(output, dump) for output in wrong[1:_MOST]),
         advice=tuple(_advice(wrong, dump, path)),
         notes=(summary(found),),
     )
@@ -77,7 +77,7 @@ def counts_of(found: Sequence[Checked]) -> dict[str, int]:
 _WORDS = {Status.PASS: "pass", Status.WARNING: "warning", Status.ERROR: "error", Status.SKIP: "unjudged"}
 
 
-def _beginning(output: Output, dump: Dump) -> Finding:
+def _finding(output: Output, dump: Dump) -> Finding:
     judgement = output.judgement
     name = next((call for call in (output.name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     at = dump.place.get(name, -1)

@@ -23,7 +23,20 @@ PRINTS = {
 }
 """The modules that may ask for a sentence, and what they print or hand on."""
 
-PROSE = {"reason", "reasons_of", "sentence", "sentences", "message", "said", "says", "text", "then", "why", "words"}
+PROSE = {
+    "reason",
+    "reasons_of",
+    "sentence",
+    "sentences",
+    "message",
+    "said",
+    "reason_phrase",
+    "says",
+    "text",
+    "then",
+    "why",
+    "words",
+}
 SEARCHES = {"count", "endswith", "find", "fullmatch", "index", "match", "partition", "removeprefix", "removesuffix"}
 SEARCHES |= {"replace", "rfind", "rpartition", "search", "split", "startswith"}
 

@@ -43,7 +43,7 @@ _VIOLATIONS = (
 )
 
 
-def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Finding]:
+def findings_of(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Finding]:
     """Return the violations as findings, each with its first rank."""
     for row, one in violated:
         rank = one.ranks[0] if one.ranks else None
@@ -56,7 +56,7 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Find
 def answer_of(judged: Judged, verdicts: Verdicts) -> Answer:
     """Return the answer of a check."""
     violated = violations(judged)
-    found = list(beginnings(violated))
+    found = list(findings_of(violated))
     state = "differs" if found else "clean" if verdicts.exit_code == 0 else "unjudged"
     first = found[0] if found else None
     return Answer(state, last_line(violated, verdicts), first, tuple(found[1:]), advice=advice(violated))
