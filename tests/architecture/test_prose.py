@@ -18,6 +18,8 @@ PRINTS = {
     "msprobe.compare.digest_verb": "the failure of a job",
     "msprobe.compare.jobs.outcome": "the failure of a reader",
     "msprobe.compare.measure.files": "the failure of a measurement",
+    "msprobe.compare.jobs.summary": "the findings of merging on the console",
+    "msprobe.compare.graph_visualize.verb": "the findings of a graph in the log",
     # Handed on as the one field of a reason.
     "msprobe.compare.match.cross_framework": "why the search for counterparts made a pair",
 }
