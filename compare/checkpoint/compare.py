@@ -49,7 +49,7 @@ Shape = tuple[int, ...]
 
 ANOTHER = "give another file with -o"
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Findings that are listed; the file has every parameter."""
 
 
@@ -131,7 +131,7 @@ def _other_shapes(t: Array, g: Array, dtype: str) -> Verdict:
     return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
 
 
-_SHOWN = 5  # names of parameters on one side
+_MAX_NAMES = 5  # names of parameters on one side
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _say(one: JudgedParameter) -> str:
 def _named(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f" ({few(names, _SHOWN)})"
+    return f" ({few(names, _MAX_NAMES)})"
 
 
 def compare_checkpoints(
@@ -287,7 +287,7 @@ def answer_of(result: CheckpointResult) -> Answer:
     """Return the answer: the worst parameter first, then those that one side alone has."""
     differing = [(name, one) for name, one in result.worst if one.verdict.grade in ("warning", "error")]
     lone = [(name, one) for name, one in result.judged.items() if one.verdict.cause is Cause.UNMATCHED]
-    found = [_finding(name, one) for name, one in (*differing, *lone)][:_MOST]
+    found = [_finding(name, one) for name, one in (*differing, *lone)][:_MAX_FINDINGS]
     state = "clean" if result.is_clean else "differs" if differing else "unjudged"
     return Answer(state, result.summary, found[0] if differing else None, tuple(found[1:] if differing else found))
 

@@ -20,12 +20,12 @@ from .compare import Compared, compare_packs
 from .findings import SEVERITY, Checker, Kind, Level, OneSided, Outcome, RandomRow, Row, SettingRow, TensorRow
 from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, names_and_values, remark, summary_rows
 
-_LISTED = 50
+_MAX_FINDINGS = 50
 
 _LETTERS = "ewu.p"
 """In the order of the rows of a table."""
 
-_CAUSES = (
+_EXPLAINING_FIRST = (
     *(Checker.HYPERPARAMETERS, Checker.CONTEXT, Checker.ENV, Checker.PIP),
     *(Checker.WEIGHTS, Checker.DATASET, Checker.RANDOM),
 )
@@ -75,7 +75,7 @@ def by_importance(compared: Compared) -> list[Row]:
 
     def place(pair: tuple[Outcome, Row]) -> tuple[int, int, int]:
         outcome, row = pair
-        return -SEVERITY.index(row.level), _CAUSES.index(outcome.checker), row.importance
+        return -SEVERITY.index(row.level), _EXPLAINING_FIRST.index(outcome.checker), row.importance
 
     return list(_first_steps(row for _, row in sorted(found, key=place)))
 
@@ -155,7 +155,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
 def answer_of(compared: Compared) -> Answer:
     """Return the answer about two packs."""
-    named = [_finding(row) for row in by_importance(compared)[:_LISTED]]
+    named = [_finding(row) for row in by_importance(compared)[:_MAX_FINDINGS]]
     is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
     state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
     line = answer(compared) if compared.outcomes else completed(answer(compared), compared.verdicts)

@@ -18,7 +18,7 @@ from msprobe.findings.kind import Severity
 from .outcome import Outcome
 from .summary import RequestResult
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Further findings, and harmless differences, of all comparisons together."""
 
 
@@ -63,7 +63,7 @@ def completed(
         (*_notes(result), *notes),
     )
     total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None) + len(result.merging)
-    return replace(answer, omitted=total - answer.total).limited(_MOST)
+    return replace(answer, omitted=total - answer.total).limited(_MAX_FINDINGS)
 
 
 def _notes(result: RequestResult) -> Iterator[Words]:

@@ -1,4 +1,4 @@
-"""The outcomes of all jobs of a request together: lines for the console, and the file that sums them up."""
+"""The outcomes of all jobs of a request: lines for the console, and the summary file."""
 
 import os
 from collections import Counter

@@ -13,7 +13,7 @@ from msprobe.compare.core.standard import EXACT, Standard
 from msprobe.store.record import NonFinite
 
 _OTHER = {"target": "golden", "golden": "target", "MindSpore": "PyTorch", "PyTorch": "MindSpore"}
-_LONGEST = 60  # a value that is longer is cut
+_MAX_VALUE = 60  # a value that is longer is cut
 
 
 def sentences(reasons: Iterable[Reason]) -> str:
@@ -59,7 +59,7 @@ def say_value(value: object) -> Words:
     if isinstance(value, TensorLook):
         return phrase("a tensor {dtype}{shape}", dtype=value.dtype, shape=say_shape(value.shape))
     text = repr(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 3] + "..."
 
 
 def say_shape(shape: object) -> str:

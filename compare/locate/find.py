@@ -57,7 +57,7 @@ _UNJUDGED = GRADES.index("unjudged")
 _ABSENT = tuple(cause for cause in Cause if cause.is_exempt and cause not in (Cause.HARMLESS, Cause.IGNORED))
 """Why a record without a verdict is none that could have been compared."""
 
-_STRETCH = 1000
+_MAX_SEARCHED = 1000
 """Number of calls after an unmatched one that are searched for its replacement: such a sequence may be long, with many
 divergences."""
 
@@ -519,7 +519,7 @@ class _Walk:
         following = self._next_matched[event.at]
         if following < len(self._events):
             goes_on, here = (self._name_on(side, following) for side in (_OTHER[event.side], event.side))
-        for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
+        for at in range(event.at + 1, min(following, event.at + 1 + _MAX_SEARCHED)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""

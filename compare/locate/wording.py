@@ -65,7 +65,7 @@ def updates(judgement: UpdateJudgement) -> Words:
 
 def _update_difference(one: UpdateDifference) -> Phrase:
     text = _setting(one)
-    if tried := one.others[:_TRIED]:
+    if tried := one.others[:_MAX_EXPLANATIONS]:
         others = joined([_explanation(other) for other in tried], "{before}, {after}")
         text = phrase(
             "{text} [residual {residual}; other explanations: {others}]",
@@ -79,7 +79,7 @@ def _update_difference(one: UpdateDifference) -> Phrase:
     return phrase("{text} (or {others}; these steps cannot distinguish them)", text=text, others=others)
 
 
-_TRIED = 2  # explanations that are listed besides the one that counts
+_MAX_EXPLANATIONS = 2  # explanations that are listed besides the one that counts
 
 
 def _explanation(one: Explanation) -> Phrase:

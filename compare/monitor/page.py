@@ -14,7 +14,7 @@ from .report import answer, lines
 Array = np.ndarray[Any, Any]
 
 _WIDTH, _HEIGHT, _EDGE = 460, 150, 8
-_MOST = 200  # rows of unmatched names
+_MAX_LINES = 200  # rows of unmatched names
 
 _STYLE = """body{font:14px/1.45 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}
 h1{font-size:1.25em}h2{font-size:1.05em;margin-top:1.6em}table{border-collapse:collapse}
@@ -33,7 +33,7 @@ def _parts(result: Result) -> Iterator[str]:
     yield f"<style>{_STYLE}</style>"
     yield f"<h1>{escape(str(answer(result)))}</h1>"
     yield f"<p>A: {escape(result.target)}<br>B: {escape(result.golden)}</p>"
-    yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in list(lines(result))[:_MOST]) + "</ul>"
+    yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in list(lines(result))[:_MAX_LINES]) + "</ul>"
     if result.curves:
         yield "<h2>What left first</h2>"
         yield from (_figure(curve, result) for curve in result.curves)

@@ -27,7 +27,7 @@ from .pairing import Unmatched
 TARGETS = 60
 """Targets besides the answer's whose curves a report shows."""
 
-_KINDS = 12
+_MAX_KINDS = 12
 """Kinds of values that are listed in a line."""
 
 
@@ -46,9 +46,9 @@ def stages(result: Result) -> Iterator[Words]:
     """Return the kinds that left the band at the step of a finding, and those that did not."""
     left = [stage for stage in result.stages if stage.left]
     inside = [stage for stage in result.stages if not stage.left]
-    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _KINDS))
+    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _MAX_KINDS))
     if inside:
-        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _KINDS))
+        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _MAX_KINDS))
 
 
 def about(result: Result) -> Iterator[Words]:

@@ -74,7 +74,7 @@ def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
     return len(NUMERIC), None
 
 
-_DEEPEST = 100  # deeper values are compared as a whole
+_MAX_NESTING = 100  # deeper values are compared as a whole
 
 COLUMNS = (
     Column("setting", "its path: names separated by dots, `[n]` for an index in a list", 48),
@@ -149,7 +149,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
     waiting = [(path, value)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, dict | list) and value and len(path) < _DEEPEST:
+        if isinstance(value, dict | list) and value and len(path) < _MAX_NESTING:
             inner = value.items() if isinstance(value, dict) else ((f"[{at}]", v) for at, v in enumerate(value))
             waiting += reversed([((*path, without_addresses(key)), each) for key, each in inner])
         else:

@@ -36,7 +36,7 @@ from .origin import First
 from .stages import Stage
 from .walk import Seen
 
-_LISTED = 10  # sentences about data without counterpart; the file has all of them
+_MAX_LISTED = 10  # sentences about data without counterpart; the file has all of them
 
 
 _NONE_IN_COMMON = "no difference in what both sides have"
@@ -125,9 +125,9 @@ class FlowResult:
         yield from left_open(self.judged, self.differing, self.unjudged, (outcome.mode for outcome in self.outcomes))
         if self.excused is not None:
             yield excused_phrase(self.excused, self.user_limits)
-        yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
-        if len(self.missing) > _LISTED:
-            yield f"missing: {len(self.missing) - _LISTED} more, in the JSON file"
+        yield from (f"missing: {sentence}" for sentence in self.missing[:_MAX_LISTED])
+        if len(self.missing) > _MAX_LISTED:
+            yield f"missing: {len(self.missing) - _MAX_LISTED} more, in the JSON file"
         yield from wording.order_of(self.stages)
         yield from self.sentences()
         if self.first is not None:

@@ -21,7 +21,7 @@ from .roots import ITSELF
 from .stages import Stage, called
 from .walk import UPDATES, Seen, next_beginnings
 
-_NAMED = 8  # so many names stand in a sentence
+_MAX_NAMES = 8  # names in a sentence
 
 _RECEIVED = "the stage received different input"
 _DIFFER = "the difference starts before this stage: {weights} differ"
@@ -206,7 +206,7 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
     that begin."""
     before = walked[: walked.index(first.seen)]
     if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
-        yield f"not judged before it: {few(dict.fromkeys(unjudged), _NAMED)}"
+        yield f"not judged before it: {few(dict.fromkeys(unjudged), _MAX_NAMES)}"
     if not first.item.is_beyond:
         beyond = next((seen.item for seen in walked if seen.item.is_beyond), None)
         where = f"the first beyond it: {item_text(beyond)}" if beyond else "nothing is beyond it"
@@ -422,7 +422,7 @@ def order_of(stages: Sequence[Stage]) -> Iterator[Words]:
     )
 
 
-_SHOWN = 60  # characters of a value
+_MAX_VALUE = 60  # characters of a value
 
 
 def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]:
@@ -449,7 +449,7 @@ def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]
 def setting(each: Difference) -> Words:
     """Return `rl.seed: 1, golden 2 (random numbers)`."""
     target, golden = (
-        phrase("missing") if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        phrase("missing") if text is None else text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 3] + "..."
         for text in (each.target, each.golden)
     )
     text = phrase("{name}: {target}, golden {golden}", name=each.path, target=target, golden=golden)

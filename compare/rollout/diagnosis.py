@@ -52,7 +52,7 @@ _DETECTORS: tuple[Detector, ...] = (
     by_weights,
 )
 
-FEWEST = 8
+MIN_TOKENS = 8
 """Tokens below which a cause is named only if it is certain."""
 
 _SURE, _CERTAIN = 0.5, 0.97
@@ -181,7 +181,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         evidence = [f"{text}: no more than float32 rounding in a different order of sums."]
     else:
         candidates = _ranked(findings)
-        is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
+        is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= MIN_TOKENS else _CERTAIN)
         cause = candidates[0].cause if is_sure else "unclear"
         grade: Grade = "warning" if cause == "numerics" and case.is_within(case.rounding) else "error"
         verdict = Verdict(grade, (Reason(Why.TEXT, name=f"{KINDS[cause].title.english}; {message}"),))

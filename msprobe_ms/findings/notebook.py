@@ -13,7 +13,7 @@ from .finding import Finding
 _COLOURS = {"differs": "#b3261e", "clean": "#1b6e3c", "unjudged": "#6b6b6b", "shown": "#3457a6"}
 _MARKS = {"differs": "&#10007;", "clean": "&#10003;", "unjudged": "?", "shown": "&#9432;"}
 
-_MOST = 20
+_MAX_ROWS = 20
 """Rows of a table."""
 
 _CELL = 'style="border:1px solid #8886;padding:.15em .5em;text-align:left;vertical-align:top"'
@@ -45,10 +45,12 @@ def fragment(
         parts.append(f'<table style="border-collapse:collapse;margin:.4em 0">{cells}</table>')
     if rows:
         head = "".join(f"<th {_CELL}>{text(title)}</th>" for title in titles)
-        body = "".join(f"<tr>{''.join(f'<td {_CELL}>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST])
+        body = "".join(
+            f"<tr>{''.join(f'<td {_CELL}>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MAX_ROWS]
+        )
         parts.append(f'<table style="border-collapse:collapse;margin:.4em 0"><tr>{head}</tr>{body}</table>')
-    if len(rows) > _MOST:
-        parts.append(f"<div>and {len(rows) - _MOST} more</div>")
+    if len(rows) > _MAX_ROWS:
+        parts.append(f"<div>and {len(rows) - _MAX_ROWS} more</div>")
     return "".join((*parts, "</div>"))
 
 

@@ -25,7 +25,7 @@ from .check import Checked, Output, Why, verdicts_of, wrong_outputs
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Wrong outputs that are listed; the table has all."""
 
 
@@ -56,7 +56,7 @@ def answer_of(found: Sequence[Checked], dump: Dump, path: str, verdicts: Verdict
         "differs" if verdicts.wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
         last_line(_line(wrong), verdicts),
         _finding(wrong[0], dump) if wrong else None,
-        tuple(_finding(output, dump) for output in wrong[1:_MOST]),
+        tuple(_finding(output, dump) for output in wrong[1:_MAX_FINDINGS]),
         advice=tuple(_advice(wrong, dump, path)),
         notes=(summary(found),),
     )
