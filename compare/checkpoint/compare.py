@@ -49,7 +49,7 @@ Shape = tuple[int, ...]
 
 ANOTHER = "give another file with -o"
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Findings that are listed; the file has every parameter."""
 
 
@@ -57,10 +57,9 @@ _MOST = 200
 class JudgedParameter:
     """A pair with its distance (Euclidean), its cosine and its verdict.
 
-    `shapes` are those of both sides as they were compared, behind a transform; None for a side that is not there.
-    `l2` and `cosine` are None where there is none (one side only, other shapes, a NaN on one side; a cosine also where
-    one side is all zeros). `excess` orders the worst. `of_dtype` is the verdict by the limits of the dtype, where
-    others were chosen.
+    `shapes` are those of both sides as they were compared, after a transform; None for a missing side. `l2` and
+    `cosine` are None if undefined (one side only, different shapes, a NaN on one side; a cosine also if one side is all
+    zeros). `excess` orders the worst. `of_dtype` is the verdict by the limits of the dtype, if others were chosen.
     """
 
     pair: ParameterPair
@@ -75,7 +74,7 @@ class JudgedParameter:
 def judge(pair: ParameterPair, acceptance: Acceptance | None = None) -> JudgedParameter:
     """Read, measure and judge one pair by the standard of the coarser of the two dtypes, or by an acceptance.
 
-    Nothing is raised for what a file holds: what cannot be read is unjudged, with the reason.
+    No error is raised for the content of a file: what cannot be read is unjudged, with the reason.
     """
     target, golden = pair.target, pair.golden
     shapes = (target.shape if target else None, golden.shape if golden else None)
@@ -104,7 +103,7 @@ def judge(pair: ParameterPair, acceptance: Acceptance | None = None) -> JudgedPa
 
 
 def _accepted(found: Measures, acceptance: Acceptance) -> tuple[Verdict, float]:
-    """The verdict of an acceptance, and how many times its limits the difference is."""
+    """Return the verdict of an acceptance, and the difference relative to its limits."""
     if found.equal:
         return PASS, 0.0
     wrong_by = []
@@ -132,13 +131,13 @@ def _other_shapes(t: Array, g: Array, dtype: str) -> Verdict:
     return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
 
 
-_SHOWN = 5  # names of parameters on one side
+_MAX_NAMES = 5  # names of parameters on one side
 
 
 @dataclass(frozen=True)
 class CheckpointResult:
-    """All judged parameters under their names (behind `rank_0/` where there are ranks), and what was left out: what one
-    framework alone has, and further names of shared weights."""
+    """All judged parameters by name (after `rank_0/` if there are ranks), and what was omitted: parameters of one
+    framework only, and further names of shared weights."""
 
     target: str
     golden: str
@@ -149,12 +148,12 @@ class CheckpointResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every parameter is on both sides and passes."""
+        """Return whether every parameter is on both sides and passes."""
         return all(one.verdict for one in self.judged.values())
 
     @property
     def worst(self) -> list[tuple[str, JudgedParameter]]:
-        """The parameters of both sides that do not pass, the worst first."""
+        """Return the parameters of both sides that do not pass, the worst first."""
         return sorted(
             ((name, one) for name, one in self._of_both.items() if not one.verdict),
             key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
@@ -167,7 +166,7 @@ class CheckpointResult:
 
     @property
     def summary(self) -> str:
-        """The numbers of parameters by grade, and those that one side alone has."""
+        """Return the numbers of parameters by grade, and of those on one side only."""
         both = self._of_both
         grades = Counter(one.verdict.grade for one in both.values())
         text = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
@@ -186,7 +185,7 @@ class CheckpointResult:
         return text
 
     def lines(self, top: int) -> list[str]:
-        """The summary first, then the worst parameters, at most `top`."""
+        """Return the summary, then the worst parameters, at most `top`."""
         worst = self.worst
         lines = [self.summary, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
@@ -246,18 +245,18 @@ def _say(one: JudgedParameter) -> str:
 def _named(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f" ({few(names, _SHOWN)})"
+    return f" ({few(names, _MAX_NAMES)})"
 
 
 def compare_checkpoints(
     target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None, standard: str = DTYPE
 ) -> CheckpointResult:
-    """Compare the checkpoints at two paths, those of several ranks rank by rank; one parameter is in memory at a time.
+    """Compare the checkpoints at two paths, several ranks rank by rank; one parameter is in memory at a time.
 
     `standard` is `dtype` or a name of `ACCEPTANCES`.
 
-    DumpError where a side holds no checkpoint that can be read, or the sides are cut into other numbers of ranks;
-    MappingError where a rule names what is not there.
+    DumpError if a side has no checkpoint that can be read, or the sides have different numbers of ranks; MappingError
+    if a rule has a name that does not exist.
     """
     sides = read_side(target), read_side(golden)
     if set(sides[0].ranks) != set(sides[1].ranks):
@@ -288,7 +287,7 @@ def answer_of(result: CheckpointResult) -> Answer:
     """Return the answer: the worst parameter first, then those that one side alone has."""
     differing = [(name, one) for name, one in result.worst if one.verdict.grade in ("warning", "error")]
     lone = [(name, one) for name, one in result.judged.items() if one.verdict.cause is Cause.UNMATCHED]
-    found = [_finding(name, one) for name, one in (*differing, *lone)][:_MOST]
+    found = [_finding(name, one) for name, one in (*differing, *lone)][:_MAX_FINDINGS]
     state = "clean" if result.is_clean else "differs" if differing else "unjudged"
     return Answer(state, result.summary, found[0] if differing else None, tuple(found[1:] if differing else found))
 

@@ -28,7 +28,7 @@ Frameworks = tuple[str, str]
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of it: an outcome for each checker that a side has, and the workbook."""
+    """Result of a comparison: an outcome for each checker that a side has, and the workbook."""
 
     bench: Path
     cmp: Path
@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def verdicts(self) -> Verdicts:
-        """Of the checkers."""
+        """Return the verdicts of the checkers."""
         fine = sum(outcome.level is Level.PASS for outcome in self.outcomes)
         gaps = Counter(outcome.one_sided for outcome in self.outcomes if outcome.level is Level.UNJUDGED)
         return Verdicts(fine, len(self.outcomes) - fine - gaps.total(), gaps)
@@ -73,7 +73,7 @@ def _taken(outcome: Outcome, rows: Iterator[Row], watch: Callable[[Row], object]
 
 
 def framework_of(pack: ConfigPack) -> str:
-    """`mindspore` or `pytorch`, as a pack says, else by its random functions; empty where nothing tells."""
+    """Return `mindspore` or `pytorch`, as the pack has it, or by its random functions; empty if unknown."""
     named = pack.about.get("framework")
     if named in ("mindspore", "pytorch"):
         return str(named)
@@ -116,7 +116,7 @@ def _env(bench: ConfigPack, cmp: ConfigPack, _: Frameworks) -> Iterator[Row]:
 
 
 def _variables(pack: ConfigPack) -> Mapping[str, str]:
-    """The variables, secrets marked: another tool packs them as they are."""
+    """Return the variables with secrets redacted, since another tool packs them unchanged."""
     redactor = Redactor()
     return {name: redactor.variable(name, str(value)) for name, value in pack.object(config_pack.ENV).items()}
 

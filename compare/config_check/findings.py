@@ -1,4 +1,4 @@
-"""What a comparison of two packs found, as data: one row for each setting, tensor, or place of a random call."""
+"""Results of a comparison of two packs, as data: one row for each setting, tensor, or place of a random call."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from msprobe.store.config_pack import Place
 
 
 class Level(Enum):
-    """What a row says. `INFO` decides nothing; nothing that was not compared is a pass."""
+    """Level of a row. `INFO` is only listed; what was not compared does not pass."""
 
     PASS = "pass"
     INFO = "info"
@@ -24,7 +24,7 @@ SEVERITY = (Level.PASS, Level.INFO, Level.WARNING, Level.UNJUDGED, Level.ERROR)
 
 
 class Kind(Enum):
-    """How the two sides stand to each other."""
+    """Relation of the two sides."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -59,7 +59,7 @@ class Checker(Enum):
 
 
 class Match(Enum):
-    """By what two settings were taken for one."""
+    """The way in which two settings were matched."""
 
     NAME = "pure name"
     ALIAS = "mapping"
@@ -69,7 +69,7 @@ class Match(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A variable, a package or a setting, with its name and its value on each side; None where a side has none."""
+    """A variable, a package or a setting, with its name and value on each side; None if a side does not have it."""
 
     checker: Checker
     kind: Kind
@@ -82,18 +82,18 @@ class SettingRow:
     match: Match = Match.NONE
     similarity: float = 1.0
     importance: int = 0
-    """The smaller, the likelier it changes numbers."""
+    """The smaller, the more likely it changes numbers."""
 
     @property
     def name(self) -> str:
-        """The name that both sides have; that of the first, if they differ."""
+        """Return the name that both sides have; if they differ, that of the first."""
         return self.bench_name or self.cmp_name
 
 
 @dataclass(frozen=True, slots=True)
 class TensorRow:
-    """A tensor of the inputs or the weights. `relative`: how far maximum, minimum, mean and norm are apart, None where
-    that cannot be said."""
+    """A tensor of the inputs or the weights. `relative`: relative differences of maximum, minimum, mean and norm, None
+    if undefined."""
 
     checker: Checker
     kind: Kind
@@ -106,7 +106,7 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A place from where a random function was called, and how often."""
+    """A place that calls a random function, and the number of calls."""
 
     count: int
     stack: tuple[str, ...]
@@ -114,7 +114,7 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class RandomRow:
-    """A place of calls, with the counterpart on the other side; None without one."""
+    """A place of calls with its counterpart on the other side; None without one."""
 
     kind: Kind
     level: Level
@@ -127,7 +127,7 @@ class RandomRow:
 
     @property
     def name(self) -> str:
-        """The function."""
+        """Return the function."""
         return self.op
 
 
@@ -135,7 +135,7 @@ Row = SettingRow | TensorRow | RandomRow
 
 
 class OneSided(Enum):
-    """Why a checker compared nothing."""
+    """Reasons why a checker compared nothing."""
 
     NO = ""
     BENCH = "only bench has it"
@@ -145,7 +145,7 @@ class OneSided(Enum):
 
 @dataclass
 class Outcome:
-    """What a checker found: its level, how many rows of each level there were, and the rows that matter most."""
+    """Result of a checker: its level, the number of rows of each level, and the most relevant rows."""
 
     checker: Checker
     one_sided: OneSided = OneSided.NO
@@ -160,7 +160,7 @@ class Outcome:
 
     @property
     def level(self) -> Level:
-        """The most severe level of a row, of those that decide."""
+        """Return the most severe level of a row, of those that decide."""
         if self.one_sided is not OneSided.NO:
             return Level.UNJUDGED
         found = max((level for level, count in self.counts.items() if count), key=SEVERITY.index, default=Level.PASS)

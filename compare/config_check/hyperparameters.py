@@ -25,10 +25,10 @@ ALIASES = (
 SIMILAR = 0.8
 """Names that are no more alike than this are two settings: msprobe's bound."""
 
-_MOST = 100_000  # pairs of names that are held against each other: seconds, at the worst
-_MOST_EXACTLY = 2000  # of these letter by letter: milliseconds each, at the worst
-_LONGEST = 100  # characters of such a name
-_DEEPEST = 50
+_MAX_PAIRS = 100_000  # pairs of names that are compared: seconds, in the worst case
+_MAX_EXACT_PAIRS = 2000  # of these letter by letter: milliseconds each, in the worst case
+_MAX_NAME = 100  # characters of such a name
+_MAX_NESTING = 50
 
 Settings = Mapping[str, object]
 
@@ -58,7 +58,7 @@ def flat(settings: Settings) -> dict[str, object]:
     ]
     while waiting:
         name, value, depth = waiting.pop()
-        is_open = isinstance(value, dict | list) and bool(value) and depth < _DEEPEST
+        is_open = isinstance(value, dict | list) and bool(value) and depth < _MAX_NESTING
         if not is_open or (isinstance(value, dict) and value.get("description") == "duplicate_value"):
             found[name] = without_addresses(value) if isinstance(value, str) else value
             continue
@@ -104,21 +104,21 @@ def _similar(ours: list[str], theirs: list[str]) -> list[tuple[float, str, str]]
     """The pairs of names that are alike, most alike first. `beta1` and `beta2` are not: numbers must be the same."""
     by_numbers: dict[tuple[str, ...], list[str]] = {}
     for name in ours:
-        if len(name) <= _LONGEST:
+        if len(name) <= _MAX_NAME:
             by_numbers.setdefault(_numbers(name), []).append(name)
     pairs = (
-        (name, other) for other in theirs if len(other) <= _LONGEST for name in by_numbers.get(_numbers(other), ())
+        (name, other) for other in theirs if len(other) <= _MAX_NAME for name in by_numbers.get(_numbers(other), ())
     )
     found: list[tuple[float, str, str]] = []
     matcher, last, tried = SequenceMatcher(autojunk=False), "", 0
-    for name, other in islice(pairs, _MOST):
+    for name, other in islice(pairs, _MAX_PAIRS):
         if other != last:
             matcher.set_seq2(other.lower())
             last = other
         matcher.set_seq1(name.lower())
         if matcher.real_quick_ratio() > SIMILAR and matcher.quick_ratio() > SIMILAR:
             tried += 1
-            if tried > _MOST_EXACTLY:
+            if tried > _MAX_EXACT_PAIRS:
                 break
             ratio = matcher.ratio()
             if ratio > SIMILAR:

@@ -29,9 +29,9 @@ ENOUGH = 0.8
 """A frame is the same place where the mean of three is at least this: same file, same function, how alike the code is.
 msprobe's bound."""
 
-_MOST = 60  # places of one function that are held against each other: milliseconds a pair, at the worst
+_MAX_PLACES = 60  # places of one function that are compared with each other: milliseconds per pair, in the worst case
 _FRAME = re.compile(r"File (?P<file>.*?), line \d+, in (?P<function>[^,]*), ?(?P<code>.*)", re.DOTALL)
-_LONGEST = 200  # characters of a line of code that are looked at
+_MAX_LINE = 200  # characters of a line of code that are compared
 
 Sites = Sequence[CallSite]
 
@@ -117,8 +117,8 @@ def _row(op: str, rank: int, bench: CallSite | None, cmp: CallSite | None) -> Ra
 def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> list[tuple[float, int, int]]:
     """The pairs of places that are one, most alike first."""
     found = []
-    for at in left[:_MOST]:
-        for other in right[:_MOST]:
+    for at in left[:_MAX_PLACES]:
+        for other in right[:_MAX_PLACES]:
             score = _score(ours[at].stack, theirs[other].stack)
             if score >= ENOUGH:
                 found.append((score, at, other))
@@ -148,5 +148,5 @@ def _frame_score(ours: str, theirs: str) -> float:
     same_function = a["function"] == b["function"]
     if not (same_file and same_function):  # of three parts none is more than one
         return 0.0
-    code = SequenceMatcher(None, a["code"][:_LONGEST], b["code"][:_LONGEST], autojunk=False).ratio()
+    code = SequenceMatcher(None, a["code"][:_MAX_LINE], b["code"][:_MAX_LINE], autojunk=False).ratio()
     return (2 + code) / 3

@@ -20,20 +20,21 @@ from .compare import Compared, compare_packs
 from .findings import SEVERITY, Checker, Kind, Level, OneSided, Outcome, RandomRow, Row, SettingRow, TensorRow
 from .sheets import COLUMNS, SUMMARY_COLUMNS, cells_of, names_and_values, remark, summary_rows
 
-_LISTED = 50
+_MAX_FINDINGS = 50
 
 _LETTERS = "ewu.p"
 """In the order of the rows of a table."""
 
-_CAUSES = (
+_EXPLAINING_FIRST = (
     *(Checker.HYPERPARAMETERS, Checker.CONTEXT, Checker.ENV, Checker.PIP),
     *(Checker.WEIGHTS, Checker.DATASET, Checker.RANDOM),
 )
-"""What explains the rest stands first: other settings make other weights, and draw other numbers."""
+"""Checkers whose differences explain those of others come first: other settings lead to other weights, and other random
+numbers."""
 
 
 def lines(compared: Compared, top: int) -> Iterator[Words]:
-    """The outcome of each checker, at most `top` rows that matter, and the answer."""
+    """Return the outcome of each checker, at most `top` relevant rows, and the answer."""
     yield from checkers(compared)
     rows = by_importance(compared)
     shown = rows[: max(top, 1)]
@@ -44,7 +45,7 @@ def lines(compared: Compared, top: int) -> Iterator[Words]:
 
 
 def checkers(compared: Compared) -> Iterator[Phrase]:
-    """The outcome of each checker."""
+    """Return the outcome of each checker."""
     for outcome in compared.outcomes:
         text = phrase("{checker}: {grade}", checker=phrase(outcome.checker.value), grade=outcome.level.value)
         words = remark(outcome)
@@ -52,7 +53,7 @@ def checkers(compared: Compared) -> Iterator[Phrase]:
 
 
 def answer(compared: Compared) -> Phrase:
-    """The last line."""
+    """Return the last line."""
     sides = phrase("{before} and {after}", before=compared.bench, after=compared.cmp)
     rows = by_importance(compared)
     if rows:
@@ -69,18 +70,18 @@ def answer(compared: Compared) -> Phrase:
 
 
 def by_importance(compared: Compared) -> list[Row]:
-    """The rows that were kept, the likeliest explanation first."""
+    """Return the rows that were kept, the likeliest explanation first."""
     found = [(outcome, row) for outcome in compared.outcomes for row in outcome.worst]
 
     def place(pair: tuple[Outcome, Row]) -> tuple[int, int, int]:
         outcome, row = pair
-        return -SEVERITY.index(row.level), _CAUSES.index(outcome.checker), row.importance
+        return -SEVERITY.index(row.level), _EXPLAINING_FIRST.index(outcome.checker), row.importance
 
     return list(_first_steps(row for _, row in sorted(found, key=place)))
 
 
 def _first_steps(rows: Iterable[Row]) -> Iterator[Row]:
-    """Of a tensor that differs at several steps the first one."""
+    """Return only the first step of a tensor that differs at several steps."""
     seen: set[tuple[Checker, int, str]] = set()
     for row in rows:
         if isinstance(row, TensorRow):
@@ -96,12 +97,12 @@ def _count(compared: Compared) -> int:
 
 
 def sentence(row: Row) -> Phrase:
-    """A row in words: `hyperparameters: lr: 0.1 | 0.2`."""
+    """Return a row as a sentence: `hyperparameters: lr: 0.1 | 0.2`."""
     return phrase("{checker}: {what}", checker=phrase(row.checker.value), what=what(row))
 
 
 def what(row: Row) -> Phrase:
-    """The same without the checker."""
+    """Return the same without the checker."""
     if isinstance(row, SettingRow):
         return names_and_values(row)
     if isinstance(row, RandomRow):
@@ -154,7 +155,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
 def answer_of(compared: Compared) -> Answer:
     """Return the answer about two packs."""
-    named = [_beginning(row) for row in by_importance(compared)[:_LISTED]]
+    named = [_finding(row) for row in by_importance(compared)[:_MAX_FINDINGS]]
     is_open = any(outcome.one_sided is not OneSided.NO for outcome in compared.outcomes)
     state = "clean" if compared.verdicts.exit_code == 0 else "unjudged" if is_open and not named else "differs"
     line = answer(compared) if compared.outcomes else completed(answer(compared), compared.verdicts)
@@ -172,7 +173,7 @@ def _advice(named: list[Finding]) -> tuple[Suggestion, ...]:
     return (Suggestion(text),) if named else ()
 
 
-def _beginning(row: Row) -> Finding:
+def _finding(row: Row) -> Finding:
     sides = phrase("left of the line: the trusted pack; right of it: the pack under suspicion")
     step = row.place.step if isinstance(row, TensorRow) else None
     rank = row.place.rank if isinstance(row, TensorRow) else row.rank if isinstance(row, RandomRow) else None
@@ -183,7 +184,8 @@ def _beginning(row: Row) -> Finding:
 def _tables(
     compared: Compared, kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]], chunks: Chunks
 ) -> Iterator[TableSet]:
-    """What differs first, as the page opens on the first table; then the summary, and what agrees."""
+    """Return the tables: those that differ first, since the page opens on the first one; then the summary, and those
+    that agree."""
     judged = [outcome for outcome in compared.outcomes if outcome.one_sided is OneSided.NO]
     named = list(dict.fromkeys(row.checker for row in by_importance(compared)))
     differing = sorted((o for o in judged if o.checker in named), key=lambda outcome: named.index(outcome.checker))
@@ -199,7 +201,8 @@ def _tables(
 def _table(
     outcome: Outcome, columns: tuple[Column, ...], rows: list[tuple[tuple[Cell, ...], str]], chunks: Chunks
 ) -> TableSet:
-    """The rows of one checker, what differs first; of very many those that matter, and the first others."""
+    """Return the rows of one checker, those that differ first; of very many rows the relevant ones and the first
+    others."""
     rows = sorted(rows, key=lambda row: _LETTERS.index(row[1]))
     total, title = sum(outcome.counts.values()), phrase(outcome.checker.value)
     if total > len(rows):

@@ -68,14 +68,14 @@ COLUMNS: dict[Checker, tuple[Column, ...]] = {
         _LEVEL,
     ),
 }
-"""The columns by checker; `context` is ours."""
+"""The columns by checker; `context` is not in msprobe."""
 
 NO_STACK = "no match stack"
 _ONLY = {Kind.BENCH_ONLY: "Only in benchmark", Kind.CMP_ONLY: "Only in comparison"}
 
 
 def cells_of(row: Row) -> Sequence[Cell]:
-    """The cells of a row, in the order of its checker's columns."""
+    """Return the cells of a row, in the order of its checker's columns."""
     if isinstance(row, TensorRow):
         equal: Cell = {Kind.EQUAL: True, Kind.DIFFERS: False}.get(row.kind, row.kind.value)
         relative = ("" if each is None else number(each) for each in row.relative)
@@ -101,7 +101,7 @@ def cells_of(row: Row) -> Sequence[Cell]:
 
 
 def value_cell(value: object) -> Cell:
-    """A value as a cell; texts and what JSON nests as text."""
+    """Return a value as a cell; texts and nested JSON as text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -118,13 +118,13 @@ def _site(site: CallSite | None) -> tuple[Cell, Cell]:
 
 
 def summary_rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[Sequence[Cell], str]]:
-    """One row for each checker."""
+    """Return one row for each checker."""
     for outcome in outcomes:
         yield (outcome.checker.value, outcome.level.value, str(remark(outcome))), outcome.level.value
 
 
 def remark(outcome: Outcome) -> Words:
-    """How many rows of each level there are, or why nothing was compared."""
+    """Return the number of rows of each level, or why nothing was compared."""
     if outcome.one_sided is not OneSided.NO:
         return phrase(outcome.one_sided.value)
     found = [(level.value, outcome.counts[level]) for level in reversed(SEVERITY) if outcome.counts[level]]
@@ -134,7 +134,7 @@ def remark(outcome: Outcome) -> Words:
 
 
 def names_and_values(row: SettingRow) -> Phrase:
-    """`lr: 0.1 | 0.2`, with both names where they differ."""
+    """Return `lr: 0.1 | 0.2`, with both names if they differ."""
     name = " / ".join(dict.fromkeys(name for name in (row.bench_name, row.cmp_name) if name))
     return phrase("{name}: {a} | {b}", name=name, a=_shown(row.bench), b=_shown(row.cmp))
 

@@ -10,7 +10,7 @@ from msprobe.compare.core.buffers import PREFIXES
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import excused_said, left_open
+from msprobe.compare.tables.console import excused_phrase, left_open
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer, Finding, Suggestion
 from msprobe.findings.kind import Severity
@@ -18,7 +18,7 @@ from msprobe.findings.kind import Severity
 from .outcome import Outcome
 from .summary import RequestResult
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Further findings, and harmless differences, of all comparisons together."""
 
 
@@ -63,7 +63,7 @@ def completed(
         (*_notes(result), *notes),
     )
     total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None) + len(result.merging)
-    return replace(answer, omitted=total - answer.total).limited(_MOST)
+    return replace(answer, omitted=total - answer.total).limited(_MAX_FINDINGS)
 
 
 def _notes(result: RequestResult) -> Iterator[Words]:
@@ -76,7 +76,7 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     )
     yield from result.limits
     if result.excused is not None:
-        yield excused_said(result.excused, result.user_limits)
+        yield excused_phrase(result.excused, result.user_limits)
     yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
 
 
@@ -84,7 +84,7 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 
 
 def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
-    """Where to look, and the commands that tell more; `outcome` is that of the finding."""
+    """Return where to look, and the commands that show more; `outcome` is that of the finding."""
     is_exchange = False
     if finding.kind is kinds.COMPUTES and finding.name.startswith((*PREFIXES, "Primitive.")):
         from msprobe.compare.ranks.collectives import word_of  # here: few comparisons are of several ranks

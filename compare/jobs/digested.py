@@ -16,7 +16,7 @@ from msprobe.base.files import CONFIGURATION, read_input, replacing
 from msprobe.base.memory import without_collector
 from msprobe.base.version import installed
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
-from msprobe.compare.judge.wording import say_limits
+from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.match.user_mapping import NOTHING
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.collectives import Exchange, RankSummary, Traffic
@@ -75,7 +75,7 @@ def digested(file: Path) -> Digested:
         step=dump.step,
         rank=dump.rank,
         unjudged=dict(comparison.unjudged),
-        limits="" if noise is None else say_limits(noise.limits),
+        limits="" if noise is None else limits_phrase(noise.limits),
         notes=tuple(notes(comparison)),
     )
     differs = bool(located.findings or located.roles or outcome.counts["error"] or outcome.counts["warning"])

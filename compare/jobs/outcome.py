@@ -19,10 +19,10 @@ from msprobe.compare.core.noise import RoundingLeft
 from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
-from msprobe.compare.judge.wording import say_limits
+from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Divergence, UpdateJudgement
-from msprobe.compare.locate.wording import full_said
+from msprobe.compare.locate.wording import full_phrase
 from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
@@ -272,7 +272,7 @@ class Outcome:
         if self.failed:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
-            return LastLine(phrase("first wrong call"), full_said(self.first)).said
+            return LastLine(phrase("first wrong call"), full_phrase(self.first)).said
         return no_difference(
             self.is_clean, self.judged, self.unjudged, excused=self.excused, roundings_left=self.roundings_left
         ).said
@@ -358,7 +358,7 @@ def compare_single(task: Task) -> Outcome:
         rank_summary,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
-        limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
+        limits="" if comparison.noise_of_tensors is None else limits_phrase(comparison.noise_of_tensors.limits),
         survey=_survey(comparison, located) if request.survey else None,
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,

@@ -1,4 +1,4 @@
-"""The report of a request: the units of its outcomes, and the answer as `summary` prints it."""
+"""The report of a request: the units of its outcomes, and its answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from .summary import RequestResult, ranks_of
 
 
 def report_of(result: RequestResult, request: Request) -> Report:
-    """The report of a result whose request asked for units."""
+    """Return the report of a result whose outcomes have units."""
     made = Assembly()
     units = add_outcomes(made, result.outcomes)
     for outcomes in ranks_of(result).values():
@@ -49,19 +49,19 @@ def report_of(result: RequestResult, request: Request) -> Report:
 
 
 def command_of(request: Request) -> str:
-    """The command that gives the same answer, but for mapping files."""
+    """Return the command with the same answer, without mapping files."""
     return join(options.command_of("compare", options_of(request)))
 
 
 def sides(made: Assembly, request: Request) -> tuple[Side, Side]:
-    """Both sides as they were asked for; what they were made with is the first unit's."""
+    """Return both sides by the paths of the request; framework and versions are those of the first unit."""
     first = next(iter(made.packed), None)
     target, golden = (Side(""), None) if first is None else (first.target, first.golden)
     return replace(target, path=str(request.target)), replace(golden or Side(""), path=str(request.golden))
 
 
 def add_outcomes(made: Assembly, outcomes: Sequence[Outcome], stage: str = "") -> dict[int, int]:
-    """Add the units of outcomes; gives their numbers by the identity of the outcome."""
+    """Add the units of outcomes, and return their numbers by the identity of the outcome."""
     found = {}
     for outcome in outcomes:
         if outcome.unit is None:

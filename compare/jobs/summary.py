@@ -1,4 +1,4 @@
-"""The outcomes of all jobs of a request together: lines for the console, and the file that sums them up."""
+"""The outcomes of all jobs of a request: lines for the console, and the summary file."""
 
 import os
 from collections import Counter
@@ -14,7 +14,7 @@ from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.locate.wording import short
-from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.compare.tables.console import excused_phrase, left_open, no_difference
 from msprobe.findings.finding import Finding
 from msprobe.findings.kind import Severity
 
@@ -156,7 +156,7 @@ class RequestResult:
         yield from map(str, left_open(self.judged, self.differing, self.unjudged, (o.mode for o in self.outcomes)))
         yield from map(visible, self.limits)
         if self.excused is not None:
-            yield visible(excused_said(self.excused, self.user_limits))
+            yield visible(excused_phrase(self.excused, self.user_limits))
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first

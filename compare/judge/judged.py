@@ -20,7 +20,7 @@ from msprobe.findings.notebook import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, number_differing, statistic
-from .wording import say_statistic, sentences
+from .wording import sentences, statistic_phrase
 
 Mode = Literal["tensor", "statistics", "digest"]
 
@@ -244,7 +244,7 @@ class Comparison:
                 found.append("")
             elif which >= 0:
                 values = ours[which][t], theirs[which][g]
-                found.append(say_statistic(excess, NAMES[which], *values, standards[golden.look[g]]))
+                found.append(statistic_phrase(excess, NAMES[which], *values, standards[golden.look[g]]))
             else:
                 found.append(self.explain(row).reason)
         return found

@@ -13,21 +13,21 @@ from msprobe.compare.core.standard import EXACT, Standard
 from msprobe.store.record import NonFinite
 
 _OTHER = {"target": "golden", "golden": "target", "MindSpore": "PyTorch", "PyTorch": "MindSpore"}
-_LONGEST = 60  # a value that is longer is cut
+_MAX_VALUE = 60  # a value that is longer is cut
 
 
 def sentences(reasons: Iterable[Reason]) -> str:
-    """`The max differs: 2, golden 1. No tensor was saved on the target side.`; empty without any."""
+    """Return `The max differs: 2, golden 1. No tensor was saved on the target side.`; empty without any reason."""
     return " ".join(f"{sentence(reason)}." for reason in reasons)
 
 
 def sentence(reason: Reason) -> str:
-    """One reason, without the full stop."""
-    return str(said(reason))
+    """Return one reason without the full stop."""
+    return str(reason_phrase(reason))
 
 
-def said(reason: Reason) -> Phrase:
-    """One reason as a phrase, without the full stop."""
+def reason_phrase(reason: Reason) -> Phrase:
+    """Return one reason as a phrase without the full stop."""
     words = _WORDS[reason.why]
     if not isinstance(words, str):
         return words(reason)
@@ -36,13 +36,13 @@ def said(reason: Reason) -> Phrase:
     return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
 
-def all_said(reasons: Iterable[Reason]) -> Words:
-    """All reasons as one phrase, the last without its full stop; empty without any."""
-    return joined([said(reason) for reason in reasons], "{before}. {after}")
+def reasons_phrase(reasons: Iterable[Reason]) -> Words:
+    """Return all reasons as one phrase, the last without its full stop; empty without any."""
+    return joined([reason_phrase(reason) for reason in reasons], "{before}. {after}")
 
 
-def say_limits(limits: Limits) -> Phrase:
-    """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
+def limits_phrase(limits: Limits) -> Phrase:
+    """Return the noise limits in one line; that of a calibration warns if its run was wrong itself."""
     if limits.source is LimitSource.EXACT:
         return phrase("noise limits: exact (no tolerance)")
     if limits.source is LimitSource.BUILT_IN:
@@ -55,20 +55,20 @@ def say_limits(limits: Limits) -> Phrase:
 
 
 def say_value(value: object) -> Words:
-    """A value of a record."""
+    """Return a value of a record."""
     if isinstance(value, TensorLook):
         return phrase("a tensor {dtype}{shape}", dtype=value.dtype, shape=say_shape(value.shape))
     text = repr(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 3] + "..."
 
 
 def say_shape(shape: object) -> str:
-    """`[2, 16]`, as the sheet prints it."""
+    """Return `[2, 16]`, as in the sheet."""
     return str(list(shape)) if isinstance(shape, tuple | list) else "None"
 
 
-def say_statistic(excess: float, which: str, target: Any, golden: Any, standard: Standard) -> str:
-    """How one statistic differs beyond its standard, and a full stop."""
+def statistic_phrase(excess: float, which: str, target: Any, golden: Any, standard: Standard) -> str:
+    """Return how one statistic exceeds its standard, with a full stop."""
     template, are_numbers = _beyond(which, standard), isinstance(target, float) and isinstance(golden, float)
     if template and are_numbers and math.isfinite(target) and math.isfinite(golden) and math.isfinite(excess):
         return template % (excess, target, golden)  # as `_differing` says it of most records, without phrases
@@ -82,7 +82,7 @@ _BEYOND = "The {which} differs beyond {standard} by {times}: {target:.9g}, golde
 
 @cache
 def _beyond(which: str, standard: Standard) -> str:
-    """`_BEYOND` as a template of `%`, which is the fastest; empty where a statistic must be equal."""
+    """Return `_BEYOND` as a template of `%`, which is the fastest; empty if a statistic must be equal."""
     if standard == EXACT:
         return ""
     before, _, after = _BEYOND.partition("{times}")
@@ -91,7 +91,7 @@ def _beyond(which: str, standard: Standard) -> str:
 
 
 class _Percent:
-    """A number that is put in later."""
+    """A number that is inserted later."""
 
     def __format__(self, form: str) -> str:
         return f"%{form}"
@@ -110,8 +110,8 @@ def _differing(excess: float, which: str, target: object, golden: object, standa
     return phrase(_BEYOND, **values, standard=standard, times=_times(excess))
 
 
-def say_unseen(unseen: Unseen) -> Phrase:
-    """What noise hides of a comparison by statistics."""
+def unseen_phrase(unseen: Unseen) -> Phrase:
+    """Return what noise hides in a comparison by statistics."""
     text = phrase("below the noise in statistics: single elements")
     if not unseen.outputs:
         return text
@@ -131,7 +131,7 @@ def _statistic(r: Reason) -> Phrase:
 
 
 def _counts(target: Any, golden: Any) -> Phrase:
-    """`3 elements are NaN, golden 2`, and so on for each count that differs."""
+    """Return `3 elements are NaN, golden 2`, and the same for each count that differs."""
     found = [
         phrase(
             "{number} element is {kind}, golden {golden}"

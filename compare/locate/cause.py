@@ -1,8 +1,8 @@
-"""Why an input differs: where it comes from, and whether that differed already.
+"""Find why an input differs: its origin, and whether that differs, too.
 
-Two values agree to the bit while everything before did, within the standard after that. So a clean upstream makes the
-rule exact: a first difference is found however small it is. Across frameworks nothing is ever equal to the bit, so
-there it is the verdict from the start.
+Two values agree if they are bitwise equal, as long as all earlier values are; after that, if they are within the
+standard. So the rule is exact after equal inputs: a first difference is found however small it is. Two frameworks are
+never bitwise equal, so between them the verdict counts from the start.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _AGREES, _DIFFERS, _UNKNOWN, _ONE_SIDED = range(4)
 
 @dataclass(slots=True, eq=False)  # not frozen, as `Event`
 class Seen:
-    """One event and the pairs of records in it that do not agree, by their rows in the comparison."""
+    """One event and its pairs of records that do not agree, by their rows in the comparison."""
 
     event: Event
     inputs: tuple[int, ...] = ()
@@ -39,23 +39,23 @@ class Seen:
 
     @property
     def agrees(self) -> bool:
-        """Whether everything is known, and the same."""
+        """Return whether everything is known and equal."""
         return not (self.inputs or self.outputs or self.unknown_inputs or self.unknown_outputs)
 
 
 def walk(comparison: Comparison, events: Sequence[Event]) -> list[Seen]:
-    """Which pairs of records of each event do not agree, in execution order."""
+    """Return the pairs of records of each event that do not agree, in execution order."""
     rule = _Rule(comparison)
     return [rule.seen(event) for event in events]
 
 
 class _Rule:
-    """Which pairs of records agree: to the bit up to the first difference, within the standard after it."""
+    """Decides which pairs of records agree: bitwise up to the first difference, within the standard after it."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
         self._exact = not have_different_kernels(comparison.target, comparison.golden)
-        # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
+        # PyTorch and its API on MindSpore: one side passes values that the other leaves at their defaults.
         self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
         self._rows = comparison.pairs.rows
         self._is_input = comparison.is_input.tobytes()
@@ -85,7 +85,7 @@ class _Rule:
         }
 
     def seen(self, event: Event) -> Seen:
-        """The pairs of one event that do not agree; afterwards the rule may be less strict."""
+        """Return the pairs of one event that do not agree; after that the rule may be less strict."""
         dirty = self._dirty[self._exact]
         if not (event.owners or event.forwards):
             if not dirty[event.place]:
@@ -104,7 +104,7 @@ class _Rule:
         return Seen(event, differing_inputs, differing_outputs, unknown_inputs, unknown_outputs)
 
     def _seen_alone(self, event: Event) -> Seen:
-        """As `seen`, of a call that has no other's records, where the rule is not the strict one any more."""
+        """Like `seen`, for a call without records of other calls, if the rule is not strict any more."""
         codes, is_input = self._codes[False], self._is_input
         inputs: list[int] = []
         outputs: list[int] = []
@@ -123,7 +123,7 @@ class _Rule:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)
 
     def _split(self, rows: Iterable[int], event: Event) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The rows that differ, and those that are not known."""
+        """Return the rows that differ, and the unknown ones."""
         codes = self._codes[self._exact]
         differing, unknown = [], []
         for row in rows:
@@ -137,13 +137,13 @@ class _Rule:
         return tuple(differing), tuple(unknown)
 
     def _of_one_side(self, row: int, event: Event) -> int:
-        """What a record without a partner shows."""
+        """Return what follows from a record without a counterpart."""
         if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
             return _AGREES
         return _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
 
     def _was_left_out(self, row: int, event: Event) -> bool:
-        """Whether the other side really has no such value, rather than not having collected it."""
+        """Return whether the other side has no such value, rather than not having collected it."""
         pair = self._comparison.pairs.pair(row)
         there = "golden" if pair.target else "target"
         dump, calls, _ = self._comparison.sides[there]
@@ -154,17 +154,17 @@ class _Rule:
 
 
 class InputCause(NamedTuple):
-    """Why one input differs.
+    """The reason why one input differs.
 
     | kind | meaning | `names` |
     |---|---|---|
-    | `received` | what produced it differed; `finding` is where that began | |
+    | `received` | its producer differs; `finding` is where that begins | |
     | `parameter` | it is a parameter | |
-    | `exchanged` | it is another parameter, of those that both sides have | the target's and the golden's |
-    | `value` | it is an argument that is no tensor, or stands on one side only | |
-    | `leaf` | no recorded call produced it | |
-    | `code` | what produced it agrees, or was not recorded, as `dataflow` says | what `dataflow` says |
-    | `unclear` | a record that is needed is missing | that record |
+    | `exchanged` | it is a different one of the parameters that both sides have | the target's and the golden's |
+    | `value` | it is not a tensor, or on one side only | |
+    | `leaf` | no recorded call returned it | |
+    | `code` | its producer agrees, or was not recorded, see `dataflow` | see `dataflow` |
+    | `unclear` | a required record is missing | that record |
     """
 
     kind: Literal["received", "parameter", "exchanged", "value", "leaf", "code", "unclear"]
@@ -204,15 +204,16 @@ class Causes:
 
     @cached_property
     def _rows(self) -> dict[str, list[int]]:
-        """By side: the row of every pair of records."""
+        """Return by side the row of every pair of records."""
         return {name: side.rows.tolist() for name, side in self._sides.items()}
 
     def event_of(self, side: str, call: str) -> int | None:
-        """The event of a side's call; None for a call that was not recorded."""
+        """Return the event of a side's call; None for a call that was not recorded."""
         return self._events.get((side, call))
 
     def of(self, row: int, event: Event, latest: int) -> InputCause:
-        """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
+        """Return the cause of one differing input; `latest` is the number of the previous divergence, -1 without
+        any."""
         if latest >= 0 and self._are_untraced[row] and row in event.rows and not event.owners:
             return self._received_from(latest)
         pairs = self._comparison.pairs
@@ -249,15 +250,15 @@ class Causes:
         return self._of_unrecorded(event, target, "code" in origins)
 
     def _received_from(self, finding: int) -> InputCause:
-        """One value for all that a finding explains."""
+        """Return one value for everything that a divergence explains."""
         if self._last_received.finding != finding:
             self._last_received = InputCause("received", finding=finding)
         return self._last_received
 
     @cached_property
     def _are_untraced(self) -> bytes:
-        """By row: whether it is a pair of tensors of the pair of calls that it stands in, and nothing tells where the
-        target's came from."""
+        """Return by row whether it is a pair of tensors of its pair of calls, and the origin of the target's tensor is
+        unknown."""
         pairs = self._comparison.pairs
         found = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
         t, g = pairs.target_rows[found], pairs.golden_rows[found]
@@ -268,40 +269,40 @@ class Causes:
         return found.tobytes()
 
     def _of_unrecorded(self, event: Event, target: int, is_made_by_code: bool) -> InputCause:
-        """The cause of a first difference in what no recorded call made; `target` is the row."""
+        """Return the cause of a first difference in a tensor that no recorded call returned; `target` is the row."""
         if is_made_by_code and not self.is_first_input(event):
             return _UNRECORDED
         if event.direction == "backward":
             return InputCause("code")
-        # Its origin is not known. Masks, ids and positions are inputs of the run; a float between cells is computed.
+        # Its origin is unknown. Masks, ids and positions are inputs of the run; a float between cells is computed.
         dump = self._comparison.target
         is_float = family(dump.columns.dtype(target)) == "float"
         is_computed = dump.level == "L0" and is_float and not self.is_first_input(event)
         return _UNRECORDED if is_computed else InputCause("leaf")
 
     def is_first_input(self, event: Event) -> bool:
-        """Whether no call before this one received a tensor, nor a cell around it tensors that all agree: its inputs
-        are those of the run."""
+        """Return whether no earlier call received a tensor, nor a cell around it tensors that all agree, so that its
+        inputs are those of the run."""
         if event.at > self._first_with_tensors:
             return False
         return not any(self._received_the_same(cell) for cell in event.parents)
 
     @cached_property
     def _first_with_tensors(self) -> int:
-        """The first event that received a tensor, of two frameworks of those with a partner; their number where none
-        did."""
+        """Return the first event that received a tensor, of two frameworks the first with a counterpart; their number
+        if there is none."""
         recorded = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
         return next((event.at for event in recorded if _tensor_inputs(self._comparison, event)), len(self._seen))
 
     def _received_the_same(self, cell: str) -> bool:
-        """Whether the tensors that a cell received agree; False where it received none."""
+        """Return whether the tensors that a cell received agree; False if it received none."""
         if (at := self._events.get(("target", cell))) is None:
             return False
         inputs = _tensor_inputs(self._comparison, self._seen[at].event)
         return bool(inputs) and inputs.isdisjoint((*self._seen[at].inputs, *self._seen[at].unknown_inputs))
 
     def differing_parameters(self) -> list[tuple[int, str]]:
-        """Every parameter that differs, with the event at which it is first seen, in execution order."""
+        """Return every parameter that differs, with the event of its first use, in execution order."""
         found: dict[str, int] = {}
         for s in self._seen:
             mine, theirs = list[str](), list[str]()
@@ -314,13 +315,13 @@ class Causes:
                     mine.append(source.text)
                 elif (other := self._source("golden", golden, s.event)).origin == "parameter":
                     theirs.append(f"golden {other.text}" if self._are_two_frameworks else other.text)
-            # Where both name one, at two places of a call, it is one parameter that stands at another place.
+            # If both sides have it at two places of a call, it is one parameter at another place.
             for name in mine or theirs:
                 found.setdefault(name, s.event.at)
         return [(at, name) for name, at in found.items()]
 
     def _exchanged(self, target: int, golden: int) -> tuple[str, ...]:
-        """Which two parameters of those that both sides have; a renamed one is known to one side only."""
+        """Return the two parameters, of those that both sides have; a renamed parameter is known to one side only."""
         pairs = self._comparison.pairs
         texts = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
         if texts[0] == texts[1] or not self._common.issuperset(texts):
@@ -330,17 +331,17 @@ class Causes:
 
     @cached_property
     def _common(self) -> set[str]:
-        """The sources that both dumps name."""
+        """Return the sources that are in both dumps."""
         return set(self._comparison.target.columns.source) & set(self._comparison.golden.columns.source)
 
     def _source(self, side: str, row: int, event: Event) -> Source:
-        """Where an input of an event came from, as one side has it."""
+        """Return the origin of an input of an event on one side."""
         call = self._calls[side][event.place]
         return UNKNOWN if call < 0 else self.graphs[side].source(row, call)
 
     def _rewired(self, sources: dict[str, Source], event: Event) -> tuple[str, ...]:
-        """The target's and the golden's call that made it, where these are no pair, or one of them runs only later on
-        the other side; empty for a call that was not recorded."""
+        """Return the target's and the golden's call that returned it, if these are not a pair, or one of them runs
+        later on the other side; empty for a call that was not recorded."""
         calls = {side: source.call for side, source in sources.items() if source.origin == "call"}
         found = {side: self._events.get((side, call)) for side, call in calls.items()}
         made = {side: at for side, at in found.items() if at is not None and self._seen[at].event.is_matched}
@@ -358,7 +359,7 @@ class Causes:
             finding = self._origin.get(at, latest)
             received = InputCause("received", finding=finding) if finding >= 0 else None
             if row in s.outputs:
-                # Nothing begins it where only the sum over all users differs.
+                # It begins in no call if only the sum over all users differs.
                 return received or InputCause("code", (source.call,), Dataflow.UNEXPLAINED)
             if self._are_two_frameworks and not s.event.is_matched and finding < 0:
                 continue  # transparent, and what it was computed from agrees
@@ -372,7 +373,7 @@ class Causes:
         return None
 
     def _row_of(self, side: str, source: Source, at: int) -> int:
-        """The pair of records of an event that a result of one side stands in; -1 for none."""
+        """Return the pair of records of an event that has a result of one side; -1 for none."""
         made = self.graphs[side].row_of(source.call, source.part, source.path)
         rows = self._seen[at].event.rows
         try:
@@ -381,7 +382,7 @@ class Causes:
             return -1
 
     def _swapped(self, row: int, event: Event) -> tuple[str, ...]:
-        """The places of two arguments that were swapped; empty where they were not."""
+        """Return the places of two arguments that are swapped; empty if they are not."""
         target, golden = self._marks(row)
         if target is None or golden is None or target == golden:
             return ()
@@ -394,11 +395,11 @@ class Causes:
         return (path_of(self._comparison.pairs.pair(row).record), other) if other else ()
 
     def _marks(self, row: int) -> tuple[Identity | None, Identity | None]:
-        """What the two tensors of a pair are recognised by."""
+        """Return what identifies the two tensors of a pair."""
         target, golden = (graph.mark(int(self._sides[name].rows[row])) for name, graph in self.graphs.items())
         return target, golden
 
 
 def _tensor_inputs(comparison: Comparison, event: Event) -> set[int]:
-    """The rows of the tensors that a call received."""
+    """Return the rows of the tensors that a call received."""
     return {j.row for j in event.own(comparison) if j.pair.record.kind == "tensor" and j.pair.record.part == "input"}

@@ -20,10 +20,11 @@ from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dum
 
 
 def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
-    """The places of gradients of parameters whose layer has a partner with none: there it is frozen, or detached.
+    """Return the places of gradients of parameters whose layer has a counterpart without gradients: there it is frozen,
+    or detached.
 
-    Not where one side collected no such gradients at all, nor of a weight that several layers share: its gradient may
-    stand under any of them.
+    Not if one side collected no such gradients at all, nor for a weight that several layers share: its gradient may be
+    recorded under any of them.
     """
     unmatched = [event for event in events if event.kind == "parameters_grad" and not event.is_matched]
     if not unmatched:
@@ -35,7 +36,7 @@ def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[
     both = zip(pairs.target_calls[paired].tolist(), pairs.golden_calls[paired].tolist(), strict=True)
     unclear = [_sharing(dump) for dump in dumps]
     known = {(parsed[0][t].stem, parsed[1][g].stem) for t, g in both if t not in unclear[0] and g not in unclear[1]}
-    # A layer without parameters of its own is not frozen: the parameter is another layer's there.
+    # A layer without parameters is not frozen: the parameter belongs to another layer there.
     owners = [{parsed[side][at].stem for _, at in _parameters(dump)} for side, dump in enumerate(dumps)]
     collects = [any(name.kind == "parameters_grad" for name in side) for side in parsed]
     layers = {
@@ -46,8 +47,8 @@ def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[
 
 
 def not_collected(comparison: Comparison, events: Sequence[Event]) -> set[int]:
-    """The places of unmatched calls that the other side may have made too: it ran there and was left out of the
-    collection, or calls of its kind were not collected there at all."""
+    """Return the places of unmatched calls that the other side may also have made: it ran there and was excluded from
+    the collection, or calls of its kind were not collected there."""
     unmatched = [event for event in events if not event.is_matched]
     if not unmatched:
         return set()
@@ -62,8 +63,8 @@ def not_collected(comparison: Comparison, events: Sequence[Event]) -> set[int]:
 
 
 def _sharing(dump: Dump) -> set[int]:
-    """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
-    elements are equal is no evidence."""
+    """Return the calls of cells with a parameter that another cell also has, by their values; a tensor whose elements
+    are all equal is not evidence."""
     owners: dict[Identity, list[int]] = {}
     for mark, call in _parameters(dump):
         owners.setdefault(mark, []).append(call)
@@ -72,7 +73,7 @@ def _sharing(dump: Dump) -> set[int]:
 
 
 def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
-    """The identity of every parameter, with the call that received it."""
+    """Return the identity of every parameter, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
         if part == PARAMETERS and columns.max[row] > columns.min[row] and (tensor := tensor_of(columns, row)):
@@ -80,10 +81,10 @@ def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
-    """The comparison in which gradients that only one side has, and that nothing needs, are exempt.
+    """Return the comparison with an exemption of gradients that only one side has, and that nothing needs.
 
-    A graph and PyNative leave out others of the gradients that nobody asked for. Nobody needs one that is all zeros,
-    nor that of an argument which was computed from no parameter.
+    A graph and PyNative omit different gradients that were not requested. A gradient that is all zeros is not needed,
+    nor that of an argument that was computed from no parameter.
     """
     half = _half_null(comparison)
     found = _unneeded(comparison, half) if half.any() else {}
@@ -93,7 +94,7 @@ def without_unneeded(comparison: Comparison) -> Comparison:
 
 
 _LEFT_OUT = {"L0": "api", "L1": "cell"}
-"""By level: the kind of calls that it leaves out."""
+"""The kind of calls that a level excludes, by level."""
 
 
 def without_other_level(comparison: Comparison) -> Comparison:
@@ -148,10 +149,10 @@ def without_summed(comparison: Comparison) -> Comparison:
 
 
 def without_lost(comparison: Comparison) -> Comparison:
-    """Return the comparison in which what neither side could collect of forward calls of functions is exempt, if a
-    later forward call returns a tensor that is compared.
+    """Return the comparison with an exemption of values of forward calls of functions that neither side could collect,
+    if a later forward call returns a tensor that is compared.
 
-    A value that only a transformation sees, as a mask that is made under `vmap`, can be collected in no run.
+    A value inside a transformation, like a mask that is created under `vmap`, cannot be collected in any run.
     """
     rows = np.flatnonzero(comparison.causes == CAUSES.index(Cause.LOST_ON_BOTH_SIDES)).tolist()
     if not rows:
@@ -171,7 +172,8 @@ def without_lost(comparison: Comparison) -> Comparison:
 
 
 def _compared_gradients(comparison: Comparison, dump: Dump, rows: Ints) -> dict[Identity, str]:
-    """By their identity: the incoming gradients of a side that have a verdict, with the names of their records."""
+    """Return the incoming gradients of a side that have a verdict, by their identity, with the names of their
+    records."""
     found: dict[Identity, str] = {}
     columns = dump.columns
     judged = (comparison.grades != GRADES.index("unjudged")) & comparison.is_input & (rows >= 0)
@@ -187,9 +189,9 @@ def _compared_gradients(comparison: Comparison, dump: Dump, rows: Ints) -> dict[
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
-    """Which pairs of records are a tensor on one side and None on the other, which is an error so far.
+    """Return the pairs of records that are a tensor on one side and None on the other, which is an error so far.
 
-    Where a value could not be collected it is null too; such a pair is unjudged, and stays so.
+    A value that could not be collected is also null; such a pair is unjudged, and remains so.
     """
     sides = comparison.sides.values()
     both = np.logical_and.reduce([side.rows >= 0 for side in sides])
@@ -201,7 +203,7 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
 
 
 def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reason]:
-    """By row: why the gradient is of no use that one side of a backward call has and the other has not."""
+    """Return by row why a gradient of a backward call that only one side has is not needed."""
     pairs, dumps = comparison.pairs, (comparison.target, comparison.golden)
     rows_of = pairs.target_rows, pairs.golden_rows
     ways: dict[int, _WaysBack] = {}
@@ -217,7 +219,7 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
                 continue
             if comparison.is_input[row]:
                 continue
-            # The other side's dump may name the sources of arguments where this one does not.
+            # The other side's dump may have the sources of arguments that this one lacks.
             recorded_side = side if any(columns.source) else 1 - side
             forward = [pair for place in event.forwards for pair in pairs.rows(place)]
             arguments = [
@@ -236,17 +238,17 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
 
 
 class _WaysBack:
-    """Follows gradients through one dump, from an argument to what it was computed from.
+    """Follows gradients through one dump, from an argument to its origin.
 
-    What came out of operations that were not recorded was computed from the parameters of the calls before it, as far
-    as anybody knows.
+    Results of operations that were not recorded are assumed to be computed from the parameters of the calls before.
     """
 
     def __init__(self, dump: Dump) -> None:
         self._graph = Graph(dump)
 
     def reach_a_parameter(self, row: int) -> bool:
-        """Whether an input was computed from a parameter, by calls whose gradients are neither None nor zeros."""
+        """Return whether an input was computed from a parameter, by calls whose gradients are neither None nor
+        zeros."""
         graph, waiting, known = self._graph, [row], {row}
         while waiting:
             row = waiting.pop()
@@ -265,7 +267,7 @@ class _WaysBack:
         return False
 
     def _is_trained(self, call: int) -> bool:
-        """Whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
+        """Return whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
         if self._trained:
             return self._graph.names[call].stem in self._trained
         rows = self._graph.columns.rows(call)
@@ -277,12 +279,13 @@ class _WaysBack:
 
     @cached_property
     def _first_trained(self) -> int:
-        """The first call with trained parameters, in the order in which calls end; the number of calls without one."""
+        """Return the first call with trained parameters, in the order in which calls end; the number of calls without
+        one."""
         every = range(len(self._graph.names))
         return next(filter(self._is_trained, every), len(every))
 
     def _has_a_gradient(self, call: int, row: int) -> bool:
-        """Whether something goes back through an argument of a call."""
+        """Return whether a gradient passes back through an argument of a call."""
         columns = self._graph.columns
         back = self._graph.dump.counterpart(call, "backward")
         return back >= 0 and any(

@@ -1,7 +1,7 @@
 """Find the first wrong call and the divergences after it. Definitions: compare.md, "The first wrong call".
 
-One walk along the execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
-judged; what begins becomes a `Divergence`, what receives is counted at the finding that it comes from.
+This is one pass in execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
+judged. A call that begins one becomes a `Divergence`; a call that receives one is counted at its divergence.
 """
 
 from bisect import bisect_left
@@ -57,15 +57,16 @@ _UNJUDGED = GRADES.index("unjudged")
 _ABSENT = tuple(cause for cause in Cause if cause.is_exempt and cause not in (Cause.HARMLESS, Cause.IGNORED))
 """Why a record without a verdict is none that could have been compared."""
 
-_STRETCH = 1000
-"""Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
+_MAX_SEARCHED = 1000
+"""Number of calls after an unmatched one that are searched for its replacement: such a sequence may be long, with many
+divergences."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row.
+    """All divergences in execution order, and the role of each differing pair of records, by its row.
 
-    `harmless` are differences that die out, and arguments of which it is not known whether they have an effect.
+    `harmless` are differences without effect on later results, and arguments whose effect is unknown.
     """
 
     findings: tuple[Divergence, ...] = ()
@@ -74,11 +75,11 @@ class Located:
 
     @property
     def first(self) -> Divergence | None:
-        """The first wrong call; None where nothing differs."""
+        """Return the first wrong call; None if nothing differs."""
         return self.findings[0] if self.findings else None
 
     def is_clean(self, comparison: Comparison) -> bool:
-        """Whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
+        """Return whether every pair passes or is exempt, and no difference begins."""
         return comparison.is_clean and not self.findings
 
 
@@ -88,7 +89,8 @@ def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
 
 
 def _harmless(comparison: Comparison) -> Iterator[Divergence]:
-    """Yield the differences that die out, and the arguments that differ without a known effect, in execution order."""
+    """Yield the differences without effect on later results, and the arguments that differ with an unknown effect, in
+    execution order."""
     noise = comparison.noise
     rows = () if noise is None else (*noise.harmless, *noise.unshown)
     if noise is None or not rows:
@@ -108,7 +110,7 @@ def _harmless(comparison: Comparison) -> Iterator[Divergence]:
 
 
 def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
-    """The stack of a call, as the side has it that the call is named by."""
+    """Return the stack of a call on the side that it is named after."""
     sides = ((side.dump, int(side.calls[event.place])) for side in comparison.sides.values())
     return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
 
@@ -118,11 +120,11 @@ def _cell_of(event: Event) -> str:
 
 
 def _located(comparison: Comparison, is_shown: bool) -> Located:
-    """`locate`, without what is harmless."""
+    """Return the result of `locate` without harmless differences."""
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
     if comparison.excused is not None and comparison.is_clean:
-        return Located()  # what differs is excused, and within tolerance after that
+        return Located()  # differences are excused, and within tolerance after that
     pairs = comparison.pairs
     sides = pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows
     if (comparison.equal != DIFFERENT).all() and all((side >= 0).all() for side in sides):
@@ -131,7 +133,7 @@ def _located(comparison: Comparison, is_shown: bool) -> Located:
 
 
 class _Walk:
-    """The findings so far, and which event belongs to which of them."""
+    """The divergences so far, and the divergence of each event."""
 
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
@@ -161,7 +163,7 @@ class _Walk:
             judged: list[Judged] = []
             if seen:
                 event, judged = seen.event, self._judged(seen.outputs or seen.inputs)
-            elif graded:  # what differs is of calls that could not be judged along the dataflow
+            elif graded:  # the differences are in calls that could not be judged by the dataflow
                 event = self._events[min(graded)]
                 judged = [one for one in self._judged(event.rows) if one.grade in ("error", "warning")]
             if judged:
@@ -172,8 +174,8 @@ class _Walk:
         return Located(tuple(found), self._roles)
 
     def _doubt(self, finding: Divergence) -> Consequence:
-        """How doubtful it is that a difference has consequences: what is sure goes first. Of the calls with which one
-        side ends, nothing that is computed from them is compared. A precision of one side is a fact."""
+        """Return how uncertain it is that a difference has consequences; certain ones come first. If one side ends with
+        some calls, the results that depend on them are not compared. A precision of one side is certain."""
         if finding.kind is kinds.PRECISION:
             return Consequence.SHOWN
         place = self._events[finding.at].place
@@ -182,7 +184,7 @@ class _Walk:
 
     @cached_property
     def _ends_of_one_side(self) -> set[int]:
-        """The places of the calls without a counterpart that come after all pairs of forward calls."""
+        """Return the places of calls without a counterpart after all pairs of forward calls."""
         forward = [event for event in self._events if event.direction == "forward"]
         last = max(
             (event.at for event in forward if event.is_matched and event.kind == "api"), default=len(self._events)
@@ -191,7 +193,8 @@ class _Walk:
 
     @cached_property
     def _doubts(self) -> dict[int, Consequence]:
-        """By place: of pairs of calls that received what diverges, and of the calls of one side that lead there."""
+        """Return by place the uncertainty of pairs of calls that received a divergence, and of one-sided calls that
+        lead to it."""
         noise = self._comparison.noise
         if noise is None or not noise.doubts:
             return {}
@@ -238,8 +241,8 @@ class _Walk:
                 or self._takes_harmless(event)
             )
         ):
-            # All inputs agree: the difference was received in another layout, by a call inside (which may come after
-            # the gradients that it makes), or by an input whose difference dies out elsewhere.
+            # All inputs agree: the difference was received in another layout, by a call inside (which may be recorded
+            # after the gradients that it computes), or by an input without effect on later results.
             self._origin.setdefault(event.at, len(self._findings) - 1)
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
@@ -253,13 +256,13 @@ class _Walk:
             self._unjudged[event.name] = None
 
     def _takes_harmless(self, event: Event) -> bool:
-        """Whether a call after the first finding takes a difference that dies out."""
+        """Return whether a call after the first divergence takes a difference without effect on later results."""
         noise = self._comparison.noise
         inputs = event.own_inputs(self._comparison) if noise is not None and self._findings else ()
         return noise is not None and any(noise.states[row] == State.HARMLESS for row in inputs)
 
     def _has_calls_inside(self, event: Event) -> bool:
-        """Whether calls are recorded inside a call."""
+        """Return whether calls are recorded inside a call."""
         graph, call = self._causes.graphs["target"], int(self._comparison.pairs.target_calls[event.place])
         return call >= 0 and call in graph.inside
 
@@ -275,7 +278,7 @@ class _Walk:
             self._origin.setdefault(at, self._origin[event.at])
 
     def _is_of_stretch(self, seen: Seen) -> bool:
-        """Whether calls without a counterpart lead to what diverges here: the first is named."""
+        """Return whether calls without a counterpart lead to the divergence here; the first of them is reported."""
         noise, event = self._comparison.noise, seen.event
         rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
         if noise is None or not rows:
@@ -291,7 +294,7 @@ class _Walk:
 
     @cached_property
     def _event_at(self) -> dict[int, int]:
-        """By place of a pair of calls: its event."""
+        """Return the event of each pair of calls by place."""
         return {event.place: event.at for event in self._events}
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
@@ -321,7 +324,7 @@ class _Walk:
             self._mark((j.row for j in evidence), "begins")
 
     def _operation_that_draws(self, event: Event, evidence: Sequence[Judged]) -> str:
-        """The operation whose random numbers explain how the outputs of a pair of calls differ; empty for none."""
+        """Return the operation whose random numbers explain the difference of the outputs; empty for none."""
         if event.direction != "forward":
             return ""
         graphs = self._causes.graphs["target"], self._causes.graphs["golden"]
@@ -329,7 +332,7 @@ class _Walk:
 
     @cached_property
     def _agreeing_before(self) -> list[int]:
-        """By event: how many pairs of calls before it were compared, and agree in all that was."""
+        """Return for each event the number of earlier pairs of calls that were compared and agree."""
         comparison = self._comparison
         passed = calls_with(comparison, comparison.grades == GRADES.index("pass"))
         others = np.isin(comparison.grades, [GRADES.index("warning"), GRADES.index("error")])
@@ -342,9 +345,9 @@ class _Walk:
         return found
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """An argument that only one side's call has, where the two compute different functions.
+        """Return an argument of one side only, if the two sides compute different functions.
 
-        Two frameworks have other positions for the same argument, so that between them only a keyword says something.
+        The same argument has different positions in two frameworks, so that between them only keywords count.
         """
         noise = self._comparison.noise
         if noise is None or event.direction != "forward":
@@ -365,7 +368,7 @@ class _Walk:
         )
 
     def _values_of_one_side(self, event: Event) -> Iterator[Judged]:
-        """The non-tensor arguments and that only one side's call has."""
+        """Return the non-tensor arguments of one side only."""
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
         found = (one for one in self._judged(alone) if one.pair.record.kind == "value")
@@ -374,13 +377,13 @@ class _Walk:
         return found
 
     def _functions(self, event: Event) -> tuple[str, ...]:
-        """The two functions of a pair of calls."""
+        """Return the two functions of a pair of calls."""
         return tuple(dump.names[int(calls[event.place])].stem for dump, calls, _ in self._sides)
 
     @cached_property
     def _arguments_without_effect(self) -> set[tuple[object, ...]]:
-        """The arguments of one side in pairs of calls that agree: another pair of these functions does not differ
-        because of them."""
+        """Return the one-sided arguments in pairs of calls that agree; they do not explain the difference of another
+        pair of these functions."""
         agreeing = (seen.event for seen in self._seen if seen.event.is_matched and not seen.outputs)
         return {
             (self._functions(event), *_value_of_one_side(judged))
@@ -390,8 +393,8 @@ class _Walk:
         }
 
     def _is_length(self, event: Event, judged: Judged) -> bool:
-        """Whether a number in a sequence of one side is the length of an axis of a tensor that the call takes: it says
-        nothing that the tensor does not say."""
+        """Return whether a number in a sequence of one side is the length of an axis of a tensor argument, which has
+        the same information."""
         record = judged.pair.record
         shapes = (j.pair.record.shape or () for j in self._judged(event.own_inputs(self._comparison)))
         return len(record.path) > 1 and any(record.value in shape for shape in shapes)
@@ -428,8 +431,9 @@ class _Walk:
             self._origin[event.at] = received.finding if received else known if inside is None else inside
 
     def _received_by_cell(self, row: int, event: Event) -> tuple[Event, Judged, InputCause] | None:
-        """Return the differing tensor that the outermost cell around a call received, and that explains an input which
-        unrecorded code made inside; None if the input differs by itself, or is what the cell received."""
+        """Return the differing tensor that the outermost cell around a call received and that explains an input which
+        unrecorded code computed inside; None if the input differs by itself, or is the tensor that the cell
+        received."""
         noise = self._comparison.noise
         if noise is None or noise.states[row] != State.PROPAGATED:
             return None
@@ -445,7 +449,7 @@ class _Walk:
         return None
 
     def _cause(self, row: int, event: Event) -> InputCause:
-        """The cause of an input that differs; a tensor that was met before comes from where it was first met."""
+        """Return the cause of an input that differs; for a tensor that was seen before, the cause at its first use."""
         cause = self._causes.of(row, event, len(self._findings) - 1)
         if cause.kind != "leaf" or not self._is_of_target(row):
             return cause
@@ -453,11 +457,11 @@ class _Walk:
         return cause if finding is None else InputCause("received", finding=finding)
 
     def _is_of_target(self, row: int) -> bool:
-        """Whether the target has a record of a pair."""
+        """Return whether the target has a record of a pair."""
         return self._comparison.pairs.target_rows.item(row) >= 0
 
     def _mark_of(self, row: int) -> object:
-        """What the target's tensor is recognised by."""
+        """Return what identifies the target's tensor."""
         return self._causes.graphs["target"].mark(int(self._comparison.pairs.target_rows[row]))
 
     def _add_input(self, event: Event, judged: Judged, cause: InputCause) -> None:
@@ -515,7 +519,7 @@ class _Walk:
         following = self._next_matched[event.at]
         if following < len(self._events):
             goes_on, here = (self._name_on(side, following) for side in (_OTHER[event.side], event.side))
-        for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
+        for at in range(event.at + 1, min(following, event.at + 1 + _MAX_SEARCHED)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
@@ -523,7 +527,8 @@ class _Walk:
         return OtherCall(event.side, tuple(others), goes_on, before, known_as=known_as)
 
     def _name_on(self, side: str, at: int) -> str:
-        """The name of a matched call as a side has it: calls of a kind are counted, and one side has made more."""
+        """Return the name of a matched call on a side: calls of a kind are numbered, and one side has made more of
+        them."""
         dump, calls, _ = self._comparison.sides[side]
         return dump.columns.names[int(calls[self._events[at].place])]
 
@@ -543,7 +548,7 @@ class _Walk:
         )
 
     def _grows(self, finding: Divergence) -> Beyond | None:
-        """Where a difference within tolerance grows beyond it."""
+        """Return the place at which a difference within tolerance exceeds it."""
         grades: tuple[Grade, ...] = ("error", "warning") if finding.grade == "pass" else ()
         for grade in grades:
             beyond = self._beyond[grade]
@@ -559,7 +564,7 @@ class _Walk:
 
     @cached_property
     def _next_matched(self) -> list[int]:
-        """By event: the first one from it on that is matched; their number where there is none."""
+        """Return for each event the first matched one from it on; their number if there is none."""
         found, following = [], len(self._events)
         for event in reversed(self._events):
             following = event.at if event.is_matched else following
@@ -571,7 +576,7 @@ class _Walk:
             self._roles.setdefault(row, role)
 
     def _uncollected(self, seen: Seen) -> Unclear | None:
-        """What of a matched call's inputs is not known; None where all are."""
+        """Return the inputs of a matched call that are unknown; None if all are known."""
         event = seen.event
         if seen.unknown_inputs:
             unknown = tuple(j.pair.record.name for j in self._judged(seen.unknown_inputs))
@@ -602,13 +607,13 @@ def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:
 
 
 def _worst(judged: Sequence[Judged]) -> Difference:
-    """The first pair that is an error, else the first of all."""
+    """Return the first pair that is an error, or else the first one."""
     found = next((j for j in judged if j.grade == "error"), judged[0])
     return Difference(path_of(found.pair.record), found.grade, found.verdict.reasons)
 
 
 def _without_gradient(found: Difference) -> Literal["target", "golden", ""]:
-    """The side that has no value where the other has a tensor."""
+    """Return the side without a value if the other side has a tensor."""
     reason = next(iter(found.reasons), None)
     if reason is None or reason.why is not Why.VALUES:
         return ""
@@ -619,7 +624,7 @@ def _without_gradient(found: Difference) -> Literal["target", "golden", ""]:
 
 
 def _argument(judged: Judged) -> Argument:
-    """What is known of an argument that no recorded call made."""
+    """Return the evidence for an argument that no recorded call returned."""
     pair = judged.pair
     if pair.target is None or pair.golden is None:
         return Argument(_worst([judged]), ArgumentKind.ONE_SIDE, "target" if pair.target else "golden")

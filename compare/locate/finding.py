@@ -1,4 +1,4 @@
-"""Findings as data: their kinds and the evidence for each; `wording.py` makes sentences of them."""
+"""Divergences as data: their kinds and evidence; `wording.py` renders them as sentences."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +28,7 @@ class Rule(Enum):
 
 
 class Status(Enum):
-    """Whether an update of a parameter is the golden's but for noise."""
+    """Whether an update of a parameter agrees with the golden's within noise."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -36,16 +36,16 @@ class Status(Enum):
 
 
 class Basis(Enum):
-    """What a status rests on.
+    """The basis of a status.
 
-    | basis | needs | agrees where |
+    | basis | needs | agrees if |
     |---|---|---|
-    | `SETTINGS` | the gradients of the step before; for a state, of all | settings fitted to each side are equal |
-    | `GRADIENTS` | the gradients of the step before | updates are as far apart as the gradients |
-    | `UPDATES` | the weights of the step before | updates are hardly apart |
-    | `DRIFT` | the weights alone | weights are hardly apart |
-    | `STATISTICS` | statistics of the step before | means moved alike |
-    | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so any update is as good |
+    | `SETTINGS` | the gradients of the previous step; for a state, of all | settings fitted to each side are equal |
+    | `GRADIENTS` | the gradients of the previous step | updates differ as much as the gradients |
+    | `UPDATES` | the weights of the previous step | updates hardly differ |
+    | `DRIFT` | only the weights | weights hardly differ |
+    | `STATISTICS` | statistics of the previous step | means changed by equal amounts |
+    | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so that every update is equally good |
     """
 
     SETTINGS = "settings"
@@ -57,7 +57,7 @@ class Basis(Enum):
 
 
 class UpdateCause(Enum):
-    """What makes updates differ; `UPDATED_HERE`: the golden does not update what the target does."""
+    """Causes of differing updates; `UPDATED_HERE`: the golden does not update a parameter that the target updates."""
 
     LEARNING_RATE = "learning rate"
     WEIGHT_DECAY = "weight decay"
@@ -75,8 +75,8 @@ class UpdateCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UpdateVerdict:
-    """One parameter: how far beyond the limit its difference is (more than 1 differs), and what that rests on. `hidden`
-    is the share of an update by which all updates may differ without being seen; 0 where that is not known."""
+    """Verdict on one parameter: its difference relative to the limit (above 1 it differs), and the basis. `hidden` is
+    the share of an update by which all updates may differ undetected; 0 if unknown."""
 
     parameter: str
     golden: str
@@ -88,8 +88,8 @@ class UpdateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A setting with which the golden's optimizer would make the target's updates, up to `residual`: the root mean
-    square of what is left of the median parameter, in roundings of its weights; NaN where that is not known."""
+    """A setting with which the golden's optimizer would compute the target's updates, up to `residual`: the root mean
+    square of the remaining error of the median parameter, in roundings of its weights; NaN if unknown."""
 
     cause: UpdateCause
     target: float | Rule | None = None
@@ -99,15 +99,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class UpdateDifference:
-    """A setting that differs, with the parameters that are concerned, by the target's names.
+    """A setting that differs, and its parameters, by the target's names.
 
-    `agreeing` is how many of the parameters that could show it do not differ in it. `target` and `golden` are the
-    values as fitted to updates and recorded gradients: where a loss was scaled, or gradients averaged after they were
-    recorded, a learning rate is given divided by that. None: not known. `factor` is target / golden. `possible` are
-    causes that the steps at hand cannot tell from this one.
+    `agreeing` is the number of parameters that could show the difference and do not. `target` and `golden` are the
+    values as fitted to updates and recorded gradients: if a loss was scaled, or gradients were averaged after they were
+    recorded, a learning rate is divided by that factor. None: unknown. `factor` is target / golden. `possible` are
+    causes that these steps cannot distinguish from this one.
 
-    `residual` is as that of an `Explanation`. `others` are the explanations that were tried besides, best first: this
-    one is the simplest of those that explain the updates, with the fewest settings and the roundest numbers.
+    `residual` is that of an `Explanation`. `others` are the other explanations that were tried, best first: this one is
+    the simplest of those that explain the updates, with the fewest settings and the roundest numbers.
     """
 
     cause: UpdateCause
@@ -123,7 +123,7 @@ class UpdateDifference:
 
 @dataclass(frozen=True, slots=True)
 class UpdateJudgement:
-    """The updates that led to the parameters of step `step`, all parameters of two dumps together."""
+    """Verdicts on the updates before step `step`, for all parameters of two dumps."""
 
     step: int
     verdicts: tuple[UpdateVerdict, ...] = ()
@@ -131,12 +131,12 @@ class UpdateJudgement:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """The parameters whose update differs by more than noise explains."""
+        """Return the parameters whose updates differ by more than noise."""
         return tuple(v.parameter for v in self.verdicts if v.status is Status.DIFFERS)
 
     @property
     def agreeing(self) -> tuple[str, ...]:
-        """The parameters whose difference is drift of two noisy runs."""
+        """Return the parameters whose differences are the drift of two noisy runs."""
         return tuple(v.parameter for v in self.verdicts if v.status is Status.AGREES)
 
     @property
@@ -147,7 +147,7 @@ class UpdateJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A pair of records that differs: its place within the call (`input.1`), its verdict, and the reasons for that."""
+    """A pair of records that differs: its place in the call (`input.1`), its verdict, and the reasons."""
 
     place: str
     grade: Grade
@@ -156,10 +156,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
+    """All inputs agree, and an output does not. `has_inputs` is False for a call without inputs.
 
-    `is_beyond_inputs`: inputs differ too, and do not explain the output. `without_gradient` is the side of a backward
-    call that has no gradient where the other has one; empty for none. `are_inputs_open`: some inputs were not compared.
+    `is_beyond_inputs`: inputs also differ, and do not explain the output. `without_gradient` is the side of a backward
+    call that has no gradient while the other side has one; empty for none. `are_inputs_open`: some inputs were not
+    compared.
     """
 
     difference: Difference
@@ -174,7 +175,7 @@ class Computed:
 class Drawn:
     """All inputs agree, and an output differs by random numbers that `operation` draws.
 
-    `is_across`: the sides are two frameworks, whose generators give different numbers for one seed.
+    `is_across`: the sides are two frameworks, whose generators return different numbers for the same seed.
     """
 
     difference: Difference
@@ -183,27 +184,27 @@ class Drawn:
 
     @property
     def is_dropout(self) -> bool:
-        """Whether a probability of 0 makes the call a function of its inputs."""
+        """Return whether the call is a function of its inputs with a probability of 0."""
         return "dropout" in self.operation
 
 
 class ArgumentKind(Enum):
-    """In what way an argument differs."""
+    """Ways in which an argument differs."""
 
     VALUE = "value"
-    """A value that is no tensor."""
+    """A value that is not a tensor."""
     TENSOR = "tensor"
-    """A tensor that no recorded call produced."""
+    """A tensor that no recorded call returned."""
     ONE_SIDE = "one_side"
-    """Only `side` has it, or both, in different ways."""
+    """Only `side` has it, or both sides have it in different ways."""
     EXCHANGED = "exchanged"
-    """It is another parameter of those that both sides have."""
+    """It is a different one of the parameters that both sides have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument differs while everything that recorded calls produced agrees; `parameters` are the target's and the
-    golden's where they were exchanged."""
+    """An argument differs while the results of all earlier calls agree; `parameters` are the target's and the golden's
+    if they are swapped."""
 
     difference: Difference
     kind: ArgumentKind
@@ -213,34 +214,36 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """One of the first inputs of the run; `is_made_unrecorded`: by operations that were not recorded."""
+    """One of the first inputs of the run; `is_made_unrecorded`: it was computed by operations that were not
+    recorded."""
 
     difference: Difference
     is_made_unrecorded: bool = False
 
 
 class Dataflow(Enum):
-    """What is known of where an input comes from that differs, while no finding before explains it."""
+    """The origin of an input that differs and that no earlier finding explains."""
 
     SWAPPED = "swapped"
-    """Two arguments changed places: `names` are both."""
+    """Two arguments are swapped: `names` are both."""
     REWIRED = "rewired"
-    """It comes from another call: `names` are the target's and the golden's, empty for none that was recorded."""
+    """It comes from a different call: `names` are the target's and the golden's, empty for a call that was not
+    recorded."""
     UNRECORDED = "unrecorded"
     """No recorded call returned it."""
     UNEXPLAINED = "unexplained"
-    """The call in `names` returned it, and no call begins its difference: a sum over all users of a tensor."""
+    """The call in `names` returned it, and its difference begins in no call: a sum over all users of a tensor."""
     PRODUCER = "producer"
     """It comes from the call in `names`, which agrees."""
     EXCUSED = "excused"
-    """It comes from the call in `names`, whose difference the user's own limits excuse."""
+    """It comes from the call in `names`, whose difference is excused by the user's limits."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Code between recorded calls is different; `after` is the last call that agrees, empty for none, and `agreeing`
-    the number of calls before that were compared and agree."""
+    """The code between recorded calls differs; `after` is the last call that agrees, empty for none, and `agreeing` the
+    number of earlier calls that were compared and agree."""
 
     difference: Difference
     after: str
@@ -261,7 +264,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """Parameters differ by their update after the step before; `is_drift`: only as far as two noisy runs drift."""
+    """Parameters differ by their update after the previous step; `is_drift`: only as much as two noisy runs drift."""
 
     judgement: UpdateJudgement
     is_drift: bool = False
@@ -269,9 +272,9 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class OtherCall:
-    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`,
-    which `side` calls `known_as` where that is another name; or it ends, behind `before`. `is_frozen`: these are
-    gradients of parameters, which the other side does not have."""
+    """Only `side` makes a call. The other side makes `others` instead; without any it continues with `goes_on`, which
+    `side` calls `known_as` if the names differ; or it ends after `before`. `is_frozen`: these are gradients of
+    parameters, which the other side does not have."""
 
     side: str
     others: tuple[str, ...] = ()
@@ -283,8 +286,7 @@ class OtherCall:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Only `side` rounds to `dtype` here; the other side keeps `other` on the whole path between two compared
-    tensors."""
+    """Only `side` rounds to `dtype`; the other side keeps `other` on the whole path between two compared tensors."""
 
     side: str
     dtype: str
@@ -293,14 +295,14 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Harmless:
-    """A difference that dies out, and the ground on which it is harmless."""
+    """A difference without effect on later results, and the reason."""
 
     difference: Difference
     ground: NoConsequence = NoConsequence.AGREES
 
 
 class Missing(Enum):
-    """The missing records without which it is not known whether a difference begins at a call."""
+    """Missing records without which it is unknown whether a difference begins at a call."""
 
     UNJUDGED_INPUTS = "unjudged_inputs"
     INPUTS = "inputs"
@@ -315,7 +317,7 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Records that are needed are missing: `names` of those that are known, or the `side` that did not collect them."""
+    """Required records are missing: `names` of the known ones, or the `side` that did not collect them."""
 
     missing: Missing
     names: tuple[str, ...] = ()
@@ -330,7 +332,7 @@ Evidence: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Where a difference first leaves the tolerance: the verdict, and the call."""
+    """The first place at which a difference exceeds the tolerance: verdict and call."""
 
     grade: Grade
     name: str
@@ -338,10 +340,10 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Divergence:
-    """One beginning of a difference.
+    """A call at which a difference begins.
 
-    `receivers` counts the later calls that only received it. `hidden` are the calls before the first finding that could
-    not be judged in full. `beyond`: where a difference within tolerance grows beyond it, None where it nowhere does.
+    `receivers` is the number of later calls that only received it. `hidden` are the calls before the first divergence
+    that could not be fully judged. `beyond`: where a difference within tolerance exceeds it, None if it does not.
     """
 
     name: str
@@ -357,7 +359,7 @@ class Divergence:
     beyond: Beyond | None = None
 
     def as_finding(self, step: int | None, rank: int | None, reason: Words) -> Finding:
-        """Return it as a finding of a step and rank, with the sentence that says why."""
+        """Return it as a finding of a step and rank, with its reason."""
         difference = getattr(self.evidence, "difference", None)
         record = difference.place if isinstance(difference, Difference) else ""
         return Finding(
@@ -395,7 +397,7 @@ class Divergence:
 
     @property
     def is_from_outside(self) -> bool:
-        """Whether what differs is a tensor that no recorded call produced."""
+        """Return whether the difference is in a tensor that no recorded call returned."""
         evidence = self.evidence
         if isinstance(evidence, Argument):
             return evidence.kind is ArgumentKind.TENSOR

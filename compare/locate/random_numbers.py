@@ -52,7 +52,7 @@ def drawing(dump: Dump, at: int) -> str:
 
 
 def _in_words(name: str) -> str:
-    """`standard_normal` for `StandardNormal`."""
+    """Return `standard_normal` for `StandardNormal`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
@@ -89,7 +89,7 @@ def _may_be_one_distribution(target: Record, golden: Record) -> bool:
     t, g, size = target.statistics, golden.statistics, math.prod(target.shape or ())
     numbers = [getattr(s, key, None) for s in (t, g) for key in ("max", "min", "mean", "norm")]
     if not all(isinstance(n, int | float) and type(n) is not bool and math.isfinite(n) for n in numbers) or not size:
-        return True  # not known: nothing speaks against it
+        return True  # unknown: not contradicted
     high_t, low_t, mean_t, norm_t, high_g, low_g, mean_g, norm_g = (float(n) for n in numbers if n is not None)
     squares = norm_t**2, norm_g**2
     largest = max(abs(high_t), abs(low_t)), max(abs(high_g), abs(low_g))
@@ -100,7 +100,7 @@ def _may_be_one_distribution(target: Record, golden: Record) -> bool:
 
 
 def _drop_other_elements(target: Dump, mine: Record, golden: Dump, theirs: Record) -> bool:
-    """Return whether two outputs of dropout have zeros at other places, and about as many; True if not recorded."""
+    """Return whether two outputs of dropout have zeros at other positions, and about as many; True if not recorded."""
     if not (mine.file and theirs.file):
         return True
     try:

@@ -1,7 +1,8 @@
-"""Apply the limits of the user to a comparison: names to ignore, and tolerances of their own.
+"""Apply the limits of the user to a comparison: names to ignore, and tolerances by name.
 
-Both only excuse what is not a plain pass; no limit makes a comparison stricter. An excused pair of records begins no
-difference. What was computed from it is judged as before, so that a difference that spreads is found where it spreads.
+Both only excuse pairs that do not pass; no limit makes a comparison stricter. An excused pair of records begins no
+difference. The results that are computed from it are judged as before, so that a difference that spreads is found where
+it spreads.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Sentences made of findings and of judgements of updates. Decisions read their evidence, never these."""
+"""Sentences of divergences and of judgments of updates. Decisions read their evidence, never the sentences."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -7,7 +7,7 @@ from math import isnan
 from msprobe.base.phrase import Phrase, Words, joined, phrase, some
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.wording import all_said
+from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.findings.finding import Finding
 
 from .finding import (
@@ -40,7 +40,7 @@ _BLIND = "statistics name a learning rate, a weight decay and parameters that ar
 
 
 def updates(judgement: UpdateJudgement) -> Words:
-    """What differs in the updates, for which parameters; empty where nothing does."""
+    """Return the differences of updates and their parameters; empty without any."""
     differing = judgement.differing
     if not differing:
         return ""
@@ -65,7 +65,7 @@ def updates(judgement: UpdateJudgement) -> Words:
 
 def _update_difference(one: UpdateDifference) -> Phrase:
     text = _setting(one)
-    if tried := one.others[:_TRIED]:
+    if tried := one.others[:_MAX_EXPLANATIONS]:
         others = joined([_explanation(other) for other in tried], "{before}, {after}")
         text = phrase(
             "{text} [residual {residual}; other explanations: {others}]",
@@ -79,7 +79,7 @@ def _update_difference(one: UpdateDifference) -> Phrase:
     return phrase("{text} (or {others}; these steps cannot distinguish them)", text=text, others=others)
 
 
-_TRIED = 2  # explanations that are listed besides the one that counts
+_MAX_EXPLANATIONS = 2  # explanations that are listed besides the one that counts
 
 
 def _explanation(one: Explanation) -> Phrase:
@@ -102,7 +102,7 @@ def _residual(value: float) -> Words:
 
 
 def _setting(one: UpdateDifference) -> Phrase:
-    """The setting that differs, and for whom."""
+    """Return the setting that differs, and its parameters."""
     who = _count(one.parameters, one.agreeing)
     is_one = len(one.parameters) == 1
     values: Words = ""
@@ -163,7 +163,7 @@ _POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
 
 
 def _count(parameters: Sequence[str], agreeing: int) -> Phrase:
-    """`12 of 12 parameters`; with names where not all are concerned."""
+    """Return `12 of 12 parameters`, with names if others agree."""
     number, total = len(parameters), len(parameters) + agreeing
     text = phrase(
         "{number} of {total} parameter" if total == 1 else "{number} of {total} parameters", number=number, total=total
@@ -178,7 +178,7 @@ def _number(value: float | Rule) -> str:
 
 
 RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
-"""What a normalisation keeps of the batches it has seen, as both frameworks call it; no optimizer touches it."""
+"""Running statistics of normalization layers in both frameworks; they are not updated by an optimizer."""
 
 
 _MISSING = {
@@ -204,12 +204,12 @@ _MISSING = {
 
 
 def kind(finding: Divergence) -> str:
-    """`computes differently`; of code between two calls which, and in which cell."""
-    return str(kind_said(finding))
+    """Return the kind; for code between two calls also these calls and the cell."""
+    return str(kind_phrase(finding))
 
 
-def kind_said(finding: Divergence) -> Phrase:
-    """The kind as a phrase."""
+def kind_phrase(finding: Divergence) -> Phrase:
+    """Return the kind as a phrase."""
     if not isinstance(finding.evidence, Between):
         return phrase(finding.kind.name)
     if finding.evidence.after:
@@ -223,7 +223,7 @@ def kind_said(finding: Divergence) -> Phrase:
 
 
 def where_to_look(found: Divergence) -> Phrase:
-    """Where a person looks next, by the kind of a finding, when no collection says more."""
+    """Return where to look next, by the kind of a finding, if no collection shows more."""
     if isinstance(found.evidence, Computed) and found.evidence.without_gradient:
         return phrase(_LOOK_AT_GRADIENT)
     return found.kind.where_to_look
@@ -237,38 +237,39 @@ _LOOK_AT_GRADIENT = (
 
 def finding_of(found: Divergence, step: int | None, rank: int | None) -> Finding:
     """Return a divergence of a step and rank as a finding."""
-    return found.as_finding(step, rank, reason_said(found))
+    return found.as_finding(step, rank, reason_phrase(found))
 
 
 def short(finding: Divergence) -> str:
-    """`NAME in CELL: KIND`."""
-    return str(short_said(finding))
+    """Return `NAME in CELL: KIND`."""
+    return str(short_phrase(finding))
 
 
-def short_said(finding: Divergence) -> Phrase:
+def short_phrase(finding: Divergence) -> Phrase:
     """The same as a phrase."""
-    return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_said(finding))
+    return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_phrase(finding))
 
 
 def full(finding: Divergence) -> str:
-    """`NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
-    return str(full_said(finding))
+    """Return `NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
+    return str(full_phrase(finding))
 
 
-def full_said(finding: Divergence) -> Phrase:
+def full_phrase(finding: Divergence) -> Phrase:
     """The same as a phrase."""
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    text = phrase("{call}: {reason}", call=short_said(finding), reason=reason_said(finding))
+    text = phrase("{call}: {reason}", call=short_phrase(finding), reason=reason_phrase(finding))
     return phrase("{text}{place}", text=text, place=place)
 
 
 def reason(finding: Divergence) -> str:
-    """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
-    return str(reason_said(finding))
+    """Return the evidence, the calls before it that could not be judged, and where a difference within tolerance
+    exceeds it."""
+    return str(reason_phrase(finding))
 
 
-def reason_said(finding: Divergence) -> Phrase:
-    """The reason as a phrase."""
+def reason_phrase(finding: Divergence) -> Phrase:
+    """Return the reason as a phrase."""
     text = describe(finding.evidence)
     if hidden := finding.hidden:
         text = phrase(
@@ -293,7 +294,7 @@ def reason_said(finding: Divergence) -> Phrase:
 
 @singledispatch
 def describe(evidence: Evidence) -> Phrase:
-    """What supports a finding."""
+    """Return the evidence of a finding as a sentence."""
     raise TypeError(evidence)
 
 
@@ -323,7 +324,7 @@ _DRAWS = {
     (True, True): "two frameworks draw different numbers from one seed, set p=0; {difference}",
     (True, False): "two frameworks draw different numbers from one seed, load the same values on both; {difference}",
 }
-"""By whether the sides are two frameworks, and whether the operation is a dropout."""
+"""Templates by whether the sides are two frameworks, and whether the operation is a dropout."""
 
 
 @describe.register
@@ -340,9 +341,9 @@ def _(found: Argument) -> Phrase:
     if found.kind is ArgumentKind.TENSOR:
         return phrase("{difference}; no recorded call returned it", difference=_difference(found.difference))
     if found.kind is ArgumentKind.VALUE:
-        return phrase("{reasons}", reasons=all_said(found.difference.reasons))
+        return phrase("{reasons}", reasons=reasons_phrase(found.difference.reasons))
     if found.difference.grade == "error":
-        return phrase("{place}: {reasons}", place=place, reasons=all_said(found.difference.reasons))
+        return phrase("{place}: {reasons}", place=place, reasons=reasons_phrase(found.difference.reasons))
     return phrase("{place} is passed on the {side} side only", place=place, side=found.side)
 
 
@@ -504,7 +505,7 @@ def _(found: Unclear) -> Phrase:
 def _difference(found: Difference) -> Phrase:
     if not found.reasons:
         return phrase("{place} differs within tolerance", place=found.place)
-    reasons = all_said(found.reasons)
+    reasons = reasons_phrase(found.reasons)
     if found.reasons[0].why is Why.VALUES:  # begins with their place
         return phrase("{reasons}", reasons=reasons)
     return phrase("{place} differs ({reasons})", place=found.place, reasons=reasons)

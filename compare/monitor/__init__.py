@@ -1,1 +1,5 @@
-"""Two trainings that were monitored: where their numbers part, and what of the training that is."""
+"""Compares two monitored trainings: the first divergence, and its meaning.
+
+Read `pairing` (counterparts), `deviations` (measures), `band` (judges), `locate` (the answer), `finding` (results as
+data), then `report` and `output`.
+"""

@@ -1,8 +1,9 @@
-"""The band in which two correct trainings stay, and which series leave it at which step. Judges what was measured.
+"""The band in which two correct trainings remain, and the series that leave it at each step. This module judges the
+deviations.
 
-Two correct trainings that round differently drift apart, slowly or exponentially, all targets together. A fault is a
-jump: a deviation many times as large as any of the same series in the steps before, in several targets at once. Where
-both were equal to the last digit, the first difference is evidence by itself.
+Two correct trainings with different rounding drift, slowly or exponentially, all targets together. A fault is a jump: a
+deviation many times as large as any of the same series in the previous steps, in several targets at the same time. If
+both sides were equal to the last digit, the first difference is evidence by itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Basis(Enum):
-    """Where a band comes from."""
+    """Sources of a band."""
 
     EQUAL = "both were equal in every digit before"
     LEARNED = "the steps before"
@@ -30,10 +31,10 @@ class Basis(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """The numbers that decide, each with its reason.
+    """The limits, each with its reason.
 
-    Measured on trainings of three small nets (`benchmarks/monitor_faults`): in clean pairs no series but those that
-    are noise alone (the gradient of a bias that a softmax cancels) exceeds 4 times its maximum of 24 steps.
+    Measured on trainings of three small nets (`benchmarks/monitor_faults`): in clean pairs only series that are pure
+    noise (the gradient of a bias that a softmax cancels) exceed 4 times their maximum of 24 steps.
     """
 
     jump: float = 4.0  # times the greatest deviation of the window
@@ -67,7 +68,7 @@ Series = tuple[int, str, str]
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """How each series is judged."""
+    """The bands of all series."""
 
     basis: Basis
     first_difference: int | None
@@ -75,7 +76,7 @@ class Bands:
     unsteady: frozenset[Series] = frozenset()
 
     def limit(self, of: Deviations, first: int = 0, last: int | None = None) -> Array:
-        """The half width of the band, targets x the columns from `first` to before `last`; nan where nothing is
+        """Return the half width of the band, targets x the columns from `first` to before `last`; nan where nothing is
         judged."""
         last = len(of.step) if last is None else last
         if self.basis is Basis.EQUAL:
@@ -92,7 +93,7 @@ class Bands:
         return np.asarray(limit)
 
     def _of_clean(self, of: Deviations) -> Array:
-        """The greatest deviation of the clean pair up to a window after each step; nan for what it lacks."""
+        """Return the maximum deviation of the clean pair up to a window after each step; nan where it has no values."""
         found = np.full(of.value.shape, np.nan)
         clean = self.calibrated.get((of.rank, of.kind, of.statistic))
         if clean is None:
@@ -112,7 +113,7 @@ class Bands:
         return found
 
     def leaves(self, of: Deviations, first: int = 0, last: int | None = None, factor: float = 1.0) -> Array:
-        """Which targets leave at which column; `factor` times the band."""
+        """Return the targets that leave at each column; `factor` times the band."""
         value = of.value[:, first:last]
         with np.errstate(invalid="ignore"):
             if self.basis is Basis.EQUAL:
@@ -122,7 +123,7 @@ class Bands:
 
 
 def bands(measured: Sequence[Deviations], calibrated: Sequence[Deviations] | None) -> Bands:
-    """How the series of a pair are judged; `calibrated`: those of a clean pair."""
+    """Return the bands of the series of a pair; `calibrated`: the deviations of a clean pair."""
     of_clean = {(d.rank, d.kind, d.statistic): d for d in calibrated or ()}
     first = first_difference(measured)
     if calibrated is not None:
@@ -135,8 +136,9 @@ def bands(measured: Sequence[Deviations], calibrated: Sequence[Deviations] | Non
 
 
 def _unsteady(measured: Sequence[Deviations]) -> frozenset[Series]:
-    """Extremes and shares of elements, where a kind has steadier statistics too: an extreme passes from one element to
-    another, which deviates otherwise, and a share jumps by whole elements, so that the steps before tell little."""
+    """Return whether these are extremes or shares of elements of a kind that has more stable statistics: an extreme
+    moves from one element to another with another deviation, and a share changes by whole elements, so that earlier
+    steps are not informative."""
     steady = {(d.rank, d.kind) for d in measured if d.statistic in _STEADY}
     series = {(d.rank, d.kind, d.statistic) for d in measured}
     unsteady = (*_EXTREMES, *SHARES)
@@ -144,18 +146,18 @@ def _unsteady(measured: Sequence[Deviations]) -> frozenset[Series]:
 
 
 def first_difference(measured: Sequence[Deviations]) -> int | None:
-    """The first step at which anything differs."""
+    """Return the first step at which anything differs."""
     steps = [int(d.step[at[0]]) for d in measured if len(at := np.flatnonzero(differs(d.value).any(axis=0)))]
     return min(steps, default=None)
 
 
 def differs(value: Array) -> Array:
-    """What is not equal; what one side alone has is no difference."""
+    """Return the values that differ; a value on one side only is not a difference."""
     return np.asarray((value != 0) & ~np.isnan(value))
 
 
 def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
-    """Whether the first difference is more than rounding that shows itself for the first time."""
+    """Return whether the first difference is more than rounding that becomes visible."""
     steps = len({int(step) for d in measured for step in d.step[d.step < first]})
     if steps < LIMITS.few_equal_steps:
         return False
@@ -175,7 +177,7 @@ def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
 
 
 def first_step_apart(measured: Sequence[Deviations]) -> list[Deviations]:
-    """Norms of whole kinds that are further apart in their first step than rounding explains."""
+    """Return the kinds whose norms differ in their first step by more than rounding."""
     found = []
     for d in measured:
         if d.statistic == "norm" and d.kind in ("actv", "param_origin", "grad_unreduced", "grad_reduced"):
@@ -186,8 +188,8 @@ def first_step_apart(measured: Sequence[Deviations]) -> list[Deviations]:
 
 
 def steps_left(measured: Sequence[Deviations], how: Bands, factor: float = 1.0) -> list[int]:
-    """The steps at which the band, `factor` times as wide, is left by one target far or by several in it and soon
-    after."""
+    """Return the steps at which the band, `factor` times as wide, is exceeded by one target by far, or by several
+    targets in it and soon after."""
     if how.first_difference is None:
         return []
     if how.basis is Basis.EQUAL:
@@ -221,8 +223,8 @@ def steps_left(measured: Sequence[Deviations], how: Bands, factor: float = 1.0) 
 
 
 def is_passing(measured: Sequence[Deviations], how: Bands, step: int, factor: float = 1.0) -> bool:
-    """Whether only gradients leave at a step, a little, and differ by something else at the next: where an activation
-    function has a kink, a value beside it falls on either side in two correct trainings."""
+    """Return whether only gradients leave at a step, by little, and by other amounts at the next step: at a kink of an
+    activation function, a value may be on either side in two correct trainings."""
     if how.basis is Basis.EQUAL:
         return False
     steady: list[bool] = []
@@ -243,7 +245,7 @@ def is_passing(measured: Sequence[Deviations], how: Bands, step: int, factor: fl
 
 
 def is_large(measured: Sequence[Deviations], how: Bands, step: int) -> bool:
-    """Whether a norm leaves further than a kink explains."""
+    """Return whether a norm leaves by more than a kink explains."""
     for d in measured:
         at = int(np.searchsorted(d.step, step))
         if d.statistic == "norm" and d.kind not in OF_UPDATES and at < len(d.step) and d.step[at] == step:
@@ -254,7 +256,7 @@ def is_large(measured: Sequence[Deviations], how: Bands, step: int) -> bool:
 
 
 def _mark(left: Array, rows: Array, columns: Array, out: Array) -> None:
-    """Mark what is out; several rows may be one target, several columns one step."""
+    """Mark values outside; several rows may be one target, several columns one step."""
     if len(set(rows.tolist())) < len(rows) or len(set(columns.tolist())) < len(columns):
         at_row, at_column = np.nonzero(out)
         left[rows[at_row], columns[at_column]] = True
@@ -282,25 +284,25 @@ def only(of: Deviations, rows: Array) -> Deviations:
 
 
 def plain(name: str) -> str:
-    """A target's name for counting: the input and output of a module are one."""
+    """Return the name of a target for counting: the input and output of a module are one."""
     found = TENSOR.match(name)
     return found[1] if found and found[1] else name
 
 
 def is_input(name: str) -> bool:
-    """Whether a target is an input of a module."""
+    """Return whether a target is an input of a module."""
     found = TENSOR.match(name)
     return found is not None and found[2] == "input"
 
 
 def _size(value: Array) -> Array:
-    """Magnitudes, 0 where nothing can be said."""
+    """Return magnitudes, 0 where they are unknown."""
     size = np.abs(value)
     return np.where(np.isnan(size), 0.0, size)
 
 
 def _greatest_before(size: Array, window: int) -> Array:
-    """The greatest of so many columns before each, without itself; 0 before the first."""
+    """Return the maximum of the `window` columns before each column; 0 before the first."""
     found = np.zeros_like(size)
     found[:, 1:] = size[:, :-1]
     reached = 1

@@ -17,16 +17,16 @@ from .unjudged import Reason, unjudged
 
 Array = np.ndarray[Any, Any]
 
-_AROUND = 100  # steps before and behind that a curve shows
+_AROUND = 100  # steps of a curve before and after the finding
 _CURVES = 6
-_LAST = 400  # steps that a curve shows where nothing was found
+_LAST = 400  # steps of a curve without a finding
 
 
 def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, targets: int = 0) -> Result:
-    """Where `a` leaves the band around `b`, the trusted one. `clean`: another correct run of B's training. `targets`:
-    the curves of so many others are given too, those that are furthest outside first.
+    """Compare `a` with the band around `b`, the trusted one. `clean`: another correct run of B's training. `targets`:
+    the number of other targets whose curves are also returned, those farthest outside first.
 
-    UsageError where the sides have nothing in common.
+    UsageError if the sides have nothing in common.
     """
     paired = pair_outputs(a, b)
     measured = [d for d in deviations(paired) if d.value.size]
@@ -74,13 +74,14 @@ def compare_outputs(a: Output, b: Output, clean: Output | None = None, *, target
 
 
 def _first_lasting(measured: list[Deviations], how: Bands) -> tuple[int | None, tuple[int, ...]]:
-    """The first step that leaves the band to stay, and those before it at which gradients jumped and came back."""
+    """Return the first step that leaves the band permanently, and earlier steps at which gradients jumped and
+    returned."""
     passed: list[int] = []
     far: set[int] | None = None
     for step in steps_left(measured, how):
         factor = 1.0
         if passed and step <= passed[-1] + LIMITS.learn:
-            # What such a jump does to moments and weights takes some steps; a fault beside it is greater.
+            # The effect of such a jump on moments and weights lasts some steps; a fault in these steps is larger.
             far = set(steps_left(measured, how, LIMITS.passing_wider)) if far is None else far
             if step not in far or (step <= passed[-1] + LIMITS.soon and not is_large(measured, how, step)):
                 continue
@@ -92,7 +93,7 @@ def _first_lasting(measured: list[Deviations], how: Bands) -> tuple[int | None, 
 
 
 def _judged_from(how: Bands, steps: Array, measured: list[Deviations]) -> int | None:
-    """The first step that was judged; None where none was."""
+    """Return the first judged step; None if nothing was judged."""
     if how.basis is not Basis.LEARNED:
         return int(steps[0])
     firsts = [int(d.step[LIMITS.learn]) for d in measured if len(d.step) > LIMITS.learn]
@@ -100,7 +101,7 @@ def _judged_from(how: Bands, steps: Array, measured: list[Deviations]) -> int | 
 
 
 def _curves(finding: MonitorDivergence | None, measured: list[Deviations], how: Bands) -> tuple[Curve, ...]:
-    """The series of what was found, in all statistics and on all ranks that have it; that of the finding first."""
+    """Return the series of the finding, in all statistics and on all ranks that have it; that of the finding first."""
     if finding is None:
         return ()
     found: list[Curve] = []
@@ -113,7 +114,7 @@ def _curves(finding: MonitorDivergence | None, measured: list[Deviations], how: 
 
 
 def _around(of: Deviations, finding: MonitorDivergence | None) -> tuple[int, int]:
-    """The columns around a finding; without one the last ones."""
+    """Return the columns around a finding; without one, the last columns."""
     if finding is None:
         return max(0, len(of.step) - _LAST), len(of.step)
     at = int(np.searchsorted(of.step, finding.step))
@@ -131,7 +132,7 @@ def _curve(of: Deviations, row: int, how: Bands, first: int, last: int) -> Curve
 
 
 def _further(finding: MonitorDivergence | None, measured: list[Deviations], how: Bands, most: int) -> tuple[Curve, ...]:
-    """The curves of other targets, of each in the statistic that is furthest outside its band where that was found."""
+    """Return the curves of other targets, each in the statistic that is farthest outside its band at the finding."""
     found: dict[tuple[str, str], tuple[float, Deviations, int]] = {}
     for d in measured if most else ():
         for row, share in enumerate(_shares(d, how, finding)):
@@ -145,7 +146,7 @@ def _further(finding: MonitorDivergence | None, measured: list[Deviations], how:
 
 
 def _shares(of: Deviations, how: Bands, finding: MonitorDivergence | None) -> list[float]:
-    """How many times its band each target deviates at the step of a finding; without one, at most."""
+    """Return the deviation of each target relative to its band at the step of a finding; without one, the maximum."""
     first, last = _around(of, finding)
     value, limit = of.value[:, first:last], how.limit(of, first, last)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,15 +1,16 @@
-"""How far two monitors are apart: a matrix of targets and steps for each statistic. Measures, and never judges.
+"""Deviations of two monitors: a matrix of targets and steps for each statistic. This module measures, and does not
+judge.
 
 | statistic | deviation |
 |---|---|
 | `norm`, and the norm and ratio of an update | ln(A / B) |
-| `min`, `max` | (A - B) / the greater of their magnitudes in B |
-| `mean` | (A - B) / norm of B: a mean near 0 says nothing of its own scale |
+| `min`, `max` | (A - B) / the larger of their magnitudes in B |
+| `mean` | (A - B) / norm of B: a mean near 0 has no scale |
 | `zeros`, `nans` | A - B |
 | any other | (A - B) / (magnitude in B + its median) |
 | change by the update | the same statistic after minus before, of both: (A - B) / (magnitude in B + its median) |
 
-Infinite where one side alone is not finite, 0 where both are not in the same way, nan where a side has no row.
+Infinite if only one side is not finite, 0 if both are not finite in the same way, nan if a side has no row.
 """
 
 import re
@@ -26,10 +27,10 @@ from .pairing import Paired, PairedTable
 Array = np.ndarray[Any, Any]
 
 UPDATE = "update"
-"""The derived kind: what an update changed, `param_updated` minus `param_origin`."""
+"""The derived kind: changes by the update, `param_updated` minus `param_origin`."""
 
 OF_UPDATES = (UPDATE, "update_ratio")
-"""Kinds that say what an update changed. Elements whose gradients are noise make rounding large in them."""
+"""Kinds of changes by the update. Elements whose gradients are noise have large rounding in them."""
 
 SHARES = ("zeros", "same_sign")
 """Shares of elements: one element more is a jump, which rounding makes as well."""
@@ -64,12 +65,12 @@ class Deviations:
     lone_rows: int = 0
     """Rows of the kind that one side alone has, at the steps and of the targets that both have."""
     empty: tuple[int, ...] = ()
-    """Targets whose tensors have no elements."""
+    """Return the targets whose tensors have no elements."""
 
 
 def finite_on_neither(of: Deviations) -> Array:
-    """The numbers that are not finite on both sides, which no comparison can judge; a tensor without elements has
-    none, and the ratio of an update to weights that are zero is not defined."""
+    """Return the numbers that are not finite on both sides, which cannot be compared; a tensor without elements has
+    none, and the ratio of an update to weights that are zero is undefined."""
     if of.statistic == "ratio" and of.kind == "update_ratio":
         return np.zeros(of.value.shape, bool)
     found = ~np.isfinite(of.a) & ~np.isfinite(of.b) & ~np.isnan(of.value)
@@ -79,7 +80,8 @@ def finite_on_neither(of: Deviations) -> Array:
 
 
 def finite_on_one_side(of: Deviations, first: int = 0, last: int | None = None) -> Array:
-    """The numbers that are not finite on one side, or on both in different ways: they differ, whatever the band."""
+    """Return the numbers that are not finite on one side, or on both sides in different ways: they differ, whatever the
+    band."""
     part = slice(first, last)
     found = np.isinf(of.value[:, part])
     if found.any():
@@ -88,7 +90,7 @@ def finite_on_one_side(of: Deviations, first: int = 0, last: int | None = None) 
 
 
 def deviations(paired: Paired) -> Iterator[Deviations]:
-    """Everything that both sides have of everything, kind by kind, and the changes by the update at the end of each
+    """Return the deviations of all common series, kind by kind, and the changes by the update at the end of each
     rank."""
     weights: dict[tuple[int, str], dict[str, Deviations]] = {}
     for table in paired.tables:
@@ -104,7 +106,7 @@ def deviations(paired: Paired) -> Iterator[Deviations]:
 
 
 def band_around(of: Deviations, row: int, part: slice, limit: Array) -> tuple[Array, Array]:
-    """Between which numbers of A the deviation of a target stays within `limit`; nan where that is not known."""
+    """Return the range of A in which the deviation of a target is within `limit`; nan if unknown."""
     b = of.b[row, part]
     with np.errstate(all="ignore"):  # of what is not finite nothing is known
         if of.statistic in _NORMS and of.kind != UPDATE:
@@ -114,8 +116,8 @@ def band_around(of: Deviations, row: int, part: slice, limit: Array) -> tuple[Ar
 
 
 def _scale_of(of: Deviations, row: int, part: slice) -> Array:
-    """What the differences of a target were divided by: by the deviations, or what their resolution was made of; where
-    neither tells, that of the steps around."""
+    """Return the divisor of the differences of a target: from the deviations, or from their resolution; if neither has
+    it, that of the steps around."""
     if of.statistic in _PLAIN and of.kind != UPDATE:
         return np.ones(of.step[part].shape)
     a, b, value, resolution = (each[row, part] for each in (of.a, of.b, of.value, of.resolution))
@@ -179,7 +181,7 @@ def _of_table(table: PairedTable) -> Iterator[tuple[str, Deviations]]:
 
 
 def _without_elements(table: Table, row_of: Array) -> Iterator[int]:
-    """The rows of targets whose shape, as text, has a 0."""
+    """Return the rows of targets whose shape, as text, has a 0."""
     for number, shape in enumerate(table.shapes):
         if row_of[number] >= 0 and "0" in re.findall(r"[0-9]+", shape):
             yield int(row_of[number])
@@ -187,10 +189,10 @@ def _without_elements(table: Table, row_of: Array) -> Iterator[int]:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the rows of a table go in a matrix of targets x columns.
+    """Positions of the rows of a table in a matrix of targets x columns.
 
-    `order` is None where they are that matrix already, a column after the other; else the flat place of each row that
-    goes anywhere (`chosen`).
+    `order` is None if they are in the order of that matrix, column by column; else the flat position of each row that
+    is used (`chosen`).
     """
 
     shape: tuple[int, int]
@@ -211,7 +213,7 @@ class _Places:
         return _Places(shape, chosen, order, bool(reached.all()))
 
     def matrix(self, values: Array) -> Array:
-        """Values of a column; nan where there is no row."""
+        """Return the values of a column; nan without a row."""
         if self.order is None:
             return np.ascontiguousarray(values.reshape(self.shape[1], self.shape[0]).T)
         found = np.full(self.shape[0] * self.shape[1], np.nan)
@@ -219,14 +221,14 @@ class _Places:
         return found.reshape(self.shape)
 
     def there(self) -> Array:
-        """Whether there is a row."""
+        """Return whether there is a row."""
         found = np.zeros(self.shape[0] * self.shape[1], bool)
         found[slice(None) if self.order is None else self.order] = True
         return found.reshape(self.shape)
 
 
 def _scale(name: str, b: Mapping[str, Array]) -> Array | float | None:
-    """What a difference is divided by; None for the logarithm of the ratio."""
+    """Return the divisor of a difference; None for the logarithm of the ratio."""
     if name in _NORMS:
         return None
     if name in _PLAIN:
@@ -240,7 +242,7 @@ def _scale(name: str, b: Mapping[str, Array]) -> Array | float | None:
 
 
 def _quantum(a: Array, b: Array) -> Array:
-    """The smallest distance of two values of a target on both sides: one element, or a few."""
+    """Return the smallest distance of two values of a target on both sides: one element, or a few."""
     both = np.sort(np.concatenate([a, b], axis=1), axis=1)
     steps = np.diff(both, axis=1)
     smallest = np.min(np.where(steps > 0, steps, np.inf), axis=1, initial=np.inf)
@@ -253,7 +255,8 @@ def _own_scale(values: Array) -> Array:
 
 
 def _settled(a: Array, b: Array, value: Array, there: Array | None = None) -> Array:
-    """What is equal is 0; what is not finite on one side alone is infinite; what is on one side alone is nan."""
+    """Set equal values to 0, values that are not finite on one side only to infinity, and values on one side only to
+    nan."""
     value[a == b] = 0.0
     odd = ~np.isfinite(value)
     if odd.any():
@@ -301,7 +304,7 @@ def _update(before: Deviations, after: Deviations) -> Iterator[Deviations]:
 
 
 def _grain(values: Array) -> float:
-    """Relative distance of two neighbouring numbers: of so many significant digits, at least of float32."""
+    """Return the relative distance of two adjacent numbers, by their significant digits, at least that of float32."""
     sample = _sample(values)
     sample = sample[np.abs(sample) < 1]
     if not len(sample):
@@ -315,7 +318,7 @@ def _grain(values: Array) -> float:
 
 
 def _decimal(values: Array) -> float:
-    """Absolute distance of two neighbouring numbers, where all have at most so many decimals; else 0."""
+    """Return the absolute distance of two adjacent numbers, by their decimals; 0 if these are not limited."""
     sample = _sample(values)
     for digits in range(9):
         if len(sample) and (np.abs(sample - np.round(sample, digits)) <= 1e-12 * np.abs(sample)).all():

@@ -1,4 +1,4 @@
-"""What the comparison of two monitors found, as data."""
+"""Results of a comparison of two monitors, as data."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -42,7 +42,7 @@ class Cause(Enum):
 @dataclass(frozen=True, eq=False)
 class Curve:
     """One series around a finding: both sides, the deviation and the half width of its band, and that band around B in
-    the series' own unit."""
+    the unit of the series."""
 
     rank: int
     kind: str
@@ -59,7 +59,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class OfStage:
-    """One kind at the step of the finding: how many targets leave, of how many, and when the kind leaves first."""
+    """One kind at the step of the finding: the number of targets that leave, the number of all, and the first step at
+    which the kind leaves."""
 
     kind: str
     stage: Kind
@@ -72,12 +73,12 @@ class OfStage:
 class MonitorDivergence:
     """The first divergence.
 
-    - `target`: as B names it; `left`: how many of its kind leave at the step, with it, of `targets`
+    - `target`: by its name in B; `left`: the number of its kind that leave at the step, including it, of `targets`
     - `agreeing`: in a backward pass the last target before it that agrees, "" for none
-    - `modules`: those whose calls show it; none for the whole network
-    - `factor`: A / B of the norm; `has_common_factor`: whether all that leave share it
-    - `is_of_digits`: everything that differs at the step does so in the last digits of the files, so that it may have
-      begun unseen in the update before
+    - `modules`: those whose calls show it; empty for the whole network
+    - `factor`: A / B of the norm; `has_common_factor`: whether all that leave have the same one
+    - `is_of_digits`: all differences at the step are in the last digits of the files, so that it may have
+      begun undetected in the previous update
     """
 
     stage: Kind
@@ -104,8 +105,8 @@ class MonitorDivergence:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer about two monitors; `passed`: steps at which gradients alone left the band, and came back.
-    `further` are the curves of other targets, where they were asked for."""
+    """The result about two monitors; `passed`: steps at which only gradients left the band, and returned. `further` are
+    the curves of other targets, if requested."""
 
     target: str
     golden: str
@@ -126,7 +127,7 @@ class Result:
     unjudged: tuple[Unjudged, ...] = ()
 
     def _repr_html_(self) -> str:
-        """The answer, for a notebook."""
+        """Return the answer for a notebook."""
         found, steps = self.finding, f"{self.steps[0]} to {self.steps[-1]}" if self.steps else ""
         facts: list[tuple[str, object]] = [("A", self.target), ("B", self.golden), ("steps", steps)]
         facts.append(("the band", self.basis.value))
@@ -149,17 +150,17 @@ class Result:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was judged and nothing left its band."""
+        """Return whether everything was judged and nothing left its band."""
         return self.finding is None and self.basis is not Basis.NOTHING and not self.unjudged
 
     @property
     def verdicts(self) -> Verdicts:
-        """The numbers that were judged, and why others were not; without a band nothing was."""
+        """Return the judged numbers, and why others were not judged; without a band, nothing was."""
         is_wrong = self.finding is not None
         judged = 0 if self.basis is Basis.NOTHING else self.compared
         return Verdicts(judged, int(is_wrong), {each.cause: each.count for each in self.unjudged})
 
     @property
     def exit_code(self) -> int:
-        """The exit code by the rule of all commands."""
+        """Return the exit code by the rule of all commands."""
         return self.verdicts.exit_code

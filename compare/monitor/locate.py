@@ -1,4 +1,4 @@
-"""Which stage, target and rank explains the others of the step at which the band is left."""
+"""Find the stage, target and rank that explain the others at the step at which the band is left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _ORDER = {
     stages.MOMENT: 6,
     stages.AFTER_UPDATE: 7,
 }
-"""What a step does, in this order: it begins with its weights; moments are measured before they are updated."""
+"""Order of the stages in a step, which starts with its weights; moments are measured before their update."""
 
 _LOCAL_NORM = ("local", "grad_norm")
 _STATISTICS = ("norm", "value", "mean", "max", "min")
@@ -34,12 +34,13 @@ _ONE_FACTOR = 1e-3  # relative: of ratios that are one, up to the digits of the 
 
 
 def order_of(stage: Kind) -> int:
-    """The place of a stage in the order of a training step."""
+    """Return the place of a stage in the order of a training step."""
     return _ORDER[stage]
 
 
 def stage_of(kind: str, name: str = "") -> Kind:
-    """The stage of a kind; what an update changes is seen after it, and the norm of a rank's gradients with them."""
+    """Return the stage of a kind; changes by an update are seen after it, the norm of a rank's gradients with the
+    gradients."""
     if (kind, name) == _LOCAL_NORM:
         return stages.UNREDUCED
     return stages.AFTER_UPDATE if kind == UPDATE else KINDS[kind].stage
@@ -47,7 +48,7 @@ def stage_of(kind: str, name: str = "") -> Kind:
 
 @dataclass(frozen=True)
 class _Out:
-    """A target that leaves at the step in one statistic: by so many widths of its band."""
+    """A target that leaves at the step in one statistic; `strength` is the deviation in widths of its band."""
 
     of: Deviations
     row: int
@@ -77,7 +78,7 @@ class _Out:
 
 
 class Locator:
-    """Answers for one pair."""
+    """Finds the answer for one pair."""
 
     def __init__(self, measured: Sequence[Deviations], how: Bands):
         self.measured, self.how = measured, how
@@ -99,7 +100,7 @@ class Locator:
             self._depth_of_parameter[name] = last + (at + 1) * 1e-6 if self._depth else float(at)
 
     def finding(self, step: int) -> MonitorDivergence:
-        """The answer at a step that leaves, or at the update before it where the weights differ already."""
+        """Return the answer at a step that leaves, or at the previous update if the weights already differ."""
         out = self._leaving(step)
         earlier = self._update_before(step, out)
         if earlier is not None:
@@ -109,7 +110,7 @@ class Locator:
         return self._answer(step, first, chosen, out, self.how.basis)
 
     def finding_of_first_step(self) -> MonitorDivergence | None:
-        """Where the sides differ in their first step by more than any rounding."""
+        """Return the answer if the sides differ in their first step by more than any rounding."""
         apart = first_step_apart(self.measured)
         if not apart or self.how.basis is Basis.CALIBRATED:
             return None
@@ -124,7 +125,8 @@ class Locator:
         return self._answer(step, self._first_target(chosen), chosen, out, Basis.FIRST_STEP)
 
     def stages(self, step: int | None) -> tuple[OfStage, ...]:
-        """Every kind: what leaves at the step, and when it leaves first from there on."""
+        """Return for every kind the number of targets that leave at the step, and the first step from there on at which
+        it leaves."""
         found = []
         for kind in dict.fromkeys(d.kind for d in self.measured):
             of_kind = [d for d in self.measured if d.kind == kind]
@@ -155,8 +157,8 @@ class Locator:
         return found
 
     def _update_before(self, step: int, out: Sequence[_Out]) -> tuple[int, list[_Out]] | None:
-        """The step before, where the update left faintly and is seen by its effects: the weights or all activations
-        that it led to."""
+        """Return the previous step, if the update left the band slightly and its effects show it: the weights or all
+        activations that it led to."""
         if self.how.basis is Basis.EQUAL:
             return None
         known = (stages.ACTIVATION, stages.BEFORE_UPDATE, *_BACKWARD, stages.LOSS)
@@ -174,7 +176,7 @@ class Locator:
         return (before, faint) if is_of_weights or len(same) >= LIMITS.targets else None
 
     def _first_stage(self, out: Sequence[_Out]) -> list[_Out]:
-        """Those of the stage that comes first, of those with more than one number out or one far out."""
+        """Return the targets of the first stage among those with more than one number outside or one far outside."""
         by_order: dict[tuple[int, int, int], list[_Out]] = {}
         for o in out:
             order = _ORDER[o.stage]
@@ -190,14 +192,15 @@ class Locator:
         return (self._without_chance_weights(sure) or sure or ordered)[0]
 
     def _without_chance_weights(self, ordered: list[list[_Out]]) -> list[list[_Out]]:
-        """A step's own weights come first where they are many, or all that a net of few parameters has."""
+        """Return whether the weights of the step come first: if they are many, or all weights of a small net."""
         if not ordered or ordered[0][0].stage is not stages.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
             return ordered
         names = {o.name for o in ordered[0]}
         return ordered if len(names) >= LIMITS.targets or len(ordered) == 1 else ordered[1:]
 
     def _first_target(self, chosen: Sequence[_Out]) -> _Out:
-        """The one that explains the others of its stage: the first in execution order, or, backward, the last."""
+        """Return the target that explains the others of its stage: the first in execution order, or, backward, the
+        last."""
         stage = chosen[0].stage
         if stage in _BACKWARD:
             best = max(chosen, key=lambda o: (self._backward(o), -_rank_of(o), o.strength))
@@ -213,17 +216,17 @@ class Locator:
         return self._backward_of(out.kind, out.name)
 
     def _backward_of(self, kind: str, name: str) -> tuple[float, int]:
-        """Where a target is in the forward pass: the greatest runs backward first. Of one module the gradient of its
-        output, then its parameters', then its input's."""
+        """Return the position of a target in the forward pass: the largest runs backward first. Within one module, the
+        gradient of its output comes first, then its parameters', then its input's."""
         if stage_of(kind, name) is stages.UNREDUCED:
             return self._depth_of_parameter.get(name, -1.0) // 1, 1
         return float(self._depth.get(plain(name), -1)), 0 if is_input(name) else 2
 
     def _called(self, name: str) -> tuple[str, ...]:
-        """The module that a target belongs to, or, where calls were monitored, the innermost around it that was called.
+        """Return the module of a target, or, if calls were monitored, the innermost called module around it.
 
-        Where calls were not monitored, the module around it too: a parameter may belong to a module of which another
-        one makes use (`self_attn.out_proj` of PyTorch). Empty where only the whole network shows it.
+        If calls were not monitored, also the module around it: a parameter may belong to a module that another one uses
+        (`self_attn.out_proj` of PyTorch). Empty if only the whole network shows it.
         """
         module = plain(name)
         if module in self._depth:
@@ -289,12 +292,12 @@ class Locator:
         )
 
     def _has_forward(self) -> bool:
-        """Whether anything of the forward pass was monitored."""
+        """Return whether anything of the forward pass was monitored."""
         forward = (stages.ACTIVATION, stages.LOSS)
         return any(stage_of(d.kind, name) in forward for d in self.measured for name in d.names)
 
     def _agreeing(self, first: _Out, out: list[_Out], step: int) -> str:
-        """In a backward pass the gradient that came just before and agrees."""
+        """Return in a backward pass the previous gradient, which agrees."""
         if first.stage not in _BACKWARD:
             return ""
         same = [d for d in self.measured if d.rank == first.of.rank and step in d.step]

@@ -1,7 +1,7 @@
-"""The next dump: a configuration of PrecisionDebugger around the step that was found.
+"""The next dump: a configuration of PrecisionDebugger around the step of the finding.
 
-The names of the monitor become patterns that match on both sides: names of MindSpore begin with `Cell.`, those of
-PyTorch with `Module.`; a monitor may have cut names in front, and one of the trainings may be wrapped.
+The names of the monitor become patterns that match on both sides: names of MindSpore start with `Cell.`, those of
+PyTorch with `Module.`; a monitor may have shortened names at their start, and one of the trainings may be wrapped.
 """
 
 import re
@@ -15,13 +15,13 @@ from .finding import Cause, MonitorDivergence
 DUMP_PATH = "./next_dump"
 
 _REPLICATED = "module"
-"""The prefix that DistributedDataParallel adds to the names of a model."""
+"""The prefix of the names of a model in DistributedDataParallel."""
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Modules that PyTorch puts around others: the dumped model may have them at other places than the monitored one."""
 
 _CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
-"""How names begin of which a monitor has cut the beginning, perhaps within a word: `norm.` of `prenorm.`."""
+"""Starts of names that a monitor has shortened, possibly within a word: `norm.` of `prenorm.`."""
 
 _WHOLE_STEP = (
     Cause.DATA,
@@ -35,9 +35,9 @@ _OF_THE_UPDATE = (stages.MOMENT, stages.AFTER_UPDATE, stages.BEFORE_UPDATE)
 
 
 def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
-    """A whole configuration. The step before is dumped too where its update may be the cause.
+    """Return a complete configuration. The previous step is also dumped if its update may be the cause.
 
-    `ranks`: how many ranks were compared; of one rank alone, no number is written.
+    `ranks`: number of compared ranks; for a single one, no rank is written.
     """
     is_of_step = finding.cause in _WHOLE_STEP or _is_of_update(finding)
     modules = () if is_of_step else finding.modules
@@ -58,7 +58,7 @@ def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
 
 
 def steps_around(finding: MonitorDivergence) -> tuple[int, ...]:
-    """The steps in whose dumps a finding shows: what an update changed is seen in the next step."""
+    """Return the steps whose dumps show a finding: changes by an update are visible in the next step."""
     step = finding.step
     if finding.stage is stages.BEFORE_UPDATE and step:
         return step - 1, step

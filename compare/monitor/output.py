@@ -1,4 +1,4 @@
-"""What the comparison of two monitors writes: JSON, a page, pictures, and the configuration of the next dump."""
+"""Output of a comparison of two monitors: JSON, a page, a picture, and the configuration of the next dump."""
 
 import json
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def _draw(result: Result, path: Path) -> bool:
         both.plot(curve.step, curve.b, label="B")
         both.plot(curve.step, curve.a, label="A", linestyle="--")
         title = f"{curve.kind} {curve.statistic} of {curve.name}, rank {curve.rank}"
-        both.set_title(title.replace("$", r"\$"), fontsize=8)  # a name is no formula
+        both.set_title(title.replace("$", r"\$"), fontsize=8)  # names are not formulas
         both.legend(fontsize=7)
         apart.fill_between(curve.step, -curve.limit, curve.limit, alpha=0.25, label="band")
         apart.plot(curve.step, curve.value, label="deviation")
@@ -75,7 +75,7 @@ def _draw(result: Result, path: Path) -> bool:
 
 
 def write_report(result: Result, folder: Path, command: str) -> Path:
-    """Write the page that shows everything; gives its path."""
+    """Write the page with all curves, and return its path."""
     path = folder / REPORT
     report_of(result, command).write(path)
     return path

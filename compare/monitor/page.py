@@ -1,4 +1,4 @@
-"""The answer as one page that needs no server and no script: text, tables, curves as SVG. All names are escaped."""
+"""The answer as one page without server and scripts: text, tables, curves as SVG. All names are escaped."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from .report import answer, lines
 Array = np.ndarray[Any, Any]
 
 _WIDTH, _HEIGHT, _EDGE = 460, 150, 8
-_MOST = 200  # rows of unmatched names
+_MAX_LINES = 200  # rows of unmatched names
 
 _STYLE = """body{font:14px/1.45 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}
 h1{font-size:1.25em}h2{font-size:1.05em;margin-top:1.6em}table{border-collapse:collapse}
@@ -24,7 +24,7 @@ svg{background:#fafafa;border:1px solid #ddd;margin:.2em}figure{margin:1em 0}.ou
 
 
 def page(result: Result) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join(_parts(result)) + "\n"
 
 
@@ -33,7 +33,7 @@ def _parts(result: Result) -> Iterator[str]:
     yield f"<style>{_STYLE}</style>"
     yield f"<h1>{escape(str(answer(result)))}</h1>"
     yield f"<p>A: {escape(result.target)}<br>B: {escape(result.golden)}</p>"
-    yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in list(lines(result))[:_MOST]) + "</ul>"
+    yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in list(lines(result))[:_MAX_LINES]) + "</ul>"
     if result.curves:
         yield "<h2>What left first</h2>"
         yield from (_figure(curve, result) for curve in result.curves)
@@ -62,7 +62,7 @@ def _figure(curve: Curve, result: Result) -> str:
 
 
 def _svg(steps: Array, series: Iterable[tuple[Array, str]], band: Array | None, mark: int | None) -> str:
-    """Lines over steps; what is not finite is left out. The greatest and the least value stand at the edge."""
+    """Return lines over steps; values that are not finite are omitted. The maximum and the minimum are at the edge."""
     drawn = list(series)
     values = np.concatenate([value[np.isfinite(value)] for value, _ in drawn] or [np.zeros(0)])
     if band is not None:

@@ -1,11 +1,11 @@
-"""Which target of one monitor is which of the other, and which steps both have. Never measures.
+"""Find the counterparts of targets in two monitors, and their common steps. This module does not measure.
 
 | stage | pairs |
 |---|---|
 | exact | equal stage number and name |
-| form | the same tensor in another form's words: `fc.input` and `fc.input.0`, `fc.weight` and `fc.weight.exp_avg` |
+| form | the same tensor by its name in another form: `fc.input` and `fc.input.0`, `fc.weight` and `fc.weight.exp_avg` |
 | framework | MindSpore's names of parameters: `gamma`, `beta`, `embedding_table`, `moving_mean`, `moving_variance` |
-| suffix | a name that was cut in front: `0.weight` and `layers.0.weight`, where only one fits |
+| suffix | a name that was shortened at its start: `0.weight` and `layers.0.weight`, if only one matches |
 """
 
 import re
@@ -46,7 +46,7 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class UncommonSteps:
-    """How many steps, or micro steps, of a kind one side alone has."""
+    """Number of steps, or micro steps, of a kind on one side only."""
 
     side: str
     kind: str
@@ -56,7 +56,7 @@ class UncommonSteps:
 
 @dataclass(frozen=True, eq=False)
 class PairedTable:
-    """One kind of one rank on both sides: `target` and `golden` name the rows of the tables by number."""
+    """One kind of one rank on both sides: `target` and `golden` are the row numbers of the tables by name."""
 
     rank: int
     kind: str
@@ -73,7 +73,7 @@ class PairedTable:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """Everything that both sides have, and what they have not in common."""
+    """All counterparts, and what has none."""
 
     tables: tuple[PairedTable, ...]
     unmatched: tuple[Unmatched, ...]
@@ -83,7 +83,7 @@ class Paired:
 
 
 def form_free(kind: str, name: str) -> Hashable:
-    """A name without what the form of the file adds."""
+    """Return a name without the additions of the form of the file."""
     if kind in _ACTIVATIONS and (found := TENSOR.match(name)):
         return found[1] or "", found[2], int(found[3] or 0)
     if kind in _MOMENTS:
@@ -92,7 +92,7 @@ def form_free(kind: str, name: str) -> Hashable:
 
 
 def framework_free(kind: str, name: str) -> Hashable:
-    """A name in PyTorch's words of parameters."""
+    """Return a name with PyTorch's names of parameters."""
     known = form_free(kind, name)
     if not isinstance(known, str):
         return known
@@ -156,7 +156,7 @@ def _path(kind: str, target: Target) -> tuple[str, ...]:
 
 
 def pair_outputs(a: Output, b: Output) -> Paired:
-    """Pair what two monitors wrote. Processes that were alone on both sides belong together, whatever their numbers."""
+    """Pair the outputs of two monitors. Single processes of both sides are paired, whatever their numbers."""
     alone = len(a.ranks) == len(b.ranks) == 1
     ranks = [(ra, rb) for ra in a.ranks.values() for rb in b.ranks.values() if alone or ra.rank == rb.rank]
     tables: list[PairedTable] = []
@@ -202,7 +202,7 @@ def _pair_rank(
 def _aligned(
     rank: int, kind: str, a: Table, b: Table, paired: dict[int, int], uncommon: dict[tuple[str, str, bool], int]
 ) -> PairedTable | None:
-    """The steps that both have, by number; None where there is nothing in common."""
+    """Return the common steps, by number; None if there are none."""
     wide = 1 + int(max(a.micro_step.max(initial=0), b.micro_step.max(initial=0)))
     (keys_a, of_a), (keys_b, of_b) = (_columns(table, wide) for table in (a, b))
     common = np.intersect1d(keys_a, keys_b, assume_unique=True)
@@ -235,7 +235,7 @@ def _aligned(
 
 
 def _columns(table: Table, wide: int) -> tuple[Array, Array]:
-    """The distinct pairs of step and micro step as sorted numbers, and which one each row has."""
+    """Return the distinct pairs of step and micro step as sorted numbers, and the pair of each row."""
     keys = table.step * wide + table.micro_step
     change = np.diff(keys)
     if (change >= 0).all():  # as files are written: no sort of millions
@@ -246,7 +246,7 @@ def _columns(table: Table, wide: int) -> tuple[Array, Array]:
 
 
 def _places(keys: Array, common: Array) -> Array:
-    """Where each key is among the common ones; -1 for nowhere."""
+    """Return the position of each key among the common ones; -1 for none."""
     at = np.searchsorted(common, keys)
     at[at == len(common)] = 0
     return np.where(common[at] == keys, at, -1)

@@ -27,12 +27,12 @@ from .pairing import Unmatched
 TARGETS = 60
 """Targets besides the answer's whose curves a report shows."""
 
-_KINDS = 12
+_MAX_KINDS = 12
 """Kinds of values that are listed in a line."""
 
 
 def lines(result: Result) -> Iterator[str]:
-    """What the command prints."""
+    """Return the lines that the command prints."""
     yield from map(str, about(result))
     finding = result.finding
     if finding is not None:
@@ -43,16 +43,16 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def stages(result: Result) -> Iterator[Words]:
-    """What of the step of a finding left the band, and what did not."""
+    """Return the kinds that left the band at the step of a finding, and those that did not."""
     left = [stage for stage in result.stages if stage.left]
     inside = [stage for stage in result.stages if not stage.left]
-    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _KINDS))
+    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _MAX_KINDS))
     if inside:
-        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _KINDS))
+        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _MAX_KINDS))
 
 
 def about(result: Result) -> Iterator[Words]:
-    """What was compared, and what could not be."""
+    """Return what was compared, and what could not be."""
     yield phrase(
         "steps {first} to {last} ({steps} in common), {number} numbers compared; the band: {basis}",
         first=result.steps[0],
@@ -112,7 +112,7 @@ def _of_stage(stage: OfStage) -> Phrase:
 
 
 def meaning(finding: MonitorDivergence) -> Phrase:
-    """What the place of the first divergence means."""
+    """Return the meaning of the place of the first divergence."""
     text = finding.stage.sentence(finding.cause.value)
     if finding.cause in (Cause.LOSS_SCALE, Cause.LOCAL_REDUCTION, Cause.REDUCTION) and finding.has_common_factor:
         return phrase("{text}; all by a factor of {factor:.5g}", text=text, factor=finding.factor)
@@ -120,7 +120,7 @@ def meaning(finding: MonitorDivergence) -> Phrase:
 
 
 def answer(result: Result) -> Phrase:
-    """The last line."""
+    """Return the last line."""
     text = _answer(result)
     return phrase("{text}; not judged: {counts}", text=text, counts=_counts(result)) if result.unjudged else text
 
@@ -153,7 +153,7 @@ def _answer(result: Result) -> Phrase:
 
 
 def how_far(finding: MonitorDivergence) -> Phrase:
-    """By how much, and how wide the band is."""
+    """Return the deviation and the width of the band."""
     if not (math.isfinite(finding.a) and math.isfinite(finding.b)):
         return phrase("{statistic} {a:.6g} for {b:.6g}", statistic=finding.statistic, a=finding.a, b=finding.b)
     band: Words
@@ -184,7 +184,7 @@ def how_far(finding: MonitorDivergence) -> Phrase:
 
 
 def report_of(result: Result, command: str) -> Report:
-    """The report of a result."""
+    """Return the report of a result."""
     chunks = Chunks()
     head = Head(
         "monitor",
@@ -208,13 +208,13 @@ def answer_of(result: Result) -> Answer:
     return Answer(
         "differs" if finding is not None else "clean" if result.is_clean else "unjudged",
         answer(result),
-        None if finding is None else _beginning(finding, result),
+        None if finding is None else _finding(finding, result),
         advice=tuple(_advice(finding, result)),
         notes=(*about(result), *(stages(result) if finding is not None else ())),
     )
 
 
-def _beginning(finding: MonitorDivergence, result: Result) -> Finding:
+def _finding(finding: MonitorDivergence, result: Result) -> Finding:
     evidence: list[Words] = [
         phrase("in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding)
     ]
@@ -244,7 +244,7 @@ def _advice(finding: MonitorDivergence | None, result: Result) -> Iterator[Sugge
 
 
 def _curve_sets(result: Result, chunks: Chunks) -> Iterator[CurveSet]:
-    """The curves of the answer, then those of other targets."""
+    """Return the curves of the answer, then those of other targets."""
     stage_of = {stage.kind: stage.stage.name for stage in result.stages}
 
     def made(target: str, kind: str, curves: Iterable[Curve], is_answer: bool) -> CurveSet:
@@ -267,7 +267,7 @@ def _page_curve(curve: Curve) -> PageCurve:
         outside = np.flatnonzero(np.abs(curve.value) > curve.limit)
     left = int(outside[0]) if len(outside) else None
     has_band = np.isfinite(curve.limit).any()
-    # Behind it the band is that of two runs of which one is wrong, and would hold what has left it.
+    # After it the band is that of two runs of which one is wrong, and would include the divergence.
     until = len(curve.step) if left is None else left + 1
     behind = (None,) * (len(curve.step) - until)
     return PageCurve(
@@ -283,13 +283,13 @@ def _page_curve(curve: Curve) -> PageCurve:
 
 
 def _numbers(values: Array) -> tuple[float | None, ...]:
-    """Numbers with the digits of a file; None for what there is not."""
+    """Return numbers with the digits of a file; None for missing ones."""
     return tuple(None if value != value else float(f"{value:.9g}") for value in values.tolist())
 
 
 def _excess(curve: Curve) -> float | None:
-    """How many times its band a curve is outside at most; infinite where the band has no width, None where there is
-    none."""
+    """Return the maximum deviation of a curve relative to its band; infinite if the band has no width, None without a
+    band."""
     if (np.abs(curve.value[curve.limit == 0]) > 0).any():
         return math.inf
     known = np.isfinite(curve.limit) & (curve.limit > 0) & np.isfinite(curve.value)
@@ -310,6 +310,6 @@ def _stages(result: Result, chunks: Chunks) -> TableSet:
 
 
 def command_of(target: str, golden: str, calibrate: str = "") -> str:
-    """The command that gives the same answer."""
+    """Return the command with the same answer."""
     more = f" --calibrate {quote(calibrate)}" if calibrate else ""
     return f"msprobe monitor compare {quote(target)} {quote(golden)}{more}"

@@ -1,7 +1,7 @@
-"""Counts of what the comparison of two monitors could not judge: with any of them the answer is not clean.
+"""Counts of what the comparison of two monitors could not judge; with any of them the answer is not clean.
 
-By design not judged, and not counted: the steps that a band is learned from, and extremes where a kind has a norm or a
-mean. What the form of a side cannot hold, such as activations of grad_probe, is not missing either.
+Not judged by design, and not counted: the steps from which a band is learned, and extremes of kinds that have a norm or
+a mean. Data that the form of a side does not support, such as activations of grad_probe, are not missing either.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ _OF_FORM = {
     ),
     "grad_probe": frozenset({"grad_reduced"}),
 }
-"""The kinds that a form can hold."""
+"""The kinds of each form."""
 
 _STATISTICS_OF_FORM = {"grad_probe": frozenset({"max", "min", "norm"})}
 
 
 class Reason(Enum):
-    """Why something could not be judged, and what is counted."""
+    """Reasons why something could not be judged, and what is counted."""
 
     NOT_FINITE = "numbers that are not finite on both sides"
     NO_BAND = "numbers without a band, for the series is too short, or the clean pair lacks it"
@@ -47,7 +47,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Unjudged:
-    """So many of these."""
+    """The number of items with one reason."""
 
     cause: Reason
     count: int
@@ -56,7 +56,7 @@ class Unjudged:
 def unjudged(
     sides: Sequence[Output], paired: Paired, measured: Sequence[Deviations], how: Bands
 ) -> tuple[Unjudged, ...]:
-    """Everything that was not judged; `sides` are A, B and the clean run, if there is one."""
+    """Return everything that was not judged; `sides` are A, B and the clean run, if there is one."""
     found: Counter[Reason] = Counter()
     for d in measured:
         if d.kind != UPDATE:
@@ -71,7 +71,8 @@ def unjudged(
 
 
 def _missing(paired: Paired, sides: Sequence[Output]) -> Iterator[tuple[int, Reason]]:
-    """How many kinds, targets, statistics and steps one side alone has, of those that the other could have."""
+    """Return the numbers of kinds, targets, statistics and steps on one side only, of those that the other side could
+    have."""
     form_of_other = {"A": sides[1].form, "B": sides[0].form}
     steps: Counter[tuple[str, bool]] = Counter()
     for one in paired.unmatched:
@@ -88,7 +89,7 @@ def _missing(paired: Paired, sides: Sequence[Output]) -> Iterator[tuple[int, Rea
 
 
 def _without_band(of: Deviations, how: Bands) -> int:
-    """Numbers that differ and that nothing says how far they may."""
+    """Return the number of values that differ and have no band."""
     if how.basis is Basis.EQUAL or (of.rank, of.kind, of.statistic) in how.unsteady:
         return 0
     if how.basis is Basis.LEARNED and len(of.step) > LIMITS.learn:

@@ -48,22 +48,21 @@ class Merged:
 
 @dataclass(frozen=True)
 class _Model:
-    """The dumps of the ranks of one copy of a model, by tensor parallel rank and stage, and how its calls are put in
-    order."""
+    """The dumps of the ranks of one copy of a model, by tensor parallel rank and stage, and the order of its calls."""
 
     ranks: Sequence[Sequence[RankDump]]
     exchanges: Exchanges
     chain: Chain
 
     def is_of_layout(self, call: Placed) -> bool:
-        """Whether a call without a counterpart is there because the model is shared out: a function that a parallel
-        layer calls, or one that is called where data are exchanged."""
+        """Return whether a call has no counterpart because of the layout: a function that a parallel layer calls, or
+        that is called where data are exchanged."""
         around = names.parse(self.chain.parents.get(call.name) or "")
         is_api = names.parse(call.name).kind == "api"
         return is_api and (around.stem in self.chain.exchanging or bool(class_of(around.text)))
 
     def entries(self, call: Placed) -> list[Any]:
-        """A call's entries on all tensor parallel ranks, None where there is none."""
+        """Return the entries of a call on all tensor parallel ranks, None for a rank without one."""
         return [_joined([stages[part.stage].entries.get(part.name) for part in call.parts]) for stages in self.ranks]
 
     def by_key(self) -> dict[Key, list[Any]]:
@@ -71,7 +70,7 @@ class _Model:
 
 
 def _joined(entries: Sequence[Any]) -> Any:
-    """One entry from those of the stages: it begins with the first, and its results are those of the last."""
+    """Return one entry from those of the stages: it starts with the first, and its results are those of the last."""
     first, last = entries[0], entries[-1]
     if len(entries) == 1 or not (isinstance(first, dict) and isinstance(last, dict)):
         return first if len(entries) == 1 else None
@@ -95,7 +94,7 @@ def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path)
 
 
 class _Side:
-    """One side that is to be merged."""
+    """One side to merge."""
 
     def __init__(self, which: str, path: Path, layout: Layout) -> None:
         self.which, self.path, self.layout = which, path, layout
@@ -119,7 +118,7 @@ class _Side:
 
 
 class _Stages(NamedTuple):
-    """What was read of one copy of a model, before its calls are named."""
+    """The data of one copy of a model before its calls are named."""
 
     ranks: Sequence[Sequence[RankDump]]
     exchanges: Sequence[Exchanges]
@@ -132,7 +131,7 @@ class _Stages(NamedTuple):
 
 
 def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_Model]:
-    """One copy of the model on each side, both with the golden's way to name chunks."""
+    """Return one copy of the model on each side, both with the golden's names of chunks."""
     read = [each.stages(step, copy) for each, step in zip(sides, steps, strict=True)]
     for each in read:
         each.numbering.write_like(read[-1].numbering)
@@ -147,7 +146,7 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
             models = _models(sides, of_sides, copy)
             keys = [model.by_key() for model in models]
             golden: Mapping[str, Any] | None = None  # entries by the names of calls
-            for at in reversed(range(len(sides))):  # what is trusted first, so that the target can be held to it
+            for at in reversed(range(len(sides))):  # the trusted side first, so that the target can be compared with it
                 each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
                 if each.layout.is_whole:
                     golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
@@ -185,7 +184,7 @@ def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
 
 
 def _wholes(models: Sequence[_Model], golden: Mapping[str, Any] | None) -> dict[Key, Any]:
-    """The golden's entries in one piece, by key; none where they are not known yet, or there is no golden."""
+    """Return the merged entries of the golden, by key; empty if they are not known yet, or there is no golden."""
     return {} if golden is None else {call.key: golden.get(call.name) for call in models[-1].chain.calls}
 
 
@@ -195,10 +194,10 @@ def _place(step: Step, copy: int, layout: Layout) -> str:
 
 
 class _Merging:
-    """Merges one model and writes its dump; `tally` has what was found.
+    """Merges one model and writes its dump; `tally` has the notes.
 
-    `others` are the entries on the ranks of the other side, None without one, and `wholes` those of the golden in one
-    piece.
+    `others` are the entries on the ranks of the other side, None without one, and `wholes` the merged entries of the
+    golden.
     """
 
     def __init__(
@@ -218,7 +217,7 @@ class _Merging:
         self.tally = self._merger.tally
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Write the dump into a folder; gives its entries."""
+        """Write the dump into a folder, and return its entries."""
         model, found = self._model, self.tally.findings
         data: dict[str, Any] = {}
         left_out: set[str] = set()
@@ -249,7 +248,7 @@ class _Merging:
 
 
 def _in_dump_order(model: _Model) -> list[Placed]:
-    """The calls that have an entry, each when it was completed."""
+    """Return the calls with an entry, in the order of their completion."""
     places = [{name: at for at, name in enumerate(stage.entries)} for stage in model.ranks[0]]
 
     def completed(call: Placed) -> tuple[Segment, int]:
@@ -270,7 +269,7 @@ _NOT_MERGED = (
 
 
 def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
-    """What stands beside the entries: that of the first rank, and what could not be merged among what is missing."""
+    """Return the header of the dump: that of the first rank, with what could not be merged among what is missing."""
     first = model.ranks[0][0].head
     task = first.get("task")
     head = {key: value for key, value in first.items() if key not in ("missing", "rebuilt")}
@@ -326,7 +325,7 @@ def _write_json(path: Path, members: Iterable[tuple[str, Any]]) -> None:
 
 
 def _object(members: Iterable[tuple[str, Any]], depth: int) -> Iterator[str]:
-    """A JSON object with a line for each member, and for each of those of `data`."""
+    """Return a JSON object with a line for each member, and for each member of `data`."""
     gap = "{\n" + " " * depth
     for key, value in members:
         yield f"{gap}{json.dumps(key)}: "

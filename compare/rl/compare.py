@@ -1,6 +1,6 @@
-"""Compare two roots of an RL flow as a request asks: configurations, key data, stages, walk, answer.
+"""Compare two roots of an RL flow: configurations, key data, stages, their order, answer.
 
-Frameworks of reinforcement learning that give the debugger another dump_path in every stage of every step leave roots
+Reinforcement-learning frameworks that give the debugger a different dump_path in every stage of every step leave roots
 in folders of steps, `root/step_3/{stage}/step0/rank`; those are compared step by step.
 """
 
@@ -34,10 +34,10 @@ from .walk import walk
 
 
 def compare_flows(request: Request) -> FlowResult:
-    """Compare everything that both roots hold, and write it down.
+    """Compare all contents of both roots, and write the results.
 
-    What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
-    has, or the output cannot be written; DumpError where nothing at all could be compared.
+    A failure in one part does not stop the others. UsageError if a selected step or rank is on neither side, or the
+    output cannot be written; DumpError if nothing could be compared.
     """
     request = absolute(request)
     target, golden = root_of(request.target), root_of(request.golden)
@@ -85,9 +85,9 @@ def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) ->
 
 
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:
-    """Compare the flows of every step that both sides have; `--steps` chooses among these.
+    """Compare the flows of every step that both sides have; `--steps` selects some of them.
 
-    UsageError where a step is asked for that neither side has; DumpError where nothing could be compared.
+    UsageError if a selected step is on neither side; DumpError if nothing could be compared.
     """
     held = {*target, *golden}
     _refuse_absent("--steps", request.steps, held)
@@ -112,7 +112,7 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
 
 
 def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
-    """The same result, which knows of no step before it, in the light of those."""
+    """Return the result of one step in view of the results of earlier steps."""
     first = result.first
     if first is None or first.finding is None or first.finding.kind is not kinds.PARAMETERS or not before:
         return result

@@ -1,7 +1,8 @@
-"""Compare the configurations of two runs, key by key, and order the differences by what settings of such names change.
+"""Compare the configurations of two runs, key by key, and order the differences by the effect of settings with such
+names.
 
-A name is taken apart at what is neither letter nor digit, and at capitals; an entry of the tables matches where its
-words stand in it side by side. What matches nothing stands between the two tables.
+A name is split at characters other than letters and digits, and at capitals; an entry of the tables matches if its
+words are adjacent in the name. Names without a match come between the two tables.
 """
 
 import json
@@ -21,7 +22,7 @@ from msprobe.store.folders import is_file, printable
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A kind of setting: what it changes, the source of that, and names of such settings."""
+    """A kind of setting: its effect, the source, and names of such settings."""
 
     changes: str
     source: str
@@ -51,7 +52,7 @@ NUMERIC = (
             ("checkpoint", "ckpt", "load", "model path", "model name", "tokenizer", "dataset", "data path",
              "vocab size")),
 )  # fmt: skip
-"""What changes numbers, in the order in which it is reported."""
+"""Settings that change numbers, in the order in which they are reported."""
 
 PLACE = Meaning("place or time", "differs between any two runs",
                 ("dump path", "output", "save", "log", "logs", "time", "timestamp", "date", "host", "port", "pid", "ip",
@@ -63,7 +64,8 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]*")
 
 
 def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
-    """Where in the order of reporting a setting stands, by its path of names, the last one first; and as what."""
+    """Return the place of a setting in the order of reporting, by its path of names, the last one first; and its
+    meaning."""
     for name in reversed(path):
         text = f" {' '.join(word.lower() for word in _WORDS.findall(name[:200]))} "  # `topK` as ` top k `
         for at, meaning in (*enumerate(NUMERIC), (len(NUMERIC) + 1, PLACE)):
@@ -72,7 +74,7 @@ def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
     return len(NUMERIC), None
 
 
-_DEEPEST = 100  # what is nested deeper is compared as a whole
+_MAX_NESTING = 100  # deeper values are compared as a whole
 
 COLUMNS = (
     Column("setting", "its path: names separated by dots, `[n]` for an index in a list", 48),
@@ -85,7 +87,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One setting that differs: its value on each side as JSON, None where the side has none, and what it changes."""
+    """One setting that differs: its value on each side as JSON, None if the side does not have it, and its effect."""
 
     path: str
     target: str | None
@@ -94,13 +96,14 @@ class Difference:
 
     @property
     def is_of_place(self) -> bool:
-        """Whether it differs between any two runs."""
+        """Return whether it differs between any two runs."""
         return self.meaning is PLACE
 
 
 @dataclass(frozen=True)
 class ConfigurationDifferences:
-    """What came of it: differences, the likely explanations first; `count` settings in all; what could not be read."""
+    """Result of a comparison: differences, the likely explanations first; `count` is the number of all settings;
+    `problem` if something could not be read."""
 
     differences: tuple[Difference, ...] = ()
     count: int = 0
@@ -134,18 +137,19 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Configur
 
 
 def rows(compared: ConfigurationDifferences) -> Iterator[tuple[str, ...]]:
-    """One row of cells for each difference."""
+    """Return one row of cells for each difference."""
     for each in compared.differences:
         meaning = (each.meaning.changes, each.meaning.source) if each.meaning else ("", "")
         yield guard(each.path), guard(each.target or ""), guard(each.golden or ""), *meaning
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every value that holds no others, and every empty container, by its path; texts without addresses of objects."""
+    """Return every value without inner values, and every empty container, by its path; texts without addresses of
+    objects."""
     waiting = [(path, value)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, dict | list) and value and len(path) < _DEEPEST:
+        if isinstance(value, dict | list) and value and len(path) < _MAX_NESTING:
             inner = value.items() if isinstance(value, dict) else ((f"[{at}]", v) for at, v in enumerate(value))
             waiting += reversed([((*path, without_addresses(key)), each) for key, each in inner])
         else:

@@ -1,4 +1,5 @@
-"""The key data of two roots: paired and judged as `SingleComparator` does, then one item per step, rank and key."""
+"""Compare the key data of two roots: paired and judged as by `SingleComparator`, then one item per step, rank and
+key."""
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Sequence
@@ -27,7 +28,7 @@ Side = Literal["target", "golden"]
 
 @dataclass(frozen=True, slots=True)
 class OneSided:
-    """What one side alone has: key data at all, (step, rank)s of it, a key, or a key of some (step, rank)s.
+    """Key data on one side only: all of them, (step, rank)s, a key, or a key of some (step, rank)s.
 
     `is_part`: the other side has some tensors of the key there.
     """
@@ -40,9 +41,9 @@ class OneSided:
 
 @dataclass(frozen=True)
 class KeyData:
-    """What came of it: rows by key, items in the order of the flow, verdicts counted, and what one side lacks.
+    """Result of a comparison: rows by key, items in the order of the flow, counts of verdicts, and what one side lacks.
 
-    `problem` says why nothing of it could be compared, if that is so.
+    `problem` is the reason why nothing could be compared, if that is so.
     """
 
     rows: tuple[Row, ...] = ()
@@ -52,12 +53,12 @@ class KeyData:
 
     @property
     def counts(self) -> Counter[Grade]:
-        """How many tensors got which verdict."""
+        """Return the number of tensors of each verdict."""
         return Counter(row.verdict.grade for row in self.rows)
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Why tensors have no verdict."""
+        """Return why tensors have no verdict."""
         return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
 
 
@@ -67,7 +68,8 @@ def compare_keys(
     steps: Container[int] | None,
     processes: int,
 ) -> KeyData:
-    """Judge every tensor of the chosen steps and ranks. A difference is a row, and so is what one side lacks."""
+    """Judge every tensor of the selected steps and ranks. There is a row for each difference, and for each tensor that
+    one side lacks."""
     try:
         pairs = [
             each
@@ -93,7 +95,7 @@ def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: 
         for each, row in group
         if row.verdict.grade in ("warning", "error") or (row.found is not None and row.found.same < row.found.size)
     ]
-    # What differs says more than what could not be judged beside it; the sheet has both.
+    # A difference has more information than tensors that could not be judged; the sheet has both.
     worst = max((row for _, row in differing or group), key=lambda row: SEVERITY.index(row.verdict.grade))
     token = None
     if part == part_of_stage(TOKEN_STAGE) and plain(tag) in _TOKENS:
@@ -115,13 +117,13 @@ def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: 
 
 
 def _saved(each: Pair) -> int:
-    """The number that a graph's save got in its process; -1 for files that are not numbered."""
+    """Return the number of a graph's save in its process; -1 for files without a number."""
     path, key = each.target or each.golden, each.key.tag.rpartition("/")[2]
     return -1 if path is None or path.stem == key else name_and_id(path.name)[1]
 
 
 def _token(each: Pair) -> int | None:
-    """The first token, over all samples, in which two sequences differ; None where that cannot be said."""
+    """Return the first token, over all samples, in which two sequences differ; None if that is unknown."""
     if each.target is None or each.golden is None:
         return None
     try:
@@ -138,9 +140,9 @@ def _token(each: Pair) -> int | None:
 
 
 def _placed(items: Sequence[Item]) -> Iterator[Item]:
-    """The items with unknown keys placed by the order of saving, where the files are numbered by it.
+    """Return the items, with unknown keys placed by the order of saving if the files are numbered by it.
 
-    Such a key stands behind the known one that was saved last before it; before the first known one, if none was.
+    Such a key comes after the known key that was saved last before it, or before the first known one.
     """
     by_place: dict[tuple[int, int], list[Item]] = defaultdict(list)
     for item in items:
@@ -157,7 +159,7 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def _one_sided(pairs: Sequence[Pair]) -> Iterator[OneSided]:
-    """What is unmatched, in as few entries as possible: a step or rank, a key, a key of a step."""
+    """Return what is unmatched, in as few entries as possible: a step or rank, a key, a key of a step."""
     places = [(each.key.step, each.key.rank, each.key.tag) for each in pairs]
     sides: tuple[tuple[Side, list[Path | None]], ...] = (
         ("target", [each.golden for each in pairs]),

@@ -1,7 +1,7 @@
-"""The order of an RL step, as data: which part of it reads and makes which keys, and which switch collects it.
+"""The order of an RL step, as data: the parts that read and compute keys, and the switches that collect them.
 
-The parts and their keys are those of PPO (arXiv:1707.06347) and GRPO (arXiv:2402.03300) in the order in which the
-frameworks on top of MindSpore and PyTorch run them; the names of stages and switches are those of `MsProbe`.
+The parts and their keys are those of PPO (arXiv:1707.06347) and GRPO (arXiv:2402.03300) in the order in which
+frameworks for MindSpore and PyTorch run them; the names of stages and switches are those of `MsProbe`.
 """
 
 import re
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a step: a stage, which runs a model, or host code between stages, where `stage` is empty.
+    """One part of a step: a stage, which runs a model, or host code between stages, with an empty `stage`.
 
-    `reads` and `makes` are keys, `makes` in the order in which they come to be. `after` is the host code between what
-    the model returns and the keys; of host code it says what makes them. `model` is whose weights a stage uses,
-    `updates` whose it changes, `switch` is the field of `msprobe_config` that collects it.
+    `reads` and `makes` are keys, `makes` in the order in which they are computed. `after` is the host code between the
+    result of the model and the keys; for host code, the code that computes them. `model` is the model whose weights a
+    stage uses, `updates` the one that it updates, `switch` is the field of `msprobe_config` that collects it.
     """
 
     stage: str
@@ -77,29 +77,30 @@ FLOW = (
 )  # fmt: skip
 
 UNKNOWN = len(FLOW)
-"""The part of a key or stage that the table does not have."""
+"""The part of a key or stage that is not in the table."""
 
 TOKEN_STAGE = "actor_generate_sequences"
 
 
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
-    """A key's name without what spellings differ in: case, separators, what stands before a slash, a plural's s."""
+    """Return the name of a key without differences of spelling: case, separators, the part before a slash, a plural's
+    s."""
     words = re.split(r"[\W_]+", name.rpartition("/")[2].lower())
     return "_".join(word.removesuffix("s") for word in words if word)
 
 
 def part_of_stage(stage: str) -> int:
-    """Which part of the flow a stage is, by its name; UNKNOWN for one that the table does not have."""
+    """Return the part of the flow of a stage, by its name; UNKNOWN if it is not in the table."""
     named = stage.lower()
     return next((at for at, part in enumerate(FLOW) if part.stage and named in (part.stage, *part.others)), UNKNOWN)
 
 
 def part_of_key(key: str, keys: frozenset[str]) -> tuple[int, int]:
-    """Which part makes a key, and as its how-manieth; UNKNOWN for one that the table does not have.
+    """Return the part that computes a key, and the place among its keys; UNKNOWN if it is not in the table.
 
-    `keys` are the plain names of all keys of the run: where there is no old_log_prob beside it, log_prob is what the
-    actor computes before the update.
+    `keys` are the plain names of all keys of the run: without an old_log_prob, log_prob is what the actor computes
+    before the update.
     """
     name = plain(key)
     if name == "log_prob" and "old_log_prob" not in keys:
@@ -121,28 +122,28 @@ for _at, _part in enumerate(FLOW):
 
 @lru_cache(maxsize=64)
 def keys_made_with(name: str) -> frozenset[str]:
-    """The plain names of the keys that the host code makes which makes a key; none where a stage makes it."""
+    """Return the plain names of the keys that the same host code computes; empty if a stage computes the key."""
     at, _ = _MAKERS.get(name, (UNKNOWN, 0))
     return names(FLOW[at].makes) if at != UNKNOWN and not FLOW[at].stage else frozenset()
 
 
 Order: TypeAlias = tuple[int, int, int, int, str]
-"""Within a step: the part of the flow; a stage's dump before the keys that it makes; the place among these; what was
-saved behind a key; the name."""
+"""Return the order within a step: the part of the flow; the dump of a stage before the keys that it computes; the place
+among these; what was saved after a key; the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A key or a stage in one step and rank.
 
-    `part` is its number in FLOW. `differs`: something in it is not equal to the bit. `grade` is the most severe of its
+    `part` is its number in FLOW. `differs`: something in it is not bitwise equal. `grade` is the most severe of its
     verdicts.
 
-    Of a key: `worst` is the tensor with that verdict, `first` the first that differs, `saved` the number of its first
-    save in its process, -1 where that is not known, `token` the first token of sequences that differs.
+    For a key: `worst` is the tensor with that verdict, `first` the first that differs, `saved` the number of its first
+    save in its process, -1 if unknown, `token` the first token of sequences that differs.
 
-    Of a stage: `finding` is the first wrong call, `hint` the known cause that it fits, `failed` says why its dumps
-    could not be compared, `mode` what they hold; `weights_differ` where parameters do, `is_placed` where its place in
+    For a stage: `finding` is the first wrong call, `hint` the known cause that it matches, `failed` the reason why its
+    dumps could not be compared, `mode` their content; `weights_differ` if parameters do, `is_placed` if its place in
     the step is known.
     """
 
@@ -167,7 +168,7 @@ class Item:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether it differs beyond its tolerance, or in a way that has none."""
+        """Return whether it differs by more than its tolerance, or has no tolerance."""
         return self.grade in ("warning", "error") or (self.finding is not None and self.finding.grade != "pass")
 
     @property
@@ -177,5 +178,5 @@ class Item:
 
     @property
     def model(self) -> str:
-        """Whose weights its part of the flow uses; empty where that is not known, or nobody's."""
+        """Return the model whose weights its part of the flow uses; empty if unknown, or none."""
         return FLOW[self.part].model if self.part != UNKNOWN else ""

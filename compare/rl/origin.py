@@ -1,4 +1,5 @@
-"""Where the first difference of two flows originates, and what to collect next, as data; `wording` makes sentences."""
+"""Find the origin of the first difference of two flows, and what to collect next, as data; `wording` has the
+sentences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ Runs = Literal["both", "the target", "the golden"]
 
 @dataclass(frozen=True)
 class CollectionStyle:
-    """How the two runs collect layers, as their roots tell: by switches of `MsProbe`, by `debugger.stage`, or either.
+    """How the two runs collect layers, by their roots: by switches of `MsProbe`, by `debugger.stage`, or either.
 
-    `names` are the names of the stages that there are, by the part of the flow.
+    `names` are the names of the existing stages, by the part of the flow.
     """
 
     by_switches: bool
@@ -33,13 +34,13 @@ class CollectionStyle:
     names: Mapping[int, str]
 
     def name_of(self, part: Part) -> str:
-        """What the stage of a part is called in these runs."""
+        """Return the name of the stage of a part in these runs."""
         return self.names.get(FLOW.index(part), part.stage)
 
 
 @dataclass(frozen=True)
 class Collect:
-    """What to collect of one step: the stage of a part, of generation only one token; without a part every stage.
+    """What to collect in one step: the stage of a part, for generation only one token; without a part all stages.
 
     `runs` are those that lack it.
     """
@@ -52,13 +53,13 @@ class Collect:
 
     @property
     def tokens(self) -> list[int]:
-        """The range of tokens; empty for all."""
+        """Return the range of tokens; empty for all."""
         is_one = self.part is not None and self.part.stage == TOKEN_STAGE and self.token is not None
         return [self.token, self.token] if is_one and self.token is not None else []
 
     @property
     def switches(self) -> dict[str, Value]:
-        """The fields of `msprobe_config`; none where the runs have no switches."""
+        """Return the fields of `msprobe_config`; empty if the runs have no switches."""
         if not self.style.by_switches:
             return {}
         found: dict[str, Value] = {} if self.part is None else {self.part.switch: True}
@@ -67,7 +68,7 @@ class Collect:
 
     @property
     def fields(self) -> dict[str, Value]:
-        """The switches, and the fields of `debugger.stage`."""
+        """Return the switches, and the fields of `debugger.stage`."""
         found = self.switches
         if self.style.by_stages:
             found |= {} if self.part is None else {"stage": self.style.name_of(self.part)}
@@ -76,9 +77,9 @@ class Collect:
 
 
 def collection_style(*roots: FlowRoot) -> CollectionStyle:
-    """How runs collect, by the names of what they left.
+    """Return how runs collect, by the names of their files.
 
-    `MsProbe` knows six stages and numbers the folders of ranks; a debugger without communication calls them `rank`.
+    `MsProbe` has six stages and numbers the folders of ranks; a debugger without communication names them `rank`.
     """
     of_debugger = [
         name not in STAGES or any(True for _ in path.glob("step*/rank"))
@@ -92,9 +93,9 @@ def collection_style(*roots: FlowRoot) -> CollectionStyle:
 
 
 class Origin(Enum):
-    """Where a difference originates; `First.names` are the stages that tell it."""
+    """Origin of a difference; `First.names` are the stages that show it."""
 
-    # Of a stage: in its input, in its weights, or in itself.
+    # For a stage: in its input, in its weights, or in the stage itself.
     HOST_CODE_BEFORE = auto()
     HOST_CODE_BETWEEN = auto()
     INPUT_OF_SEVERAL = auto()
@@ -107,13 +108,13 @@ class Origin(Enum):
     STAGES_AGREE = auto()
     UPDATE_AGREES = auto()
     NOT_HANDED_OVER = auto()
-    STEP_AGREES = auto()  # names: the number of that step, which has a root of its own
+    STEP_AGREES = auto()  # names: the number of that step, which has a separate root
     UNKNOWN = auto()
     HERE = auto()
     OUTSIDE = auto()
     BETWEEN_CALLS = auto()
     HERE_BY_DUMP = auto()
-    # Of a key: in its stage, in host code, or in what is not known.
+    # For a key: in its stage, in host code, or in something unknown.
     UNKNOWN_KEY = auto()
     NO_STAGE = auto()
     HOST_CODE_AFTER = auto()
@@ -122,16 +123,16 @@ class Origin(Enum):
 
 @dataclass(frozen=True)
 class First:
-    """The first difference, and where it originates.
+    """The first difference, and its origin.
 
-    `stage` is the stage that it is of, empty for what no stage makes; `keys` show it; `collect` is what is lacking.
+    `stage` is its stage, empty if no stage computes it; `keys` show it; `collect` is what is missing.
 
-    Of a stage: `is_hidden` where keys were compared and none of those that it makes shows it; `also` are other stages
-    whose first wrong call is the same; `is_update_left_out` where `--steps` leaves out the dumps of the update before.
+    For a stage: `is_hidden` if keys were compared and none of its keys shows it; `also` are other stages with the same
+    first wrong call; `is_update_left_out` if `--steps` excludes the dumps of the update before.
 
-    Of a key: `made_by` is the stage that makes it, `dump` what its dump of this step says, `earlier` another step's;
-    `elsewhere` is a stage of an unknown name in which a difference begins too; `neighbours` are the known keys that
-    were saved before and after an unknown one; `may_be_weights` where an update before may be the cause.
+    For a key: `made_by` is the stage that computes it, `dump` the result of its dump of this step, `earlier` that of
+    another step; `elsewhere` is a stage of an unknown name in which a difference also begins; `neighbours` are the
+    known keys that were saved before and after an unknown one; `may_be_weights` if an earlier update may be the cause.
     """
 
     seen: Seen
@@ -153,12 +154,12 @@ class First:
 
     @property
     def item(self) -> Item:
-        """The key or stage."""
+        """Return the key or stage."""
         return self.seen.item
 
     @property
     def finding(self) -> Divergence | None:
-        """The first wrong call, if one is named."""
+        """Return the first wrong call, if there is one."""
         return self.item.finding
 
     @property
@@ -176,11 +177,11 @@ _BEFORE_THE_STAGE = {
     Origin.NOT_HANDED_OVER,
     Origin.STEP_AGREES,
 }
-"""Origins that are shown to be neither in the stage nor in what the run was given."""
+"""Origins that are neither in the stage nor in the inputs of the run."""
 
 
 def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], style: CollectionStyle) -> First | None:
-    """What differs first, and where it originates; None where nothing differs."""
+    """Return the first difference and its origin; None if nothing differs."""
     seen = first_of(walked)
     if seen is None:
         return None
@@ -189,7 +190,7 @@ def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], style: Col
 
 
 class _Search:
-    """The search behind one first difference."""
+    """The search for the origin of a first difference."""
 
     def __init__(self, seen: Seen, walked: Sequence[Seen], stages: Sequence[Stage], style: CollectionStyle) -> None:
         self._seen, self._item, self._walked, self._stages, self._style = seen, seen.item, walked, stages, style
@@ -197,7 +198,7 @@ class _Search:
         self._stages_here = [s for s in self._here if s.item.kind == "stage"]
 
     def of_stage(self) -> First:
-        """Whether a difference begins in a stage, by its first wrong call and the keys that it reads."""
+        """Return whether a difference begins in a stage, by its first wrong call and the keys that it reads."""
         item = self._item
         origin, names = self._origin()
         keys = tuple(
@@ -243,7 +244,7 @@ class _Search:
         return Origin.HERE_BY_DUMP, ()
 
     def _of_input(self) -> tuple[Origin, Sequence[str]]:
-        """Where the input of a stage comes from, if what came before it agrees."""
+        """Return the origin of the input of a stage, if the earlier results agree."""
         here = self._stages_here
         if self._seen.agreeing:
             return Origin.HOST_CODE_BEFORE, ()
@@ -276,8 +277,8 @@ class _Search:
         return Origin.UPDATE, ()
 
     def _update_before(self) -> tuple[Collect | None, bool]:
-        """What collects the update before a stage, where neither side's dump of it was judged; whether there are two
-        dumps of it that were left out."""
+        """Return what collects the update before a stage, if no dump of it was judged; and whether two dumps of it were
+        excluded."""
         step, update = self._item.step - 1, UPDATES.get(self._item.model)
         before = [s.item for s in self._walked if (s.item.kind, s.item.step) == ("stage", step)]
         if any(update in (None, other.part) for other in before):
@@ -287,7 +288,7 @@ class _Search:
         return Collect(self._style, step, None if update is None else FLOW[update]), False
 
     def of_key(self) -> First:
-        """Where a key that differs was made, and what its stage's dump says."""
+        """Return where a key that differs was computed, and the result of its stage's dump."""
         item, seen, style, stages = self._item, self._seen, self._style, self._stages
         if item.part == UNKNOWN:
             has_dump = any(s.item.kind == "stage" and s.item.step == item.step for s in self._walked)
@@ -328,12 +329,12 @@ class _Search:
         )
 
     def _elsewhere(self) -> Item | None:
-        """A stage of a name of the user's, which may be the one that makes the key, whose dump is wrong by itself."""
+        """Return a stage with a user-defined name that may compute the key and whose dump is wrong by itself."""
         of_user = (s.item for s in self._stages_here if s.item.part == UNKNOWN)
         return next((item for item in of_user if is_origin(item.finding)), None)
 
     def _neighbours(self) -> tuple[Item | None, Item | None]:
-        """The known keys between which an unknown one was saved."""
+        """Return the known keys between which an unknown one was saved."""
         at = self._item.saved
         known = [s.item for s in self._here if s.item.saved >= 0 and s.item.part != UNKNOWN] if at >= 0 else []
         return (

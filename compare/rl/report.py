@@ -14,7 +14,7 @@ from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Request
-from msprobe.compare.tables.console import causes_of_unjudged, excused_said, left_open
+from msprobe.compare.tables.console import causes_of_unjudged, excused_phrase, left_open
 from msprobe.compare.tables.page import put_table
 from msprobe.compare.units.assembly import Assembly
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
@@ -29,11 +29,11 @@ from .origin import First
 from .result import OF_KEYS, FlowResult, Stepwise, rows_of_walk
 
 _KEYS = 40
-"""Keys whose tables are in a report one by one; the table of all keys has every one."""
+"""Maximum number of keys with separate tables; the table of all keys is complete."""
 
 
 def report_of_flows(result: FlowResult | Stepwise, request: Request) -> Report:
-    """The report of one flow, or of those of all steps."""
+    """Return the report of one flow, or of the flows of all steps."""
     flows: dict[int | None, FlowResult] = {}
     if isinstance(result, FlowResult):
         flows[None] = result
@@ -140,14 +140,14 @@ def _completed(
 
 
 def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int, int]) -> Iterator[Finding]:
-    """The first wrong call of every pair of dumps."""
+    """Return the first wrong call of every pair of dumps."""
     for outcome in result.outcomes:
         if outcome.unit is not None:
             yield from made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
 
 
 def _first(first: First, others: list[Finding]) -> Finding:
-    """The first difference: a call of a stage's dump where that tells it, else the key or the stage."""
+    """Return the first difference: a call of the dump of a stage if there is one, else the key or the stage."""
     item = first.item
     finding = first.finding
     if finding is not None:
@@ -191,7 +191,7 @@ def _notes(result: FlowResult | Stepwise) -> Iterator[Words]:
         yield from wording.configurations(flow.configurations, flow.top)
         yield from left_open(flow.judged, flow.differing, flow.unjudged, (outcome.mode for outcome in flow.outcomes))
         if flow.excused is not None:
-            yield excused_said(flow.excused, flow.user_limits)
+            yield excused_phrase(flow.excused, flow.user_limits)
         yield from wording.order_of(flow.stages)
         yield from (phrase("missing: {what}", what=each) for each in flow.missing)
     if isinstance(result, Stepwise):

@@ -20,7 +20,7 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import excused_said, left_open, no_difference
+from msprobe.compare.tables.console import excused_phrase, left_open, no_difference
 from msprobe.compare.tables.json_file import as_object, counts_of_excused
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
@@ -36,7 +36,7 @@ from .origin import First
 from .stages import Stage
 from .walk import Seen
 
-_LISTED = 10  # sentences about what has no partner; the file has all of them
+_MAX_LISTED = 10  # sentences about data without counterpart; the file has all of them
 
 
 _NONE_IN_COMMON = "no difference in what both sides have"
@@ -45,8 +45,8 @@ _NONE_JUDGED = "no difference in what could be judged"
 
 @dataclass(frozen=True)
 class FlowResult:
-    """Everything that was found; `first` is None where nothing differs. `user_limits` are those of the request; they
-    apply to dumps, not to key data."""
+    """The complete result; `first` is None if nothing differs. `user_limits` are those of the request; they apply to
+    dumps, not to key data."""
 
     configurations: ConfigurationDifferences
     keys: KeyData
@@ -59,12 +59,12 @@ class FlowResult:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What came of every pair of dumps, stage by stage."""
+        """Return the outcome of every pair of dumps, stage by stage."""
         return tuple(outcome for stage in self.stages for outcome in stage.outcomes)
 
     @property
     def differs(self) -> bool:
-        """Whether something was found that is wrong: the first difference of key data may be within tolerance."""
+        """Return whether something is wrong: the first difference of key data may be within tolerance."""
         return self.first is not None and not self.is_clean
 
     @property
@@ -92,9 +92,10 @@ class FlowResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether something was judged, all of it passes, and everything that was saved or dumped has a partner.
+        """Return whether something was judged, everything passes, and everything that was saved or dumped has a
+        counterpart.
 
-        Configurations do not count: a path or a date always differs.
+        Configurations do not count: paths and dates always differ.
         """
         if not self.judged or self.missing:
             return False
@@ -102,11 +103,12 @@ class FlowResult:
 
     @property
     def headline(self) -> str:
-        """What differs first, or that nothing does, in one line."""
+        """Return the first difference in one line, or that there is none."""
         return visible(printable(" ".join(str(self.answer).split())))
 
     def lines(self) -> Iterator[str]:
-        """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
+        """Return the lines: configurations, key data, stages, what is missing; then the first difference, why, what to
+        do, and others."""
         for line in map(str, self._lines()):
             text = line if line.startswith("  ") else " ".join(line.split())
             yield visible(printable(text))
@@ -122,10 +124,10 @@ class FlowResult:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         yield from left_open(self.judged, self.differing, self.unjudged, (outcome.mode for outcome in self.outcomes))
         if self.excused is not None:
-            yield excused_said(self.excused, self.user_limits)
-        yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
-        if len(self.missing) > _LISTED:
-            yield f"missing: {len(self.missing) - _LISTED} more, in the JSON file"
+            yield excused_phrase(self.excused, self.user_limits)
+        yield from (f"missing: {sentence}" for sentence in self.missing[:_MAX_LISTED])
+        if len(self.missing) > _MAX_LISTED:
+            yield f"missing: {len(self.missing) - _MAX_LISTED} more, in the JSON file"
         yield from wording.order_of(self.stages)
         yield from self.sentences()
         if self.first is not None:
@@ -135,11 +137,11 @@ class FlowResult:
 
     @property
     def answer(self) -> Words:
-        """What differs first, or that nothing does."""
+        """Return the first difference, or that there is none."""
         return next(self.sentences())
 
     def sentences(self) -> Iterator[Words]:
-        """What differs first, why, and the call or what to do."""
+        """Return the first difference, why, and the call or what to do."""
         if self.first is not None:
             yield from wording.sentences(self.first)
             return
@@ -152,19 +154,19 @@ class FlowResult:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """What came of every step that both sides have; `missing` are those of one side only."""
+    """Results of the steps that both sides have; `missing` are those of one side only."""
 
     results: dict[int, FlowResult]
     missing: tuple[Words, ...]
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What came of every pair of dumps, step by step."""
+        """Return the outcome of every pair of dumps, step by step."""
         return tuple(outcome for result in self.results.values() for outcome in result.outcomes)
 
     @property
     def differs(self) -> bool:
-        """Whether something was found that is wrong, as `FlowResult.differs`."""
+        """Return whether something is wrong, as `FlowResult.differs`."""
         return any(result.differs for result in self.results.values())
 
     @property
@@ -194,16 +196,16 @@ class Stepwise:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every step is, and both sides have the same steps."""
+        """Return whether every step is clean, and both sides have the same steps."""
         return not self.missing and all(result.is_clean for result in self.results.values())
 
     @property
     def first(self) -> int | None:
-        """The first step in which something differs."""
+        """Return the first step in which something differs."""
         return next((step for step, result in self.results.items() if result.first is not None), None)
 
     def lines(self) -> Iterator[str]:
-        """One line for each step; then all lines of the first in which something differs."""
+        """Return one line for each step, then all lines of the first step that differs."""
         for step, result in self.results.items():
             yield f"step {step}: {result.headline}"
         yield from (visible(f"missing: {each}") for each in self.missing)
@@ -213,7 +215,7 @@ class Stepwise:
 
 
 FOLDER = "key_data"
-"""Where the tables of single keys go, below the output folder."""
+"""Folder of the tables of single keys, below the output folder."""
 
 OF_KEYS = (
     Column("step", "number of the step", 6),
@@ -230,7 +232,7 @@ OF_KEYS = (
 
 
 def summary(output: Path, second: str) -> Path:
-    """The path of the file that has all of it."""
+    """Return the path of the file with all results."""
     return output / f"compare_flow_{second}.json"
 
 
@@ -249,7 +251,7 @@ def write_down(result: FlowResult, output: Path, form: Format, second: str) -> N
 
 
 def rows_of_walk(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
-    """The rows of the table of keys."""
+    """Return the rows of the table of keys."""
     for seen in walked:
         item = seen.item
         if item.kind == "key":

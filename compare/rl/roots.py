@@ -1,4 +1,4 @@
-"""Which folders are roots of an RL flow; looked at before anything is compared, and so without what comparing needs."""
+"""Detect the roots of an RL flow. This runs before every comparison, so it does not import what comparing needs."""
 
 import re
 from dataclasses import replace
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from msprobe.store.rl_roots import FlowRoot
 
 ITSELF = "the debugger itself"
-"""The name of what a debugger collected outside its stages."""
+"""The name of the dumps that a debugger collected outside its stages."""
 
 _STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
 
 
 def root_of(path: Path) -> "FlowRoot":
-    """What lies in a folder, with what the debugger itself collected as a stage. DumpError where it cannot be read."""
-    from msprobe.store.rl_roots import flow_root  # here: most paths are no roots
+    """Return the content of a folder, with the debugger's own dumps as a stage. DumpError if it cannot be read."""
+    from msprobe.store.rl_roots import flow_root  # here: most paths are not roots
 
     found, top = flow_root(path), look(path)
     stages = {name: folder for name, folder in found.stages.items() if name not in TREES}
@@ -30,7 +30,7 @@ def root_of(path: Path) -> "FlowRoot":
 
 
 def is_root(path: Path) -> bool:
-    """Whether a folder is the root of a flow: by its parts, or by dumps in folders of any name."""
+    """Return whether a folder is the root of a flow: by its parts, or by dumps in folders of any name."""
     try:
         if not path.is_dir() or path.absolute().name == DATA:
             return False
@@ -47,7 +47,7 @@ def is_root(path: Path) -> bool:
 
 
 def roots_by_step(path: Path) -> dict[int, Path]:
-    """The roots of a flow in the folders of steps, by number; none where the folder is anything else."""
+    """Return the roots of a flow in the folders of steps, by number; empty for any other folder."""
     try:
         named = {int(m[1]): path / name for name in look(path).folders if (m := _STEP.fullmatch(name))}
     except DumpError:  # reported when the path is compared

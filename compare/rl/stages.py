@@ -1,13 +1,14 @@
-"""The stages of an RL flow: which folders are roots, in which order a step runs the stages, and their comparison.
+"""The stages of an RL flow: the folders that are roots, the order in which a step runs the stages, and their
+comparison.
 
-The dumps of each stage are compared step by step and rank by rank like any two runs, in a folder of their own.
+The dumps of each stage are compared step by step and rank by rank like any two runs, in a separate folder.
 
-A root is what `MsProbe` leaves, or dumps of a debugger's stages in folders of any name; the debugger may have collected
-by itself too, into `step*` beside its stages.
+A root is the output of `MsProbe`, or dumps of a debugger's stages in folders of any name; the debugger may also have
+collected outside its stages, in `step*` next to them.
 
-A dump says as which of its step's stages it was begun (`run.stage`). One of an older version, or of debuggers that know
-nothing of each other, does not; it has no clock in it, and times of files do not outlive a copy. What tells then are
-call stacks: those of two stages part in the code that runs the step, and the line that stands first there runs first.
+A dump has the order of its stage in the step (`run.stage`). Dumps of older versions, or of separate debuggers, do not;
+a dump has no clock, and times of files do not survive a copy. Then call stacks give the order: those of two stages
+diverge in the code that runs the step, and the earlier line there runs first.
 """
 
 import logging
@@ -50,11 +51,10 @@ PlacedBy = Literal["table", "dumps", "lines", ""]
 
 @dataclass(frozen=True)
 class Stage:
-    """What came of one stage: the answer of its dumps, or in a sentence why there is none.
+    """Result of one stage: the answer of its dumps, or the reason why there is none.
 
-    `held` are the (step, rank) that each side has a dump of, `order` is its place in a step, and `placed_by`
-    where it was found: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the one side
-    that has it.
+    `held` are the (step, rank) of the dumps of each side, `order` is its place in a step, and `placed_by` the source of
+    that: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the only side that has it.
     """
 
     name: str
@@ -68,40 +68,41 @@ class Stage:
 
     @property
     def is_placed(self) -> bool:
-        """Whether its place in a step is known."""
+        """Return whether its place in a step is known."""
         return bool(self.placed_by)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What came of every pair of its dumps."""
+        """Return the outcome of every pair of its dumps."""
         return self.result.outcomes if self.result else ()
 
     @property
     def is_clean(self) -> bool:
-        """Whether its dumps were compared and all pass."""
+        """Return whether its dumps were compared and all pass."""
         return self.result is not None and self.result.is_clean
 
     def has(self, step: int) -> tuple[bool, bool]:
-        """Whether target and golden have a dump of a step."""
+        """Return whether target and golden have a dump of a step."""
         return any(at == step for at, _ in self.held[0]), any(at == step for at, _ in self.held[1])
 
 
 def called(name: str) -> Phrase:
-    """A stage, in a sentence."""
+    """Return the name of a stage for a sentence."""
     return phrase("{name} (outside its stages)" if name == ITSELF else "stage {name}", name=name)
 
 
 T = TypeVar("T")
 Frames = Sequence[str]
 Dumps = Mapping[tuple[int, int], Path]
-"""The dumps of a stage by rank and step."""
+"""Return the dumps of a stage by rank and step."""
 
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
 _STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
 
 
 def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[str], PlacedBy]:
-    """The order in which a step runs these stages, and what tells it; empty where no root does, or two roots differ."""
+    """Return the order in which a step runs these stages, and its source; empty if no root has it, or two roots
+    differ."""
     orders: list[tuple[PlacedBy, tuple[str, ...]]] = []
     for root in roots if len(names) > 1 else ():
         if not all(name in root.stages for name in names):
@@ -119,7 +120,7 @@ def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[st
 
 
 def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
-    """The names by what is known of each; empty where it does not tell of every two which is first."""
+    """Return the names by their order; empty if it does not order every two of them."""
     after = dict.fromkeys(names, 0)
     for (one, of_one), (other, of_other) in combinations(zip(names, known, strict=True), 2):
         sign = before(of_one, of_other)
@@ -132,7 +133,7 @@ def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], i
 
 
 def _begun_before(one: Dumps, other: Dumps) -> int:
-    """-1 or 1, which of two stages is begun first in a step that has both; 0 where their dumps do not tell."""
+    """Return -1 or 1 for the stage that starts first in a step with both; 0 if their dumps do not show it."""
     for place in islice(sorted(one.keys() & other.keys()), _STEPS):
         ours, theirs = (read_head(dumps[place]).run.get("stage") for dumps in (one, other))
         if type(ours) is int and type(theirs) is int:
@@ -141,7 +142,7 @@ def _begun_before(one: Dumps, other: Dumps) -> int:
 
 
 def _called_before(one: Frames, other: Frames) -> int:
-    """-1 or 1, which of two calls is made first; 0 where their stacks do not tell. Frames stand innermost first."""
+    """Return -1 or 1 for the call that is made first; 0 if their stacks do not show it. Frames are innermost first."""
     above: tuple[str, ...] = ()
     for ours, theirs in zip(reversed(one), reversed(other), strict=False):
         if ours == theirs:
@@ -159,7 +160,7 @@ def _called_before(one: Frames, other: Frames) -> int:
 
 
 def _first_call(dumps: Dumps) -> Frames:
-    """The stack of the first call of a stage's first step; empty where there is none."""
+    """Return the stack of the first call of a stage's first step; empty without one."""
     if not dumps:
         return ()
     try:
@@ -170,7 +171,7 @@ def _first_call(dumps: Dumps) -> Frames:
 
 
 def held_places(root: FlowRoot) -> dict[str, Places]:
-    """The (step, rank) of every stage's dumps; a stage that cannot be looked into has none."""
+    """Return the (step, rank) of the dumps of each stage; a stage that cannot be read has none."""
     return {
         name: frozenset((place.step or 0, place.rank or 0) for place in _sources(path))
         for name, path in root.stages.items()
@@ -178,7 +179,7 @@ def held_places(root: FlowRoot) -> dict[str, Places]:
 
 
 def _sources(stage: Path) -> Mapping[Place, SideSource]:
-    """The dumps of a stage; empty where it cannot be looked into."""
+    """Return the dumps of a stage; empty if it cannot be read."""
     try:
         return side(stage).places
     except MsprobeError:  # reported when it is compared
@@ -186,9 +187,9 @@ def _sources(stage: Path) -> Mapping[Place, SideSource]:
 
 
 def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second: str) -> Iterator[Stage]:
-    """Compare the dumps of every stage that both roots have, and report which only one of them has.
+    """Compare the dumps of every stage that both roots have, and report those of one root only.
 
-    `second` stands in the names of the files.
+    `second` is part of the file names.
     """
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
@@ -210,7 +211,7 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
 
 
 def _orders(in_order: Sequence[str]) -> dict[str, Order]:
-    """The places of stages that the table of parts does not have: after the known stage before them."""
+    """Return the places of stages that are not in the table of parts: after the known stage before them."""
     known = [part for name in in_order if (part := part_of_stage(name)) != UNKNOWN]
     after = (known[0], -1) if known else (UNKNOWN, 0)
     orders: dict[str, Order] = {}
@@ -224,7 +225,7 @@ def _orders(in_order: Sequence[str]) -> dict[str, Order]:
 
 
 def _is_chosen(place: tuple[int, int], request: Request) -> bool:
-    """Whether a step and rank are asked for."""
+    """Return whether a step and rank are selected."""
     chosen = zip(place, (request.steps, request.ranks), strict=True)
     return all(wanted is None or number in wanted for number, wanted in chosen)
 
@@ -255,7 +256,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
-    """As many as were asked for; one for little, which is done before another has started."""
+    """Return the number of processes; one for small dumps, which are done before a second one has started."""
     if request.workers is not None or request.scheduler:
         return request.workers
     size = 0
@@ -268,7 +269,7 @@ def _workers(request: Request, roots: Sequence[Path]) -> int | None:
 
 
 def items(stage: Stage) -> Iterator[Item]:
-    """One item for each step and rank that was compared."""
+    """Return one item for each step and rank that was compared."""
     by_place: dict[tuple[int, int], list[Outcome]] = {}
     for outcome in stage.outcomes:
         by_place.setdefault((outcome.step or 0, outcome.rank or 0), []).append(outcome)
@@ -295,7 +296,7 @@ def items(stage: Stage) -> Iterator[Item]:
 
 
 def _order(stage: Stage, first: Divergence | None) -> Order:
-    """The place of a dump; where it is not known, one whose inputs may differ comes behind the others."""
+    """Return the place of a dump; if it is unknown, a dump whose inputs may differ comes after the others."""
     if stage.is_placed or first is None or first.kind is kinds.PARAMETERS or is_origin(first):
         return stage.order
     part, _, among, saved, name = stage.order
@@ -303,8 +304,8 @@ def _order(stage: Stage, first: Divergence | None) -> Order:
 
 
 def _grade(outcome: Outcome) -> Grade:
-    """The worst verdict of one comparison, a warning for a difference that begins within tolerance; `unjudged` where
-    nothing was judged or something has no partner."""
+    """Return the worst verdict of one comparison: a warning for a difference that begins within tolerance; `unjudged`
+    if nothing was judged or something has no counterpart."""
     for grade in ("error", "warning"):
         if outcome.counts.get(grade):
             return grade

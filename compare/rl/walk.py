@@ -1,7 +1,7 @@
-"""Walk along an RL flow: which key or stage differs first, and which only passes on a difference.
+"""Follow an RL flow: find the key or stage that differs first, and those that only pass on a difference.
 
-Two items agree when they are equal to the bit, as long as everything before them is; after that, when they are within
-tolerance (as in how-to/comparing/compare.md, "The first wrong call"). Order: the step, the place in the flow, the rank.
+Two items agree if they are bitwise equal, as long as all earlier items are; after that, if they are within tolerance
+(see how-to/comparing/compare.md, "The first wrong call"). The order is: step, place in the flow, rank.
 """
 
 from collections import defaultdict
@@ -19,10 +19,10 @@ Role = Literal["begins", "received", "open", "agrees", "unjudged"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An item on the walk.
+    """An item of the flow with its role.
 
-    `begins`: what it is made of agrees; `received`: something that it is made of differs, named in `through`; `open`:
-    what it is made of was not saved, so it cannot be said; `agreeing` are the keys that it reads and that agree.
+    `begins`: its inputs agree; `received`: an input differs, named in `through`; `open`: its inputs were not saved, so
+    the role is unknown; `agreeing` are the keys that it reads and that agree.
     """
 
     item: Item
@@ -32,12 +32,12 @@ class Seen:
 
     @property
     def differs(self) -> bool:
-        """Whether the walk takes it for different."""
+        """Return whether it counts as different."""
         return self.role in ("begins", "received", "open")
 
 
 def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
-    """Every item in the flow's order, with its role."""
+    """Return every item in the order of the flow, with its role."""
     ordered = sorted(items, key=lambda item: (item.step, item.order, item.rank))
     by_place: dict[tuple[int, int], list[Seen]] = defaultdict(list)
     walked: list[Seen] = []
@@ -55,14 +55,14 @@ def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
 
 
 def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
-    """The role of an item that differs, by what was seen in its step and rank, and by all that differed before."""
+    """Return the role of an item that differs, by the items of its step and rank, and all earlier differences."""
     if item.part == UNKNOWN:
         return _of_dump(item, here, differing) if item.finding else _behind(item, differing, "open")
     part = FLOW[item.part]
     reads = names(part.reads)
     keys = [seen for seen in here if seen.item.kind == "key"]
     read = [seen for seen in keys if plain(seen.item.name) in reads]
-    if item.kind == "key":  # what the same part made before is what a key is made of, its stage above all
+    if item.kind == "key":  # a key depends on the earlier results of the same part, mainly of its stage
         read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
     for unsaved in reads - {plain(seen.item.name) for seen in keys}:  # made by the same host code: returns, advantages
         read += [seen for seen in keys if plain(seen.item.name) in keys_made_with(unsaved)]
@@ -82,14 +82,14 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
             return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
     if kind is kinds.RUN_INPUTS and differing:
         return Seen(item, "received", (), good)
-    # The data of a step are made of nothing that is saved; of a stage the dump itself may have all of its inputs.
+    # The data of a step depend on nothing that is saved; the dump of a stage may have all of its inputs.
     return Seen(item, "begins" if agreeing or not reads or is_origin(item.finding) else "open", (), good)
 
 
 def is_origin(finding: Divergence | None) -> bool:
-    """Whether a dump alone says that a difference begins in it: all inputs of its first wrong call agree.
+    """Return whether a dump alone shows that a difference begins in it: all inputs of its first wrong call agree.
 
-    Code between two calls may have inputs that no call of the stage made, such as what a loss is made of; and so may a
+    Code between two calls may have inputs that no call of the stage returned, such as the inputs of a loss; so may a
     call itself.
     """
     from_outside = (kinds.RUN_INPUTS, kinds.PARAMETERS, kinds.UNKNOWN, kinds.CODE)
@@ -97,7 +97,7 @@ def is_origin(finding: Divergence | None) -> bool:
 
 
 def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
-    """The role of a stage that the table of parts does not have, by what its dump says."""
+    """Return the role of a stage that is not in the table of parts, by the result of its dump."""
     stages = [seen.item for seen in here if seen.item.kind == "stage" and seen.differs]
     earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
     if item.finding is not None and item.finding.kind is kinds.PARAMETERS:
@@ -112,7 +112,7 @@ def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> See
 
 
 def _behind(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
-    """The role of what is made of something before it, which is not known."""
+    """Return the role of an item with unknown inputs."""
     if not differing:
         return Seen(item, otherwise)
     first = differing[0]
@@ -121,21 +121,22 @@ def _behind(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
 
 
 def call_of(item: Item) -> tuple[str, ...]:
-    """What identifies the first wrong call of a stage's dump."""
+    """Return what identifies the first wrong call of a stage's dump."""
     return (item.finding.name, item.finding.cell, item.finding.kind.name) if item.finding else ()
 
 
 UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
-"""Of each model the part that changes its weights: what differs up to there reaches them by the next step."""
+"""The part that updates each model: differences up to it reach the weights in the next step."""
 
 
 def first_of(seen: Sequence[Seen]) -> Seen | None:
-    """The first that differs."""
+    """Return the first item that differs."""
     return next((each for each in seen if each.differs), None)
 
 
 def next_beginnings(seen: Sequence[Seen]) -> list[tuple[Seen, tuple[int, ...]]]:
-    """What begins a difference after the first, each part of the flow once, with the further steps in which it does."""
+    """Return the items that begin a difference after the first, each part of the flow once, with the further steps in
+    which it does."""
 
     def part_of(item: Item) -> object:
         return item.name if item.part == UNKNOWN else item.part

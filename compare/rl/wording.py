@@ -1,4 +1,4 @@
-"""Sentences about two RL flows, made of what the walk and the search for the origin found. No decision reads one."""
+"""Sentences about two RL flows, by the items of the flow and the origin. Decisions never read them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,9 +7,9 @@ from msprobe.base.log import few
 from msprobe.base.phrase import Words, joined, phrase
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import count, unravel
-from msprobe.compare.judge.wording import all_said
+from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.compare.key_data.pairs import Row
-from msprobe.compare.locate.wording import full, full_said, short_said
+from msprobe.compare.locate.wording import full, full_phrase, short_phrase
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.rl_roots import FlowRoot
 
@@ -21,7 +21,7 @@ from .roots import ITSELF
 from .stages import Stage, called
 from .walk import UPDATES, Seen, next_beginnings
 
-_NAMED = 8  # so many names stand in a sentence
+_MAX_NAMES = 8  # names in a sentence
 
 _RECEIVED = "the stage received different input"
 _DIFFER = "the difference starts before this stage: {weights} differ"
@@ -89,7 +89,7 @@ _ORIGINS = {
     ),
     Origin.STAGE_UNSEEN: ("{of} produces it, and {lack}", ""),
 }
-"""What is said of each origin, and what to look at."""
+"""The sentence about each origin, and what to look at."""
 
 _ALL_INPUTS = "all inputs of the call"
 _INPUTS = {kinds.ARGUMENT: "all other inputs of the call", kinds.STRUCTURE: "everything before that call"}
@@ -97,11 +97,11 @@ _INPUTS = {kinds.ARGUMENT: "all other inputs of the call", kinds.STRUCTURE: "eve
 _STAGES_BEFORE = "the stage {names} before it agrees", "the stages {names} before it agree"
 _KEYS_BEFORE = "the key {names} before it agrees", "the keys {names} before it agree"
 _KEYS_READ = "the key {names} that the stage reads agrees", "the keys {names} that the stage reads agree"
-"""Of one, and of several."""
+"""Templates for one, and for several."""
 
 
 def _words(first: First) -> dict[str, Words]:
-    """What stands in the places of the texts above."""
+    """Return the values for the texts above."""
     item, agreeing = first.item, first.seen.agreeing
     return {
         "name": item.name,
@@ -127,7 +127,7 @@ def _words(first: First) -> dict[str, Words]:
 
 
 def text(first: First) -> Words:
-    """The sentence about a first difference."""
+    """Return the sentence about a first difference."""
     item = first.item
     if item.kind == "key":
         return item_text(item)
@@ -141,7 +141,7 @@ def text(first: First) -> Words:
 
 
 def why(first: First) -> Words:
-    """What is known of its cause."""
+    """Return what is known about its cause."""
     item = first.item
     text: Words = phrase(_ORIGINS[first.origin][0], **_words(first))
     if item.kind == "key" and first.origin is not Origin.UNKNOWN_KEY and first.seen.agreeing:
@@ -153,7 +153,7 @@ def why(first: First) -> Words:
         stages = listed([called(name) for name in first.also])
         more.append(phrase("the same call is the first wrong one in {stages}", stages=stages))
     if first.earlier is not None and first.earlier.finding is not None:
-        finding = full_said(first.earlier.finding)
+        finding = full_phrase(first.earlier.finding)
         more.append(
             phrase(
                 "according to its dump of step {step}, first wrong call: {call}", step=first.earlier.step, call=finding
@@ -164,14 +164,14 @@ def why(first: First) -> Words:
             phrase(
                 "{stage} has a dump of this step, in which a difference also starts: first wrong call: {call}",
                 stage=called(first.elsewhere.name),
-                call=full_said(first.elsewhere.finding),
+                call=full_phrase(first.elsewhere.finding),
             )
         )
     return joined([text, *more], "{before}; {after}")
 
 
 def then(first: First) -> Words:
-    """What to do now, with a word before it that says of what kind that is; empty where the call says it."""
+    """Return what to do next, with the word before it that names the kind of action; empty if the call shows it."""
     item, collect = first.item, first.collect
     update = phrase("the update of step {step}", step=item.step - 1)
     if first.is_update_left_out:
@@ -192,7 +192,7 @@ def then(first: First) -> Words:
 
 
 def sentences(first: First) -> Iterator[Words]:
-    """What differs first, why, and the call or what to do."""
+    """Return the first difference, why, and the call or what to do."""
     yield phrase("first difference: {what}", what=text(first))
     yield f"why: {why(first)}"
     if first.finding:
@@ -202,10 +202,11 @@ def sentences(first: First) -> Iterator[Words]:
 
 
 def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
-    """What was not judged before the first difference, the first beyond tolerance, and what begins besides."""
+    """Return what was not judged before the first difference, the first one beyond tolerance, and other differences
+    that begin."""
     before = walked[: walked.index(first.seen)]
     if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
-        yield f"not judged before it: {few(dict.fromkeys(unjudged), _NAMED)}"
+        yield f"not judged before it: {few(dict.fromkeys(unjudged), _MAX_NAMES)}"
     if not first.item.is_beyond:
         beyond = next((seen.item for seen in walked if seen.item.is_beyond), None)
         where = f"the first beyond it: {item_text(beyond)}" if beyond else "nothing is beyond it"
@@ -219,11 +220,11 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
 
 
 def item_text(item: Item) -> Words:
-    """In few words: where, and the key or the call."""
+    """Return the place, and the key or the call, in a few words."""
     if item.kind == "key":
         return phrase("{before}, {after}", before=_place(item), after=_key(item))
     text = phrase("{before}, {after}", before=_place(item), after=called(item.name))
-    return phrase("{text}, call {call}", text=text, call=short_said(item.finding)) if item.finding else text
+    return phrase("{text}, call {call}", text=text, call=short_phrase(item.finding)) if item.finding else text
 
 
 def _place(item: Item) -> Words:
@@ -231,7 +232,7 @@ def _place(item: Item) -> Words:
 
 
 def _key(item: Item) -> Words:
-    """`key ref_log_prob (error: ... first at [0, 3])`."""
+    """Return `key ref_log_prob (error: ... first at [0, 3])`."""
     at = phrase("first at {where}", where=where) if (where := first_place(item)) else ""
     text = joined([words for words in (_reason(item), at) if words], "{before}; {after}")
     if not text:
@@ -252,7 +253,7 @@ def _reason(item: Item) -> Words:
     if row is None:
         return ""
     if row.verdict.reasons or row.found is None or row.found.same == row.found.size:
-        return all_said(row.verdict.reasons)
+        return reasons_phrase(row.verdict.reasons)
     return phrase(
         "{number} of {size} elements differ within tolerance, by {amount:.3g} at most",
         number=row.found.size - row.found.same,
@@ -262,7 +263,7 @@ def _reason(item: Item) -> Words:
 
 
 def first_place(item: Item) -> str:
-    """`micro_step 1, [0, 3]`: where the first element that differs stands in what both sides have in common."""
+    """Return `micro_step 1, [0, 3]`: the first element that differs in what both sides have in common."""
     if item.first is None:
         return ""
     key, found = item.first.key, item.first.found
@@ -282,7 +283,7 @@ def _index(row: Row, first: int) -> Sequence[int]:
 
 
 def listed(words: Sequence[Words]) -> Words:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     before = joined(words[:-1], "{before}, {after}")
     return joined([before, *words[-1:]] if before else words, "{before} and {after}")
 
@@ -292,13 +293,13 @@ def _or(words: Sequence[Words]) -> Words:
 
 
 def _agree(templates: tuple[str, str], found: Sequence[str]) -> Words:
-    """`the key prompts before it agrees`, `the keys prompts and responses before it agree`."""
+    """Return `the key prompts before it agrees`, `the keys prompts and responses before it agree`."""
     names = list(dict.fromkeys(found))
     return phrase(templates[len(names) != 1], names=listed(names))
 
 
 def _operations(style: CollectionStyle, stage: str) -> Words:
-    """What records the operations within a stage, beside its cells."""
+    """Return what records the operations within a stage, in addition to its cells."""
     if stage == ITSELF:
         return 'PrecisionDebugger(level="mix")'
     ways = [f"stage_configs: {{{stage}: {{level: mix}}}}"] * style.by_switches
@@ -307,7 +308,7 @@ def _operations(style: CollectionStyle, stage: str) -> Words:
 
 
 def _neighbours(first: First) -> Words:
-    """The known keys between which an unknown one was saved."""
+    """Return the known keys between which an unknown one was saved."""
     before, after = first.neighbours
     places = [phrase("after {name}", name=before.name)] if before is not None else []
     places += [phrase("before {name}", name=after.name)] if after is not None else []
@@ -315,7 +316,7 @@ def _neighbours(first: First) -> Words:
 
 
 def _blind(first: First) -> Words:
-    """As far as what the dump of a stage agrees."""
+    """Return how far the dump of a stage agrees."""
     if first.dump is not None and FLOW[first.dump.part].stage == TOKEN_STAGE:
         return phrase(" (as far as its tokens were collected)")
     is_blind = first.dump is not None and first.dump.mode == "statistics"
@@ -323,7 +324,7 @@ def _blind(first: First) -> Words:
 
 
 def _lack(first: First) -> Words:
-    """Why there is no answer of a stage's dump, behind `STAGE makes it, and`."""
+    """Return why a stage's dump has no answer, after `STAGE makes it, and`."""
     stage, dump, step = first.made_by, first.dump, first.item.step
     if dump is not None:
         text = phrase("its dump of step {step} could not be judged", step=step)
@@ -340,7 +341,7 @@ def _lack(first: First) -> Words:
 
 
 def _collecting(collect: Collect) -> Words:
-    """What to do in both runs, or in one."""
+    """Return what to do in both runs, or in one."""
     style, step = collect.style, collect.step
     ways: list[Words] = []
     if collect.part is None:
@@ -371,7 +372,7 @@ def _collecting(collect: Collect) -> Words:
 
 
 def _with_update(collect: Collect) -> Words:
-    """What collects the update of the step before a stage in the same run."""
+    """Return what collects the update of the previous step in the same run."""
     assert collect.part is not None
     style, step, update = collect.style, collect.step, FLOW[UPDATES[collect.part.model]]
     ways: list[Words] = [f"{update.switch}: true, step_start: {step - 1}"] * style.by_switches
@@ -387,7 +388,7 @@ def _switches(fields: Mapping[str, Value]) -> str:
 
 
 def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
-    """What came of one dump of a stage."""
+    """Return the outcome of one dump of a stage."""
     where = f"{called(stage.name)}, {outcome.label or f'step {outcome.step}'}"
     if outcome.failed:
         return f"{where}: not compared: {outcome.failed}"
@@ -401,7 +402,7 @@ def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
 
 
 def order_of(stages: Sequence[Stage]) -> Iterator[Words]:
-    """Whether it is known in which order a step runs the stages, where the names do not say it."""
+    """Return whether the order of the stages in a step is known, if their names do not show it."""
     known = [stage for stage in stages if stage.result]
     if len(known) < 2 or all(stage.part != UNKNOWN for stage in known):
         return
@@ -421,11 +422,11 @@ def order_of(stages: Sequence[Stage]) -> Iterator[Words]:
     )
 
 
-_SHOWN = 60  # characters of a value
+_MAX_VALUE = 60  # characters of a value
 
 
 def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]:
-    """How many settings differ, and at most `top` of them."""
+    """Return the number of settings that differ, and at most `top` of them."""
     differences = found.differences
     if found.problem:
         yield phrase("configurations: {problem}", problem=found.problem)
@@ -446,9 +447,9 @@ def configurations(found: ConfigurationDifferences, top: int) -> Iterator[Words]
 
 
 def setting(each: Difference) -> Words:
-    """`rl.seed: 1, golden 2 (random numbers)`."""
+    """Return `rl.seed: 1, golden 2 (random numbers)`."""
     target, golden = (
-        phrase("missing") if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        phrase("missing") if text is None else text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 3] + "..."
         for text in (each.target, each.golden)
     )
     text = phrase("{name}: {target}, golden {golden}", name=each.path, target=target, golden=golden)
@@ -456,7 +457,7 @@ def setting(each: Difference) -> Words:
 
 
 def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[Words]:
-    """What was not compared, or has no partner."""
+    """Return what was not compared, or has no counterpart."""
     if keys.problem:
         yield phrase("key data not compared: {cause}", cause=keys.problem)
     for one in keys.one_sided:
@@ -513,7 +514,7 @@ _RANKS = "rank {numbers}", "ranks {numbers}"
 
 
 def _numbers(templates: tuple[str, str], numbers: Sequence[int]) -> Words:
-    """`step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are in order."""
+    """Return `step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are sorted."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

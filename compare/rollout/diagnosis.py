@@ -36,7 +36,7 @@ from .value_detectors import by_scatter, by_settings, by_size, by_steps, by_weig
 Detector = Callable[[Case], list[Suspect]]
 
 _EVEN_IF_EQUAL: tuple[Detector, ...] = (by_ids, by_lengths, by_zeros)
-"""Detectors of what may be wrong where all gaps are small."""
+"""Detectors that also run if all gaps are small."""
 
 _DETECTORS: tuple[Detector, ...] = (
     *_EVEN_IF_EQUAL,
@@ -52,11 +52,11 @@ _DETECTORS: tuple[Detector, ...] = (
     by_weights,
 )
 
-FEWEST = 8
+MIN_TOKENS = 8
 """Tokens below which a cause is named only if it is certain."""
 
 _SURE, _CERTAIN = 0.5, 0.97
-"""A cause is named from this strength on; where there are too few tokens for any statistics, from the second on."""
+"""Minimum strength of a reported cause; the second applies with too few tokens for statistics."""
 
 KINDS: dict[Cause, Kind] = {
     "numerics": catalogue.NUMERICS,
@@ -80,11 +80,11 @@ class Gap(Enum):
 
 @dataclass(frozen=True, eq=False)
 class RolloutResult:
-    """Verdict, cause and evidence, the numbers over all, and arrays of them by position and by sample.
+    """Verdict, cause and evidence, the overall numbers, and arrays of them by position and by sample.
 
-    `aligned` is what was compared, token by token. `by_sample` has a place for each pair of samples, in the order of
-    `aligned.sample`. `unjudged` are the samples (of generated) that hold NaN or an infinity; they are in no number.
-    `lost` counts the samples of one side, and the inputs that were not read.
+    `aligned` has the compared tokens. `by_sample` has a place for each pair of samples, in the order of
+    `aligned.sample`. `unjudged` are the samples (of generated) that contain NaN or an infinity; they are in no number.
+    `lost` is the number of samples on one side only, and of inputs that were not read.
     """
 
     verdict: Verdict
@@ -100,14 +100,14 @@ class RolloutResult:
 
     @property
     def verdicts(self) -> Verdicts:
-        """The samples that were judged, and how much was not."""
+        """Return the number of judged samples, and what was not judged."""
         is_wrong = self.verdict.grade in ("warning", "error")
         samples = len(self.by_sample.mean_absolute)
         return Verdicts(samples - is_wrong, int(is_wrong), {Gap.NOT_FINITE: len(self.unjudged), Gap.LOST: self.lost})
 
     @property
     def is_clean(self) -> bool:
-        """Whether both sides are the same to float32."""
+        """Return whether both sides are equal to float32."""
         return bool(self.verdict)
 
     @property
@@ -117,7 +117,7 @@ class RolloutResult:
         return f"{self.verdict.grade}: cause: {self.cause}{reason}"
 
     def lines(self, top: int = 5) -> list[str]:
-        """The answer for a console: verdict and cause, evidence, numbers, the `top` worst samples."""
+        """Return the answer for a console: verdict and cause, evidence, numbers, the `top` worst samples."""
         o = self.overall
         lines = [self.headline]
         lines += [f"  {parts}" for parts in self.evidence]
@@ -145,7 +145,8 @@ class RolloutResult:
 
 
 def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
-    """Measure and judge what is aligned. `lost` has a sentence on each input that was not read; then nothing passes."""
+    """Measure and judge aligned samples. `lost` has a sentence on each input that was not read; then the result is
+    never a pass."""
     lost = list(lost)
     number = len(lost) + sum(map(len, aligned.unpaired))
     for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
@@ -180,7 +181,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
         evidence = [f"{text}: no more than float32 rounding in a different order of sums."]
     else:
         candidates = _ranked(findings)
-        is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
+        is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= MIN_TOKENS else _CERTAIN)
         cause = candidates[0].cause if is_sure else "unclear"
         grade: Grade = "warning" if cause == "numerics" and case.is_within(case.rounding) else "error"
         verdict = Verdict(grade, (Reason(Why.TEXT, name=f"{KINDS[cause].title.english}; {message}"),))
@@ -193,7 +194,7 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
 
 
 def _ranked(findings: Sequence[Suspect]) -> tuple[Suspect, ...]:
-    """The strongest finding of each cause, the strongest first."""
+    """Return the strongest suspect of each cause, the strongest first."""
     best: dict[Cause, Suspect] = {}
     for finding in findings:
         if finding.cause not in best or finding.strength > best[finding.cause].strength:
@@ -202,7 +203,7 @@ def _ranked(findings: Sequence[Suspect]) -> tuple[Suspect, ...]:
 
 
 def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
-    """Which samples are finite throughout, and a sentence on the others."""
+    """Return which samples are finite, and a sentence on the others."""
     finite = np.isfinite(aligned.generated) & np.isfinite(aligned.recomputed)
     finite &= (aligned.generated > LOWEST) & (aligned.recomputed > LOWEST)
     whole = np.ones(aligned.count, bool)
@@ -221,7 +222,7 @@ def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
 
 
 def _remarks(aligned: Aligned) -> list[str]:
-    """Sentences on what alignment reordered or cut."""
+    """Return sentences on what the alignment reordered or cut."""
     parts = []
     if aligned.is_reordered:
         parts.append("The samples are in a different order and were paired by their token ids.")

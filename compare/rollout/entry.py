@@ -105,7 +105,7 @@ def answer_of(result: RolloutResult) -> Answer:
 
 
 def samples(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:
-    """A row for each sample that was compared."""
+    """Return a row for each compared sample."""
     aligned, by = result.aligned, result.by_sample
     for at in range(aligned.count):
         yield (
@@ -119,7 +119,7 @@ def samples(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:
 
 
 def positions(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:
-    """A row for each position."""
+    """Return a row for each position."""
     by = result.by_position
     columns = (by.count.tolist(), by.mean.tolist(), by.mean_absolute.tolist(), by.max_absolute.tolist())
     yield from zip(range(len(by.count)), *columns, strict=True)

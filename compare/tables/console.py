@@ -20,10 +20,10 @@ from msprobe.compare.core.reason import Why
 from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, number_differing
-from msprobe.compare.judge.wording import say_limits, say_unseen
+from msprobe.compare.judge.wording import limits_phrase, unseen_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Divergence
-from msprobe.compare.locate.wording import finding_of, full_said
+from msprobe.compare.locate.wording import finding_of, full_phrase
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer
 from msprobe.findings.text import lines_of
@@ -119,10 +119,10 @@ def limits(comparison: Comparison) -> Iterator[Words]:
     if comparison.noise is not None:
         yield from _noise(comparison, comparison.noise)
     if comparison.excused is not None:
-        yield excused_said(comparison.excused.counts, comparison.excused.limits)
+        yield excused_phrase(comparison.excused.counts, comparison.excused.limits)
 
 
-def excused_said(counts: ExcusedCounts, limits: UserLimits) -> Words:
+def excused_phrase(counts: ExcusedCounts, limits: UserLimits) -> Words:
     """How much the limits of the user excuse."""
     return phrase(
         "your limits: {counts} ({options})",
@@ -177,9 +177,9 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
     """Up to where differences are noise, what statistics leave open, what is taken as intended, and which differences
     die out."""
     if noise.unseen is None:
-        yield say_limits(noise.limits)
+        yield limits_phrase(noise.limits)
     elif not noise.is_exact:
-        yield say_unseen(noise.unseen)
+        yield unseen_phrase(noise.unseen)
     for found in noise.classes:
         yield phrase(
             "{names} of the {side} behaves like {dtype} ({number} outputs); taken as intended"
@@ -286,7 +286,7 @@ class LastLine:
 def answer(comparison: Comparison, located: Located) -> LastLine:
     """The last line of a comparison."""
     if located.first is not None:
-        return LastLine(phrase("first wrong call"), full_said(located.first))
+        return LastLine(phrase("first wrong call"), full_phrase(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     excused = None if comparison.excused is None else comparison.excused.counts
     left = roundings_left_of(comparison)

@@ -17,7 +17,7 @@ from msprobe.base.files import replacing
 from msprobe.base.version import tool
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
-from msprobe.compare.judge.wording import say_limits
+from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import full
@@ -31,7 +31,7 @@ from .console import (
     beginnings,
     causes_of_unjudged,
     described,
-    excused_said,
+    excused_phrase,
     hint_of_located,
 )
 from .highlight import RED, YELLOW
@@ -85,9 +85,9 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if blind := BLIND.get(comparison.mode):
         yield Line("cannot detect", blind)
     if (noise := comparison.noise_of_tensors) is not None:
-        yield Line("noise", guard(str(say_limits(noise.limits))))
+        yield Line("noise", guard(str(limits_phrase(noise.limits))))
     if comparison.excused is not None:
-        yield Line("your limits", guard(str(excused_said(comparison.excused.counts, comparison.excused.limits))))
+        yield Line("your limits", guard(str(excused_phrase(comparison.excused.counts, comparison.excused.limits))))
     yield Line("compared with", tool())
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

@@ -13,10 +13,10 @@ from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, path_of
-from msprobe.compare.judge.wording import all_said
+from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Between, Divergence, OtherCall
-from msprobe.compare.locate.wording import finding_of, kind_said
+from msprobe.compare.locate.wording import finding_of, kind_phrase
 from msprobe.compare.tables.console import beginnings as in_order_of_console
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Finding, Place
@@ -55,7 +55,7 @@ def harmless(comparison: Comparison) -> tuple[Finding, ...]:
     for row in islice(rows, MOST):
         place = int(comparison.pairs.call_of[row])
         name = comparison.pairs.pair(row).record.name
-        text = phrase("{reasons}.", reasons=all_said(comparison.reasons_at(row)))
+        text = phrase("{reasons}.", reasons=reasons_phrase(comparison.reasons_at(row)))
         found.append(
             Finding(
                 kinds.HARMLESS,
@@ -86,7 +86,7 @@ def _beginning(
 def _evidence(finding: Divergence, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
     """The records of the call that differ and why, and what could not be judged before it."""
     if isinstance(finding.evidence, Between):
-        yield kind_said(finding)
+        yield kind_phrase(finding)
     rows = () if place is None else comparison.pairs.rows(place)
     if isinstance(finding.evidence, OtherCall):
         marked = list(rows)
@@ -105,7 +105,7 @@ def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[Words]:
     """Why records differ."""
     for row in rows:
         reasons = comparison.reasons_at(row)
-        text = all_said(reasons) or phrase("differs within tolerance")
+        text = reasons_phrase(reasons) or phrase("differs within tolerance")
         if any(reason.why is Why.VALUES for reason in reasons[:1]):  # says the place
             yield phrase("{reasons}.", reasons=text)
         else:

@@ -11,7 +11,7 @@ from msprobe.base.phrase import phrase
 from msprobe.base.schema import NAMES
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.wording import said
+from msprobe.compare.judge.wording import reason_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.tables.cells import Cell, is_number
 from msprobe.compare.tables.columns import columns_of
@@ -154,7 +154,7 @@ class OfComparison:
             SEVERITY[self._letters[row]],
             {title: _cell(cells[at]) for at, title in self._measured if cells[at] != ""},
             limits_of(reasons),
-            tuple(phrase("{reasons}.", reasons=said(reason)) for reason in reasons),
+            tuple(phrase("{reasons}.", reasons=reason_phrase(reason)) for reason in reasons),
         )
 
     def _stacks(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""A sentence as data: a template and what stands in it, so that who shows it last may say it in another language."""
+"""Sentences as data: a template with values, which renderers can show in another language."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ _FORMATTER = Formatter()
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """An English template of `str.format` with named fields, and their values, which may be phrases themselves.
+    """An English template of `str.format` with named fields, and their values, which may be phrases.
 
-    The text of it is English. A template is a literal where the phrase is made; `findings/chinese/` has
-    each one in Chinese, and a test holds the two together.
+    `str()` returns the English text. A template is a literal in the code that makes the phrase, or the message of a
+    kind; `findings/chinese/` and the catalogue have its translation, and a test compares both.
     """
 
     template: str
@@ -24,8 +24,8 @@ class Phrase:
         return self.template.format(**self.fields)
 
     def plain(self) -> list[Any]:
-        """The template and the values of its placeholders, each once, in the order of the template; as texts, or as
-        lists where they are phrases."""
+        """Return the template and the values of its placeholders, without duplicates, in the order of the template;
+        phrases as lists, others as texts."""
         return [self.template, *(self._value(*place) for place in placeholders(self.template))]
 
     def _value(self, name: str, conversion: str | None, spec: str) -> Any:
@@ -37,22 +37,22 @@ class Phrase:
 
 @cache
 def placeholders(template: str) -> tuple[tuple[str, str | None, str], ...]:
-    """Name, conversion and format of what stands in braces, each once."""
+    """Return name, conversion and format of each placeholder, without duplicates."""
     found = _FORMATTER.parse(template)
     return tuple(dict.fromkeys((name, conversion, spec or "") for _, name, spec, conversion in found if name))
 
 
 Words = str | Phrase
-"""What is said: a phrase, or a text that is the same in every language."""
+"""A phrase, or a text that is the same in every language."""
 
 
 def phrase(template: str, /, **fields: Any) -> Phrase:
-    """A phrase with these values."""
+    """Return a phrase with these values."""
     return Phrase(template, fields)
 
 
 def joined(parts: Sequence[Words], template: str) -> Words:
-    """Phrases one after the other, by a template of `{before}` and `{after}`; an empty text without any."""
+    """Return phrases joined by a template of `{before}` and `{after}`; an empty text for none."""
     found: Words = parts[0] if parts else ""
     for part in parts[1:]:
         found = Phrase(template, {"before": found, "after": part})
@@ -60,17 +60,17 @@ def joined(parts: Sequence[Words], template: str) -> Words:
 
 
 def some(names: Iterable[object], most: int = 3) -> Words:
-    """`a, b, c and 4 more`: the first `most` names, and how many others there are."""
+    """Return `a, b, c and 4 more`: the first `most` names, and the number of the others."""
     every = [str(name) for name in names]
     return and_more(", ".join(every[:most]), len(every) - most)
 
 
 def some_of(parts: Iterable[Words], most: int) -> Words:
-    """The same for phrases."""
+    """Return the same for phrases."""
     every = list(parts)
     return and_more(joined(every[:most], "{before}, {after}"), len(every) - most)
 
 
 def and_more(listed: Words, number: int) -> Words:
-    """Return what is listed, and how many more there are; only what is listed where there are no more."""
+    """Return what is listed and the number of further items; only what is listed if there are none."""
     return phrase("{listed} and {number} more", listed=listed, number=number) if number > 0 else listed

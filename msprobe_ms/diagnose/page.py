@@ -22,7 +22,7 @@ from msprobe.compare.monitor.report import answer as answer_of_monitors
 from msprobe.compare.monitor.report import answer_of as answer_about_monitors
 from msprobe.compare.rl.report import finding_of as finding_of_flow
 from msprobe.compare.rl.wording import setting
-from msprobe.compare.tables.console import BLIND, excused_said
+from msprobe.compare.tables.console import BLIND, excused_phrase
 from msprobe.compare.tables.json_file import causes, counts_of_excused
 from msprobe.findings.document import Document, finding_as_object
 from msprobe.findings.finding import Answer, Finding, Suggestion
@@ -45,11 +45,11 @@ from .diagnosis import (
     flow_of,
 )
 
-_LONGEST = 400  # characters of a line that is neither the answer nor part of a configuration
-_LISTED = 8  # numbers or names in a line
-_NAMED = 3  # names in a sentence, where the others are counted
-_SHOWN = 4  # lines of one kind
-_MOST = 8  # lines of what was ruled out, and of what was not recorded
+_MAX_LINE = 400  # characters of a line that is neither the answer nor part of a configuration
+_MAX_LISTED = 8  # numbers or names in a line
+_MAX_NAMES = 3  # names in a sentence, where the others are counted
+_MAX_LINES_OF_KIND = 4  # lines of one kind
+_MAX_LINES = 8  # lines of what was ruled out, and of what was not recorded
 
 _SUBJECTS = {
     Subject.RUN_INPUTS: "run inputs",
@@ -105,7 +105,7 @@ def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
         ("Answer", _limited(_summary(diagnosis), LONGEST_LINE)),
         ("Evidence", _limited(_evidence(diagnosis))),
         ("Ruled out", _limited(_ruled_out(diagnosis))),
-        ("Not recorded", _limited(_first_of(_not_recorded(diagnosis), _MOST))),
+        ("Not recorded", _limited(_first_of(_not_recorded(diagnosis), _MAX_LINES))),
         ("Next collection", _next(diagnosis, files)),
     )
     lines: list[str] = []
@@ -115,7 +115,7 @@ def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     return lines[:-1]
 
 
-def _limited(lines: Iterable[str], longest: int = _LONGEST) -> Iterator[str]:
+def _limited(lines: Iterable[str], longest: int = _MAX_LINE) -> Iterator[str]:
     """Return each text as one line of at most `longest` characters, with its indentation."""
     for line in lines:
         words = " ".join(line.split())
@@ -153,7 +153,7 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
             for each in diagnosis.monitors
             if each.result is not None
         ]
-        yield from _first_of([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
+        yield from _first_of([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MAX_LINES)
     if not (diagnosis.compared or diagnosis.monitors or diagnosis.checkpoints):
         yield from (
             f"configuration {each.name}: {answer_of_packs(each.result)}" for each in diagnosis.packs if each.result
@@ -190,13 +190,13 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"inputs from outside this collection also differ, at {name}; in the wider collection they agree"
         if located.is_unconfirmed:
             yield "a filtered collection does not show where it begins: it may be rounding, or begin elsewhere"
-        yield from _first_of(_others(located), _SHOWN)
+        yield from _first_of(_others(located), _MAX_LINES_OF_KIND)
     if located is not None and located.survey is not None:
         seen = located.survey
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to measure noise; {seen.not_replayed} could not be"
         for found in seen.precision:
-            operations = few(found.operations, _NAMED)
+            operations = few(found.operations, _MAX_NAMES)
             yield f"{operations} of the {found.side}: always like {found.is_of.value}; assumed to be intended"
         if seen.harmless:
             yield f"{seen.harmless} differences have no effect on later results"
@@ -214,7 +214,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     lines += [
         f"the configurations differ in {setting(each)}" for each in configurations.differences if not each.is_of_place
     ]
-    yield from _first_of(lines, _SHOWN)
+    yield from _first_of(lines, _MAX_LINES_OF_KIND)
     if configurations.problem:
         yield configurations.problem
 
@@ -228,7 +228,7 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
     yield f"{what}: {count(counts)}{'; this is rounding, by the tensors below' if compared.is_overruled else ''}"
     if compared.result is not None and compared.result.excused is not None:
-        yield f"  {excused_said(compared.result.excused, compared.result.user_limits)}"
+        yield f"  {excused_phrase(compared.result.excused, compared.result.user_limits)}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
     is_located = located is not None and located.compared is compared
     if wrong and not (is_located and len(outcomes) == 1):
@@ -239,9 +239,9 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
                 is_first = is_located and located is not None and first is located.finding
                 where = f"{outcome.label}: " if outcome.label else ""
                 lines.append(f"  {where}{short(first)}{' (the answer)' if is_first else ''}")
-        yield from _first_of(lines, _SHOWN, "  ")
+        yield from _first_of(lines, _MAX_LINES_OF_KIND, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
-            numbers = few(later, _LISTED)
+            numbers = few(later, _MAX_LISTED)
             yield f"  step{'s' * (len(later) != 1)} {numbers} after it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
@@ -254,7 +254,7 @@ def _of_monitors(compared: ComparedMonitors, *, is_answer: bool) -> Iterator[str
         return
     yield f"{name}: {'the answer' if is_answer else answer_of_monitors(compared.result)}"
     lines = [*about(compared.result), *(stages(compared.result) if compared.result.finding is not None else ())]
-    yield from _first_of([f"  {line}" for line in lines], _MOST, "  ")
+    yield from _first_of([f"  {line}" for line in lines], _MAX_LINES, "  ")
 
 
 def _described(collection: Collection) -> str:
@@ -284,7 +284,7 @@ def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
     for name, result in diagnosis.checkpoints:
         if result.is_clean:
             yield f"checkpoint {name}: {len(result.judged)} parameters, all within the standard of their dtype"
-    yield from _first_of([f"{_subject(one)}: {_agreement(one)}" for one in diagnosis.ruled_out], _MOST)
+    yield from _first_of([f"{_subject(one)}: {_agreement(one)}" for one in diagnosis.ruled_out], _MAX_LINES)
     for mode in dict.fromkeys(one.mode for one in diagnosis.ruled_out):
         if mode is not None and mode in BLIND:
             yield f"{mode} cannot detect {BLIND[mode]}"
@@ -311,7 +311,7 @@ def _subject(each: RuledOut) -> str:
         return f"collection {name or 'itself'} ({task} of level {level})"
     if each.what in (About.STEPS, About.RANKS):
         several = len(each.names) != 1
-        return f"{each.what.value if several else each.what.value[:-1]} {few(each.names, _LISTED)}"
+        return f"{each.what.value if several else each.what.value[:-1]} {few(each.names, _MAX_LISTED)}"
     calls = _count(each.calls, "call")
     return f"{calls} before it" if each.what is About.CALLS_BEFORE else f"all {calls}, forward and backward"
 
@@ -339,7 +339,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         if each.kind is GapKind.ONE_SIDE:
             yield from (f"missing: {sentence}" for sentence in each.names)
         else:
-            yield _GAPS[each.kind].format(names=few(each.names, _LISTED) or "nothing else")
+            yield _GAPS[each.kind].format(names=few(each.names, _MAX_LISTED) or "nothing else")
     for side, collection in diagnosis.unmatched:
         yield f"{_described(collection)}: only on the {side} side"
     for one in diagnosis.others_unmatched:
@@ -349,7 +349,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         named = [one.name for one in of_side if not one.is_dump]
         yield from (f"{one.name} on the {side} side: not compared: {one.why}" for one in of_side if one.is_dump)
         if named:
-            yield f"not used on the {side} side, since their type is unknown: {few(named, _LISTED)}"
+            yield f"not used on the {side} side, since their type is unknown: {few(named, _MAX_LISTED)}"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:

@@ -1,1 +1,6 @@
-"""What commands find, and how it is said to users: messages in English and Chinese."""
+"""Findings of all commands: their kinds, and their renderers in English and Chinese.
+
+Read `kind` (the fields of a kind) and `catalogue/` (all kinds) first, then `finding` (findings, places and answers as
+data) and the renderers `text` (console), `document` (JSON) and `notebook`; the report page has its templates from
+`texts`. `chinese/` has the messages that do not belong to a kind.
+"""

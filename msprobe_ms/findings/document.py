@@ -1,8 +1,8 @@
-"""The JSON document that `--json` prints, the same for every command.
+"""The JSON document of `--json`, the same for every command.
 
-Its schema is `schema/findings-1.json`, and `docs/en/reference/json.md` describes it. Within one version members are
-only added, and no member changes its meaning or type. `details` is what a command has in addition; its members are of
-the command and may be added to, too.
+Its schema is `schema/findings-1.json`; `docs/en/reference/json.md` describes it. Within one version, members are only
+added, and no member changes its meaning or type. `details` has additional members of a command, to which members may be
+added, too.
 """
 
 import json
@@ -18,7 +18,7 @@ from .data import as_data
 from .finding import Answer, Finding, Place, Suggestion
 
 SCHEMA = "msprobe-ms/findings/1"
-"""The member `schema` of a document; the number is the version."""
+"""Value of the member `schema`; the number is the version."""
 
 SCHEMA_FILE = Path(__file__).with_name("schema") / "findings-1.json"
 """JSON Schema (draft 2020-12) of the document."""
@@ -26,15 +26,15 @@ SCHEMA_FILE = Path(__file__).with_name("schema") / "findings-1.json"
 
 @dataclass(frozen=True)
 class Document:
-    """The answer of a command with what it is based on.
+    """The answer of a command, and its data.
 
     command : the command without options, `monitor compare`.
     answer : findings, suggestions, notes and the last line.
-    verdicts : how many of what was to be judged are fine, wrong or unjudged, and why.
+    verdicts : numbers of items that are fine, wrong or unjudged, with reasons.
     exit_code : the exit code of the command.
-    counts : records by grade, where the command grades records.
-    files : paths of what was written, by what it is (`table`, `page`, ...).
-    details : what only this command has.
+    counts : records by grade, if the command grades records.
+    files : written paths by their type (`table`, `page`, ...).
+    details : members of this command only.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""What a kind of finding means, as text for a console."""
+"""Explanation of a kind of finding as text for a console."""
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError

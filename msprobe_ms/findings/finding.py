@@ -1,8 +1,8 @@
-"""Findings as every command reports them: what is wrong, where, how that is known, and what to do next.
+"""Findings of all commands: what is wrong, where, the evidence, and what to do next.
 
-A command measures and judges in its own terms, and then reports findings. Consoles, JSON documents, pages, notebooks
-and spreadsheets are made from these, and know no command. Texts are phrases: a template with values, which a renderer
-shows in the language of its reader.
+A command measures and judges with its own classes, and then reports findings. Console output, JSON documents, pages,
+notebooks and spreadsheets are rendered from these, independent of the command. Texts are phrases: templates with
+values, which a renderer shows in the language of the reader.
 """
 
 from collections.abc import Mapping, Sequence
@@ -149,9 +149,9 @@ class Answer:
 
 
 def source_of(file: str, line: int | None) -> Source | None:
-    """Return the lines around a line of the user's source; without lines where the file cannot be read here.
+    """Return the lines around a line of the user's source; without lines if the file cannot be read on this machine.
 
-    None if the line is not known.
+    None if the line is unknown.
     """
     if not file or line is None:
         return None

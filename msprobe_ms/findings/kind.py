@@ -1,4 +1,4 @@
-"""What a kind of finding is: a code, a name, and what users want to know about it."""
+"""Kinds of findings: code, name, severity, and their texts in both languages."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -22,26 +22,26 @@ class Text(NamedTuple):
 
 
 class Severity(Enum):
-    """How severe findings of a kind are."""
+    """Severity of the findings of a kind."""
 
     ERROR = "error"
-    """Something computes wrong values."""
+    """A wrong result or setting."""
     WARNING = "warning"
-    """Something may be wrong; the finding says what would decide it."""
+    """A possible error; the finding has what would decide it."""
     NOTE = "note"
-    """Nothing is wrong, or nothing can be said."""
+    """No error, or no verdict."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of finding. Its declaration in a module of `catalogue` is all that a new kind takes.
+    """A kind of finding. A new kind is one declaration in a module of `catalogue`.
 
-    Modules whose kinds have fields in common declare these once, with `functools.partial`.
+    Modules declare the common fields of their kinds once, with `functools.partial`.
 
     code : `MSP` and three digits. Never given to another kind.
     name : the name in tables and JSON. Never changed.
     title : a short description for readers.
-    means : what a finding of this kind says.
+    means : the meaning of a finding of this kind.
     decided : how it is decided.
     causes : typical causes, the most frequent first.
     look : where to look next, as the end of "look at ...".
@@ -78,7 +78,7 @@ class Kind:
         return phrase(self.messages[variant].english, **fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, and a kind from another process, is the very object of the catalogue."""
+        """Return how to copy or unpickle a kind: as the object of the catalogue."""
         return kind_of, (self.code,)
 
     def __str__(self) -> str:

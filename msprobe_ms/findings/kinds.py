@@ -1,4 +1,4 @@
-"""Every kind of finding, by code and by name."""
+"""All kinds of findings, by code and by name."""
 
 from types import ModuleType
 

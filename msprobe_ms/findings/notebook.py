@@ -1,7 +1,7 @@
-"""A few lines of HTML for notebooks: an answer with its facts and a table, with the look of a report.
+"""HTML for notebooks: an answer with its facts and a table, in the style of a report.
 
-Everything that comes out of a dump is escaped, and what would steer the text (control characters, changes of direction)
-is spelled out. Colours are said in words too.
+Text from dumps is escaped, and control characters and changes of direction are replaced by their names. Colors are also
+given as words.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from .finding import Finding
 _COLOURS = {"differs": "#b3261e", "clean": "#1b6e3c", "unjudged": "#6b6b6b", "shown": "#3457a6"}
 _MARKS = {"differs": "&#10007;", "clean": "&#10003;", "unjudged": "?", "shown": "&#9432;"}
 
-_MOST = 20
+_MAX_ROWS = 20
 """Rows of a table."""
 
 _CELL = 'style="border:1px solid #8886;padding:.15em .5em;text-align:left;vertical-align:top"'
 
 
 def text(value: object) -> str:
-    """A value as HTML that shows it and does nothing."""
+    """Return a value as inert HTML."""
     from html import escape  # here: only notebooks need it, and it has a table of entities
 
     return escape(visible(" ".join(str(value).split())))
@@ -33,7 +33,7 @@ def fragment(
     titles: Sequence[str] = (),
     rows: Sequence[Sequence[object]] = (),
 ) -> str:
-    """An answer: `state` as of `document.Answer`, the line that says it, facts by name, and a table."""
+    """Return an answer as HTML: `state` as of `finding.Answer`, its line, facts by name, and a table."""
     colour = _COLOURS[state]
     parts = [
         f'<div style="font:14px/1.45 system-ui,sans-serif;border-left:4px solid {colour};padding:.2em .8em">',
@@ -45,10 +45,12 @@ def fragment(
         parts.append(f'<table style="border-collapse:collapse;margin:.4em 0">{cells}</table>')
     if rows:
         head = "".join(f"<th {_CELL}>{text(title)}</th>" for title in titles)
-        body = "".join(f"<tr>{''.join(f'<td {_CELL}>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST])
+        body = "".join(
+            f"<tr>{''.join(f'<td {_CELL}>{text(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MAX_ROWS]
+        )
         parts.append(f'<table style="border-collapse:collapse;margin:.4em 0"><tr>{head}</tr>{body}</table>')
-    if len(rows) > _MOST:
-        parts.append(f"<div>and {len(rows) - _MOST} more</div>")
+    if len(rows) > _MAX_ROWS:
+        parts.append(f"<div>and {len(rows) - _MAX_ROWS} more</div>")
     return "".join((*parts, "</div>"))
 
 

@@ -36,12 +36,11 @@ def lines_of(
 ) -> Iterator[str]:
     """Return the lines of an answer: at most ten with the default `top`, so that a screen has room for two more.
 
-    title : the verdict where there is no first finding.
+    title : the verdict if there is no first finding.
     judged : what was judged, and how much of it agrees.
-    limits : what the answer cannot show.
-    top : number of other findings, and of harmless ones, that are listed. By default one other finding, or two
-        harmless ones where nothing is wrong.
-    totals : numbers of all findings by label, `also`, `harmless` and `open`, where the answer has the first ones only.
+    limits : limits of the answer.
+    top : number of listed other findings, and of harmless ones. By default one other finding, or two harmless ones if nothing is wrong.
+    totals : numbers of all findings by label, `also`, `harmless` and `open`, if the answer has only the first ones.
     """
     first = answer.first
     yield one_line(f"{_VERDICTS[answer.state]}: {title}" if first is None else _headline(first))

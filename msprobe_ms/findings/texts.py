@@ -1,4 +1,4 @@
-"""What a reader of findings needs besides them: names of kinds, and messages in other languages."""
+"""Texts for readers of findings: names of kinds, and message templates in Chinese."""
 
 from functools import cache
 from typing import Any

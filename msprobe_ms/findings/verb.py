@@ -32,7 +32,7 @@ class Options(OptionGroup):
 
 
 def run(options: Options) -> int:
-    """Print the explanation of a kind, or all kinds; UsageError where there is no such kind."""
+    """Print the explanation of a kind, or all kinds; UsageError if there is no such kind."""
     spoken = language()
     if options.kind:
         print(explanation(kind_named(options.kind), spoken))

@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class Mode(Enum):
-    """How the inputs of the second run differ (`pert_mode`)."""
+    """Changes of the inputs of the second run (`pert_mode`)."""
 
     IMPROVE_PRECISION = "improve_precision"
     ADD_NOISE = "add_noise"
@@ -17,32 +17,32 @@ class Mode(Enum):
 
 
 class Stage(Enum):
-    """What is compared: the outputs of the call, or the gradients of its inputs (`fuzz_stage`)."""
+    """The compared values: the outputs of the call, or the gradients of its inputs (`fuzz_stage`)."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
 
 
 class Cause(Enum):
-    """Why a call was not run a second time, or not compared.
+    """Reasons why a call was not run a second time, or not compared.
 
     | cause | the call |
     |---|---|
     | `NO_TENSOR` | no argument is a tensor |
-    | `NO_INPUT` | there are tensors, and none has a floating-point dtype |
+    | `NO_INPUT` | no tensor has a floating-point dtype |
     | `EMPTY` | the input has no elements |
     | `TOO_SMALL` | all elements of the input are smaller than the noise |
-    | `TOO_FEW` | the input has fewer than two elements, and nothing can be exchanged |
+    | `TOO_FEW` | the input has fewer than two elements, which cannot be permuted |
     | `FORMAT` | the mode does not apply to the input's dtype: bfloat16 with `bit_noise`, float8 |
-    | `NOTHING_TO_RAISE` | every floating-point tensor has float32 or float64 already |
-    | `ON_CPU` | a fix by `to_cpu` would run it again where it has run |
+    | `NOTHING_TO_RAISE` | every floating-point tensor is already float32 or float64 |
+    | `ON_CPU` | a fix by `to_cpu` would run it again on the same device |
     | `RANDOM` | it draws random numbers |
-    | `CODE` | an argument is a function of the user, which would be run twice |
+    | `CODE` | an argument is a user's function, which would be run twice |
     | `FOREIGN` | a tensor is in a container or of a class that cannot be copied safely |
-    | `TRANSFORM` | it runs inside `vmap`, `grad` or another transform of functions |
-    | `NO_DATA` | a tensor has no elements now: its storage was set free, or it is only an initializer |
+    | `TRANSFORM` | it runs inside `vmap`, `grad` or another function transform |
+    | `NO_DATA` | a tensor has no elements now: its storage was freed, or it is only an initializer |
     | `NO_GRADIENT` | no input, or no output, can have a gradient |
-    | `IN_PLACE` | it changes its arguments, which a fix could not take back |
+    | `IN_PLACE` | it changes its arguments, which a fix could not undo |
     | `FAILED` | the second run raised an exception |
     """
 
@@ -90,11 +90,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How two outputs of a call differ.
+    """The difference of two outputs of a call.
 
-    `ratio` is the larger of the largest quotients of their elements, either way; 8.0 where a sign flipped. `change` and
-    `size` are the sums of squares of the difference and of the original. `unequal` elements differ at all;
-    `non_finite`: of exactly one of the two the element is finite.
+    `ratio` is the larger of the largest quotients of their elements, in both directions; 8.0 if a sign flipped.
+    `change` and `size` are the sums of squares of the difference and of the original. `unequal` elements differ at all;
+    `non_finite` elements are finite in exactly one of the two.
     """
 
     ratio: float
@@ -106,11 +106,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How strongly the calls of one API at one line amplify a change of their inputs.
+    """The amplification of input changes by the calls of one API at one line.
 
-    `condition` is the relative change of the outputs divided by that of the inputs, in the 2-norm: of the call `worst`,
-    in `step`, where it is largest, and `typical` its median over the calls. `usual` is the median of `typical` over the
-    other lines of the same API (`of_kind`), or of the run where there are fewer than two; None where this is the
+    `condition` is the relative change of the outputs divided by that of the inputs, in the 2-norm: for the call
+    `worst`, in `step`, where it is largest, and `typical` its median over the calls. `usual` is the median of `typical`
+    over the other lines of the same API (`of_kind`), or of the run if there are fewer than two; None if this is the
     only line. `excess` is `condition` divided by it.
     """
 
@@ -130,7 +130,7 @@ class Sensitivity:
 
     @property
     def is_ill_conditioned(self) -> bool:
-        """Whether a change of the inputs costs a digit, and more than it does elsewhere."""
+        """Return whether a change of the inputs costs a digit, and more than on other lines."""
         return self.condition >= AMPLIFIES and self.excess >= AMPLIFIES
 
 
@@ -140,7 +140,7 @@ AMPLIFIES = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one rank found so far; `sensitivities` with the largest excess first."""
+    """Results of one rank so far; `sensitivities` with the largest excess first."""
 
     rank: int | None
     mode: Mode

@@ -56,12 +56,12 @@ class Perturber:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are run a second time."""
+        """Return whether calls are run a second time."""
         return self._session.on
 
     @property
     def in_step(self) -> bool:
-        """Whether a step has begun and is not ended."""
+        """Return whether a step has begun and not ended."""
         return self._session.where is not None
 
     @property
@@ -70,7 +70,7 @@ class Perturber:
         return True
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
-        """Refuse what cannot be collected."""
+        """Raise an error for settings that cannot be collected."""
         if model is not None:
             check_model(model, self._backend.framework.module, self._backend.framework.kind)
         if token_range is not None:
@@ -78,7 +78,7 @@ class Perturber:
         self._backend.check()
 
     def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:
-        """Begin, or go on, with a step."""
+        """Begin, or continue, a step."""
         step_folder: StepFolder = folder_of("")
         uninterrupted(partial(self._install, model))
         folder = step_folder.folder
@@ -96,14 +96,14 @@ class Perturber:
         self._guards.install()
 
     def expect(self, model: AnyModel) -> None:
-        """Nothing is compiled for it."""
+        """Do nothing: this task compiles nothing."""
 
     def give_way(self) -> None:
         """It shares nothing with other debuggers."""
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether an interrupt ended the step that has begun."""
+        """Return whether an interrupt ended the step that has begun."""
         return self._is_interrupted
 
     def interrupted(self, cause: str) -> None:
@@ -111,7 +111,7 @@ class Perturber:
         self._is_interrupted = self.in_step
 
     def recover(self) -> None:
-        """Put the framework's functions back, where a start or a stop that an interrupt ended has left ours."""
+        """Restore the functions of the framework, if an interrupted start or stop has left those of this tool."""
         if not self._session.on:
             self._give_back()
 
@@ -124,14 +124,14 @@ class Perturber:
         self._patches.remove()
 
     def shut(self) -> None:
-        """Put the framework's functions back, and write and log what was found so far."""
+        """Restore the functions of the framework, and write and log the results so far."""
         self._give_back()
         if self._session.on:
             self._session.pause()
             self._report()
 
     def end_step(self) -> None:
-        """The same, and numbers start anew."""
+        """Do the same, and start the numbering again."""
         self.shut()
         self._session.end_step()
         self._is_interrupted = False

@@ -12,10 +12,10 @@ from msprobe.findings.catalogue.single_calls import ILL_CONDITIONED
 from .finding import Place, Sensitivity
 
 PEERS = 2
-"""Other lines of the same API from which on they say what is usual; with fewer, all other lines do."""
+"""Minimum number of other lines of the same API that define the usual value; with fewer, all other lines do."""
 
 _SMALLEST = 1e-3
-"""What is usual is this at least: beside calls that amplify nothing every one would stand out."""
+"""Minimum of the usual value, since next to calls that amplify nothing every call would be an outlier."""
 
 
 MAX_LOGGED = 3
@@ -24,7 +24,7 @@ MAX_LOGGED = 3
 
 @dataclass
 class Line:
-    """The calls of one API at one line of the user's, so far."""
+    """The calls of one API at one line of the user's code, so far."""
 
     stem: str
     place: Place
@@ -47,7 +47,7 @@ class Line:
 
 
 def ranked(lines: Iterable[Line]) -> tuple[Sensitivity, ...]:
-    """The lines whose conditions are known, those with the largest excess first; at a tie, by condition."""
+    """Return the lines with known conditions, the largest excess first; at a tie, by condition."""
     known = [line for line in lines if line.conditions]
     typical = {id(line): median(line.conditions) for line in known}
     found = []
@@ -56,7 +56,7 @@ def ranked(lines: Iterable[Line]) -> tuple[Sensitivity, ...]:
         kind = [each for each in others if each.stem == line.stem]
         of_kind = len(kind) >= PEERS
         peers = [typical[id(each)] for each in (kind if of_kind else others)]
-        peers = [each for each in peers if each > 0] or peers  # what a change does not reach says nothing
+        peers = [each for each in peers if each > 0] or peers  # lines that a change does not reach are not informative
         usual = median(peers) if peers else None
         excess = line.condition / max(usual, _SMALLEST) if usual is not None else line.condition
         if usual is not None and not isfinite(usual):
@@ -71,7 +71,7 @@ def ranked(lines: Iterable[Line]) -> tuple[Sensitivity, ...]:
 
 
 def logged(found: Sequence[Sensitivity]) -> list[str]:
-    """Return the most sensitive lines as lines of the log; one that says that there is none."""
+    """Return the most sensitive lines as lines of the log, or one line if there are none."""
     named = [each for each in found if each.is_ill_conditioned][:MAX_LOGGED]
     if not named:
         top = _times(max((each.condition for each in found), default=0.0))

@@ -1,7 +1,7 @@
-"""One call is run a second time: what is run, what is compared, and what a fix gives in the place of the result.
+"""Runs one call a second time: what is run, what is compared, and the result that a fix returns.
 
-The second run of a check comes before the training's own, with copies of all tensors: whatever an API changes in place
-it changes in the copies, and what is kept until the comparison is the values of the outputs alone.
+The second run of a check precedes the training's own, with copies of all tensors: an API that works in place changes
+only the copies, and only the values of the outputs are kept until the comparison.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _ON_CPU_ALREADY = (
 
 Function = Callable[..., Any]
 Outcome = Callable[[tuple[Any, ...], Any], Any]
-"""Makes of positional arguments and what a call returned the call's result."""
+"""Converts positional arguments and the return value of a call to its result."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Output:
 
 @dataclass(frozen=True)
 class SecondRun:
-    """What a second run gave. `input_change` is the relative change of its input, in the 2-norm.
+    """Result of a second run. `input_change` is the relative change of its input, in the 2-norm.
 
-    With `improve_precision` and `to_cpu` that is the unit roundoff of the lowest format. Where gradients are
-    compared both runs are ours, and `gradients` is the comparison.
+    With `improve_precision` and `to_cpu` that is the unit roundoff of the lowest format. If gradients are compared,
+    both runs are made by this tool, and `gradients` is the comparison.
     """
 
     input_change: float
@@ -54,7 +54,7 @@ class SecondRun:
 
 @dataclass(frozen=True)
 class Compared:
-    """One output of the training's own run beside that of the second; `max_rel` is None where they are consistent."""
+    """One output of the training's own run next to that of the second run; `max_rel` is None if they are consistent."""
 
     place: int | None
     dtype: str
@@ -72,7 +72,7 @@ class _Run:
     outcome: Outcome
 
     def outputs(self, tensors: Sequence[AnyTensor]) -> list[tuple[int | None, Any]]:
-        """The tensors that a run with other tensors gives."""
+        """Return the tensors that a run with other tensors returns."""
         arguments = self.arguments.replaced(tensors)
         result = self.function(*arguments.positional, **arguments.keywords)
         return outputs_of(self.outcome(arguments.positional, result))
@@ -87,7 +87,7 @@ class SecondRuns:
     # ---- check: before the training's own run, and after it ---------------------------------------------------------
 
     def before(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SecondRun:
-        """Run what the training is about to run. Raises Skipped, and whatever the framework raises."""
+        """Run the call that the training is about to run. Raises Skipped, and any exception of the framework."""
         backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
         tensors = run.arguments.tensors()
         backend.refuse(tensors)
@@ -104,7 +104,7 @@ class SecondRuns:
             return SecondRun(change, self._read(run.outputs(others)))
 
     def after(self, second: SecondRun, result: Any) -> tuple[Compared, ...]:
-        """Compare what the training's own run gave. ValueError where the outputs do not correspond."""
+        """Compare the result of the training's own run. ValueError if the outputs do not correspond."""
         if self._stage is Stage.BACKWARD:
             return second.gradients
         originals = outputs_of(result)
@@ -112,7 +112,7 @@ class SecondRuns:
             return self._pairs(originals, second.outputs)
 
     def _perturbed(self, arguments: Arguments, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
-        """The tensors of the second run, and the relative change of the input."""
+        """Return the tensors of the second run, and the relative change of the input."""
         if self._mode is Mode.IMPROVE_PRECISION:
             return self._raised(tensors)
         if self._mode is Mode.TO_CPU:
@@ -147,7 +147,7 @@ class SecondRuns:
         return others, max(of.unit_roundoff for of in low)
 
     def _on_cpu(self, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
-        """The tensors on the CPU; as with raised ones the change is the unit roundoff of the lowest format."""
+        """Return the tensors on the CPU; as for raised ones, the change is the unit roundoff of the lowest format."""
         formats = [of for tensor in tensors if (of := self._backend.format(tensor))]
         if not formats:
             raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
@@ -156,7 +156,7 @@ class SecondRuns:
         return [self._backend.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
     def _wanted(self, tensors: Sequence[AnyTensor]) -> list[int]:
-        """The places of the inputs whose gradients are compared: those that the training needs, or else all."""
+        """Return the places of the inputs whose gradients are compared: those that the training needs, or else all."""
         floating = [place for place, tensor in enumerate(tensors) if self._backend.format(tensor)]
         return [place for place in floating if self._backend.needs_gradient(tensors[place])] or floating
 
@@ -189,16 +189,16 @@ class SecondRuns:
     # ---- fix: after the training's own run --------------------------------------------------------------------------
 
     def generators(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        """The state of random generators before a call that may be fixed. Raises Skipped."""
+        """Return the state of random generators before a call that may be fixed. Raises Skipped."""
         return self._backend.generators(Arguments(args, kwargs).tensors())
 
     def fixed(
         self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, before: bytes
     ) -> Any:
-        """The result of a call in float32, or on the CPU, in the dtypes, on the devices and in the structure of
-        `result`, recorded for gradients.
+        """Return the result of a call in float32, or on the CPU, with the dtypes, devices and structure of `result`,
+        recorded for gradients.
 
-        `before` is the state of the generators before the call. Raises Skipped, and whatever the framework raises.
+        `before` is the state of the generators before the call. Raises Skipped, and any exception of the framework.
         """
         backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
         tensors, originals = run.arguments.tensors(), outputs_of(result)
@@ -224,7 +224,7 @@ class SecondRuns:
         return rebuilt(result, [backend.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)])
 
     def _input_of_fix(self, tensor: AnyTensor) -> Any:
-        """What gets no gradient is copied: running statistics are updated by the training's own run."""
+        """Return a copy of tensors without a gradient: running statistics are updated by the training's own run."""
         if self._mode is Mode.TO_CPU:
             return self._backend.on_cpu(tensor, recorded=self._backend.needs_gradient(tensor))
         if self._backend.format(tensor) in RAISED:

@@ -1,6 +1,6 @@
-"""The calls between `start` and `stop`: each is run a second time beside the training's own run, and compared.
+"""The calls between `start` and `stop`: each is run a second time in addition to the training's own run, and compared.
 
-Whatever goes wrong in here is logged once per API and cause, and never reaches the training.
+Errors in this module are logged once per API and cause, and never reach the training.
 """
 
 import logging
@@ -53,7 +53,7 @@ _SKIPPED = {
 
 @dataclass(frozen=True)
 class Where:
-    """The step that is open: where its rows go, its number, the rank, and what records that there was something."""
+    """The open step: the folder of its rows, its number, the rank, and the record of whether there was anything."""
 
     root: Path
     step: int
@@ -63,7 +63,7 @@ class Where:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that is being made."""
+    """A call that is running."""
 
     name: str
     stem: str
@@ -71,7 +71,7 @@ class _Call:
 
 
 class Session:
-    """What `wrappers.recorded` asks of whoever records; one for a debugger, over all steps."""
+    """Implements the recorder of `wrappers.recorded`; one for a debugger, over all steps."""
 
     def __init__(self, backend: Backend, mode: Mode, stage: Stage, fixes: bool) -> None:
         self.backend, self.mode, self.stage, self._fixes = backend, mode, stage, fixes
@@ -98,12 +98,12 @@ class Session:
         self.on = False
 
     def end_step(self) -> None:
-        """Numbers start anew."""
+        """Start the numbering again."""
         self.on, self.where = False, None
         self._numbers.clear()
 
     def listens(self) -> bool:
-        """Whether a call made now is to be run a second time: none of those inside a run, and of no other thread."""
+        """Return whether a call is to be run a second time: not inside another run, and not in another thread."""
         return self.on and not self.busy and threading.get_ident() == self._thread
 
     def waited(self, handle: Any) -> None:
@@ -168,7 +168,7 @@ class Session:
             self.backend.framework.settle(tree.tensors)  # outside of every guard, as above
 
     def _attempt(self, call: _Call, work: Callable[..., Any], *args: Any) -> Any:
-        """What `work` gives; None where the call is skipped or something of ours fails."""
+        """Return the result of `work`; None if the call is skipped or this tool fails."""
         try:
             return work(*args)
         except Skipped as skip:
@@ -234,7 +234,7 @@ class Session:
     # ---- what was found --------------------------------------------------------------------------------------------
 
     def summary(self) -> Summary:
-        """Everything so far."""
+        """Return the summary so far."""
         return Summary(
             rank=self.where.rank if self.where else None,
             mode=self.mode,

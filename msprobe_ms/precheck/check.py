@@ -1,4 +1,4 @@
-"""One API of a dump checked, forward and backward: rebuilt, executed where that is asked for, and judged."""
+"""Checks one API of a dump, forward and backward: rebuilt, executed if requested, and judged."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from .measures import Measures
 from .standards import Criterion
 
 WHOLE = 1 << 25
-"""Elements of a call up to which every one of them is judged."""
+"""Maximum number of elements of a call that is judged completely."""
 
 _DATA_DEPENDENT = (
     "nonzero",
@@ -33,7 +33,7 @@ _DATA_DEPENDENT = (
     "repeat_interleave",
     "getitem",
 )
-"""Operations whose shape depends on the values of their inputs."""
+"""Operations whose result shape depends on the values of their inputs."""
 
 
 class Why(Enum):
@@ -46,7 +46,7 @@ class Why(Enum):
 
 
 UNASKED = NOT_APPLICABLE | {Why.CREATES}
-"""Reasons for which a call has nothing to be checked against; any other leaves it unjudged."""
+"""Reasons for which a call cannot be checked against anything; any other reason leaves it unjudged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output or gradient that was judged; `label` is what was assumed of what the record does not tell."""
+    """One output or gradient that was judged; `label` is what was assumed about options that were not recorded."""
 
     name: str
     dtype: str
@@ -87,7 +87,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What is said of one direction: its outputs, or why it was not checked."""
+    """Result of one direction: its outputs, or why it was not checked."""
 
     direction: str
     outputs: tuple[Output, ...] = ()
@@ -95,7 +95,7 @@ class Direction:
 
     @property
     def status(self) -> Status:
-        """The worst of the outputs."""
+        """Return the worst status of the outputs."""
         if self.skipped is not None or not self.outputs:
             return Status.SKIP
         found = {output.judgement.status for output in self.outputs}
@@ -113,7 +113,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An API and what is said of its directions, forward first. `place`: where in a training it was called."""
+    """An API and the results of its directions, forward first. `place`: the step and rank of its call in a training."""
 
     name: str
     directions: tuple[Direction, ...]
@@ -122,7 +122,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Inputs:
-    """How a call gets its inputs and outputs. `seed`: inputs are drawn with it, None for recorded ones."""
+    """Source of the inputs and outputs of a call. `seed`: inputs are drawn with it, None for recorded ones."""
 
     seed: int | None = None
     executor: Executor | None = None
@@ -130,7 +130,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One direction as it was executed and judged, with its tensors."""
+    """One executed and judged direction, with its tensors."""
 
     direction: Direction
     call: RecordedCall | None = None
@@ -138,7 +138,7 @@ class Attempt:
 
 
 def apis_of(dump: Dump) -> list[Api]:
-    """The APIs of a dump, in the order of their first calls; cells are none."""
+    """Return the APIs of a dump, in the order of their first calls, without cells."""
     found: dict[str, dict[str, int]] = {}
     for at, name in enumerate(dump.names):
         if name.kind == "api" and name.direction and name.number >= 0 and not name.stem.startswith("Jit."):
@@ -153,7 +153,7 @@ def checked(dump: Dump, api: Api, inputs: Inputs) -> tuple[Checked, tuple[Attemp
 
 
 def attempt(dump: Dump, at: int, api: str, inputs: Inputs) -> Attempt:
-    """Check one call. Raises nothing: what cannot be checked is skipped, and says why."""
+    """Check one call. Raises nothing: a call that cannot be checked is skipped, with the reason."""
     direction = dump.names[at].direction
     call: RecordedCall | None = None
     try:
@@ -185,7 +185,8 @@ def _has_leaf(node: object) -> bool:
 
 
 def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tuple[RecordedCall, tuple[Output, ...]]:
-    """The call with the outputs of an execution, and those that have another shape or dtype than recorded."""
+    """Return the call with the outputs of an execution, and the outputs whose shape or dtype differs from the
+    record."""
     found = executor.run(call)
     different = []
 
@@ -213,9 +214,9 @@ def executed(call: RecordedCall, operation: Operation, executor: Executor) -> tu
 
 
 def judged_call(call: RecordedCall, direction: str, *, is_recorded: bool, whole: int = WHOLE) -> Direction:
-    """What is said of the outputs of a call: the candidate that explains them best decides.
+    """Return the judgement of the outputs of a call: the candidate that explains them best decides.
 
-    Of a call with more than `whole` elements a part is judged, if its operation allows that.
+    Of a call with more than `whole` elements, a part is judged if its operation allows that.
     """
     if (chance := chance_of(call)) is not None:
         return _judged_by_chance(call, direction, chance)
@@ -252,12 +253,12 @@ def _judged_by_chance(call: RecordedCall, direction: str, chance: Chance) -> Dir
 
 
 def _operation_of(call: RecordedCall) -> Operation:
-    """The operation of a call; of a dropout as of any other. CannotReplay where it is unknown."""
+    """Return the operation of a call, also of a dropout. CannotReplay if it is unknown."""
     return OPERATIONS["dropout"] if chance_of(call) is not None else plan_of(call).operation
 
 
 def _rank(outputs: Iterable[Output]) -> tuple[float, float]:
-    """How badly a candidate explains the outputs: the number of errors, then the greatest z."""
+    """Return the rank of a candidate: the number of errors, then the largest z."""
     errors = sum(output.judgement.status is Status.ERROR for output in outputs)
     return float(errors), max((output.measures.eta for output in outputs), default=0.0)
 
@@ -271,7 +272,7 @@ def _output(of: References, reference: Reference) -> Output:
 
 
 def verdicts_of(found: Iterable[Checked]) -> Verdicts:
-    """The directions counted; those that have nothing to be checked against were not asked for."""
+    """Return the numbers of directions; those that cannot be checked against anything are not counted."""
     every = [direction for checked in found for direction in checked.directions]
     counts = Counter(direction.status for direction in every)
     gaps = Counter(each.skipped.why for each in every if each.skipped and each.skipped.why not in UNASKED)

@@ -1,10 +1,9 @@
-"""Whether an output is right: its measures, held to the standards. Pure functions of data.
+"""Judge whether an output is correct by its measures and the standards. Pure functions of data.
 
-The first criterion that decides is the verdict's: shape and dtype; for integers, bools and operations that compute
-exactly whether all elements are equal; elements that are not finite; the error bound, elementwise and over all; errors
-that are systematic. What is within the bound is a pass, also where a standard by name has a stricter number: then
-inputs that cancel made a small difference large, which the bound knows and the standard does not. A standard by name
-decides where there is no bound.
+The first criterion that decides gives the verdict: shape and dtype; for integers, bools and exact operations whether
+all elements are equal; elements that are not finite; the error bound, elementwise and over all; systematic errors. An
+output within the bound passes, even if a named standard is stricter: then inputs that cancel made a small difference
+large, which the bound includes and the standard does not. A named standard decides if there is no bound.
 """
 
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from .standards import (
 
 
 class Status(Enum):
-    """What is said of an output; the values are those of msprobe's tables."""
+    """Status of an output; the values are those of msprobe's tables."""
 
     PASS = "pass"
     WARNING = "warning"
@@ -109,7 +108,7 @@ _FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 
 def judged(of: References, reference: Reference) -> tuple[Judgement, Measures]:
-    """The judgement of what stands in the reference's record, and its measures (empty where shapes differ)."""
+    """Return the judgement of the recorded output, and its measures (empty if shapes differ)."""
     output, dtype = reference.record.array, reference.record.dtype
     if tuple(output.shape) != tuple(reference.value.shape):
         return Judgement(Status.ERROR, Criterion.SHAPE, Reason.SHAPE), Measures(0)
@@ -118,7 +117,7 @@ def judged(of: References, reference: Reference) -> tuple[Judgement, Measures]:
 
 
 def judgement_of(found: Measures, of: References, dtype: str, *, is_exact: bool) -> Judgement:
-    """The first criterion that decides."""
+    """Return the judgement by the first criterion that decides."""
     operation = of.operation
     if is_exact or of.moves_data or dtype not in _FLOATING:
         return _verdict(Criterion.BINARY, Reason.UNEQUAL, found.unequal, 0.0)
@@ -144,15 +143,15 @@ def _verdict(criterion: Criterion, reason: Reason, value: float, limit: float) -
 
 
 def dtype_inside(of: References, dtype: str) -> str:
-    """The dtype whose limits count for an output: functions of several steps, kernels for float64, and calls under
-    autocast may compute in the coarsest dtype of their inputs."""
+    """Return the dtype whose limits apply to an output: functions of several steps, kernels for float64, and calls
+    under autocast may compute in the coarsest dtype of their inputs."""
     if of.coarsest and (dtype == "float64" or of.operation.kind is Kind.PROBED or of.is_lowered):
         return max(dtype, of.coarsest, key=lambda each: LIMITS[each].unit)
     return dtype
 
 
 def limits_of(of: References, dtype: str) -> tuple[float, float]:
-    """The greatest z of an element, and the greatest rms of z."""
+    """Return the maximum z of an element, and the maximum rms of z."""
     bound, unit = BOUNDS[dtype], LIMITS[dtype].unit
     inside = 1.0 if _is_one_step(of.operation) else bound.inside
     growth = bound.sums * sqrt(of.terms) * min(unit, LIMITS["float32"].unit)
@@ -188,14 +187,14 @@ def _of_bias(found: Measures, of: References, dtype: str) -> Judgement | None:
 
 
 def systematic_size(of: References, dtype: str) -> float:
-    """How large the systematic part of the errors may be, relative to the golden value."""
+    """Return the maximum systematic part of the errors, relative to the golden value."""
     limits, unit = BIAS[dtype], LIMITS[dtype].unit
     growth = limits.sums * sqrt(of.terms) * min(unit, LIMITS["float32"].unit)
     return limits.size * (1.0 if _is_one_step(of.operation) else limits.inside) * unit + growth
 
 
 def by_name(found: Measures, operation: Operation, dtype: str) -> Judgement:
-    """By the standard that users know by name, against the golden value in float64."""
+    """Return the judgement by the named standard, against the golden value in float64."""
     limits = LIMITS[dtype]
     criterion = STANDARDS.get(operation.name, Criterion.BASIC)
     if criterion is Criterion.BINARY:

@@ -25,12 +25,12 @@ from .check import Checked, Output, Why, verdicts_of, wrong_outputs
 from .judge import Status
 from .tables import DETAILS, RESULT, SKIPPED, detail_row, result_row, skipped_rows
 
-_MOST = 200
+_MAX_FINDINGS = 200
 """Wrong outputs that are listed; the table has all."""
 
 
 def report_of(found: Sequence[Checked], dump: Dump, path: str) -> Report:
-    """The report of what was checked of a dump, which was given by a path."""
+    """Return the report of the checked calls of a dump at a path."""
     chunks = Chunks()
     head = Head(
         "acc_check",
@@ -55,8 +55,8 @@ def answer_of(found: Sequence[Checked], dump: Dump, path: str, verdicts: Verdict
     return Answer(
         "differs" if verdicts.wrong else "clean" if verdicts.exit_code == 0 else "unjudged",
         last_line(_line(wrong), verdicts),
-        _beginning(wrong[0], dump) if wrong else None,
-        tuple(_beginning(output, dump) for output in wrong[1:_MOST]),
+        _finding(wrong[0], dump) if wrong else None,
+        tuple(_finding(output, dump) for output in wrong[1:_MAX_FINDINGS]),
         advice=tuple(_advice(wrong, dump, path)),
         notes=(summary(found),),
     )
@@ -77,7 +77,7 @@ def counts_of(found: Sequence[Checked]) -> dict[str, int]:
 _WORDS = {Status.PASS: "pass", Status.WARNING: "warning", Status.ERROR: "error", Status.SKIP: "unjudged"}
 
 
-def _beginning(output: Output, dump: Dump) -> Finding:
+def _finding(output: Output, dump: Dump) -> Finding:
     judgement = output.judgement
     name = next((call for call in (output.name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")
     at = dump.place.get(name, -1)
@@ -104,7 +104,7 @@ _PARTS = (".output.", ".output", ".parameters_grad.")
 
 
 def _advice(wrong: Sequence[Output], dump: Dump, path: str) -> Iterator[Suggestion]:
-    """A script of the first wrong call, where the dump has its tensors."""
+    """Suggest a script of the first wrong call, if the dump has its tensors."""
     if not wrong:
         return
     name = next((call for call in (wrong[0].name.rpartition(part)[0] for part in _PARTS) if call in dump.place), "")

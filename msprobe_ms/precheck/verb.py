@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .check import Checked
     from .run import Options as Execution
 
-_SHOWN = 10
+_MAX_LISTED = 10
 """Wrong outputs, and reasons for skipping, that are shown."""
 
 _MOST_DEVICES = 4095
@@ -248,13 +248,13 @@ def _conclude(
     print(summary(found))
     for criterion, grade, count in criteria(found):
         print(f"  {count:6d}  {grade:<7}  by {criterion}")
-    for why, count in skipped_calls(found)[:_SHOWN]:
+    for why, count in skipped_calls(found)[:_MAX_LISTED]:
         print(f"  {count:6d}  skipped  {why}")
     wrong = wrong_outputs(found)
-    for output in wrong[:_SHOWN]:
+    for output in wrong[:_MAX_LISTED]:
         print(visible(f"error: {output.name}: {output.message}"))
-    if len(wrong) > _SHOWN:
-        print(f"and {len(wrong) - _SHOWN} more")
+    if len(wrong) > _MAX_LISTED:
+        print(f"and {len(wrong) - _MAX_LISTED} more")
     print(visible(f"results: {files['results']}"))
     print(visible(f"details: {files['details']}"))
     print(visible(answer.line))

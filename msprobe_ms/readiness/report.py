@@ -1,4 +1,4 @@
-"""What `msprobe doctor` says of a training that has not begun: the installation, the place, the configuration."""
+"""Report of `msprobe doctor` before a training: the installation, the output folder, the configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class TrainingOptions(AnswerFormat):
 
     @property
     def given(self) -> list[str]:
-        """The flags of what is given about a training."""
+        """Return the flags of the options that are given."""
         options = declared(TrainingOptions).items()
         return [each.long_flag for name, each in options if name not in ("format", "json") and getattr(self, name)]
 
@@ -119,7 +119,7 @@ def run(options: TrainingOptions) -> int:
 
 
 def answer_of(found: Mapping[str, Sequence[Obstacle]]) -> Answer:
-    """Return the answer about what was found, by part; what only is worth knowing is harmless."""
+    """Return the answer by part; notes are harmless."""
     every = [(each.as_finding(part), each.is_wrong) for part, group in found.items() for each in group]
     wrong = [finding for finding, is_wrong in every if is_wrong]
     notes = tuple(finding for finding, is_wrong in every if not is_wrong)
@@ -130,7 +130,7 @@ def answer_of(found: Mapping[str, Sequence[Obstacle]]) -> Answer:
 
 
 def _absent(target: Target) -> list[Obstacle]:
-    """The framework that was named, if it is not installed."""
+    """Return the requested framework as an obstacle if it is not installed."""
     package = {"mindspore": "mindspore", "pytorch": "torch"}[target.framework]
     if package in installation.described():
         return []

@@ -78,8 +78,8 @@ def report_alone(
         unit = places.get((step, rank))
         return unit, None if unit is None else made.calls_named[unit].get(name)
 
-    found = list(of_nonfinite.beginnings(nonfinite, place)) if nonfinite else []
-    broken = [_placed(one, place) for one in of_invariants.beginnings(violated)]
+    found = list(of_nonfinite.findings_of(nonfinite, place)) if nonfinite else []
+    broken = [_placed(one, place) for one in of_invariants.findings_of(violated)]
     shown = _shown(what, bool(found), bool(violated))
     wrong = [*broken, *found] if shown is What.CHECK else [*found, *broken]
     of_check = total(gaps) + verdicts_of(judged)

@@ -18,12 +18,27 @@ PRINTS = {
     "msprobe.compare.digest_verb": "the failure of a job",
     "msprobe.compare.jobs.outcome": "the failure of a reader",
     "msprobe.compare.measure.files": "the failure of a measurement",
+    "msprobe.compare.jobs.summary": "the findings of merging on the console",
+    "msprobe.compare.graph_visualize.verb": "the findings of a graph in the log",
     # Handed on as the one field of a reason.
     "msprobe.compare.match.cross_framework": "why the search for counterparts made a pair",
 }
 """The modules that may ask for a sentence, and what they print or hand on."""
 
-PROSE = {"reason", "reasons_of", "sentence", "sentences", "message", "said", "says", "text", "then", "why", "words"}
+PROSE = {
+    "reason",
+    "reasons_of",
+    "sentence",
+    "sentences",
+    "message",
+    "said",
+    "reason_phrase",
+    "says",
+    "text",
+    "then",
+    "why",
+    "words",
+}
 SEARCHES = {"count", "endswith", "find", "fullmatch", "index", "match", "partition", "removeprefix", "removesuffix"}
 SEARCHES |= {"replace", "rfind", "rpartition", "search", "split", "startswith"}
 

@@ -42,19 +42,19 @@ class Why(Enum):
 
 
 OPEN = frozenset({Why.NOT_REPLAYED})
-"""Reasons that leave a call unjudged which the invariant applies to; they always count."""
+"""Reasons that leave a call unjudged to which the invariant applies; they always count."""
 
 OPEN_BY_NAME = OPEN | {Why.NO_TENSORS, Why.NO_RECORD, Why.NO_TORCH, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK}
-"""Reasons that count where the invariant was asked for by its name: otherwise what a dump of this task and this
-installation cannot tell was not asked for, nor a layer whose inner calls are judged."""
+"""Reasons that count if the invariant was selected by its name; otherwise a dump of this task or this installation is
+not expected to have what it needs, nor a layer whose inner calls are judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One judgement: of a call, a parameter, a collective, or of the whole run where `subject` is empty.
+    """One judgement: of a call, a parameter, a collective, or of the whole run if `subject` is empty.
 
-    `place` names the record, `what` the message of the kind, `value` is what was measured and `limit` what it has to be
-    (within). `ranks` are those that differ from the others or that the judgement is about.
+    `place` is the record, `what` the message of the kind, `value` the measured value and `limit` its limit. `ranks` are
+    those that differ from the others or that the judgement is about.
     """
 
     status: Status
@@ -73,21 +73,21 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Run:
-    """The dumps of one run: by step, by rank. Steps are sorted. `gaps` counts what could not be read of them."""
+    """The dumps of one run by step and rank. Steps are sorted. `gaps` counts what could not be read."""
 
     steps: Mapping[int | None, Mapping[int, Dump]]
     gaps: Mapping[Gap, int] = field(default_factory=dict)
 
     @property
     def every(self) -> Iterator[tuple[int | None, int, Dump]]:
-        """Step, rank and dump of each."""
+        """Return step, rank and dump of each."""
         for step, ranks in self.steps.items():
             for rank, dump in ranks.items():
                 yield step, rank, dump
 
     @property
     def following(self) -> Iterator[tuple[int, int]]:
-        """Pairs of steps of which one follows the other."""
+        """Return the pairs of consecutive steps."""
         numbers = [step for step in self.steps if step is not None]
         for before, after in pairwise(numbers):
             if after == before + 1:
@@ -107,7 +107,7 @@ def of_call(
     limit: float | None = None,
     why: Why | None = None,
 ) -> Judgement:
-    """A judgement of a call, with its cell and line."""
+    """Return a judgement of a call, with its cell and line."""
     parent = dump.parent(at)
     stack = dump.calls.stack(at) or dump.calls.stack(dump.forward(at))
     file, line = user_line(stack) or ("", None)
@@ -117,7 +117,7 @@ def of_call(
 
 
 def unjudged(why: Why, subject: str = "") -> Judgement:
-    """Nothing can be said."""
+    """Return an unjudged judgement."""
     return Judgement(Status.UNJUDGED, subject, why=why)
 
 
@@ -125,14 +125,14 @@ Fingerprint = tuple[object, ...]
 
 
 def fingerprint(dump: Dump, row: int) -> Fingerprint:
-    """What two records of one tensor share: shape, dtype, and digest, or the four statistics."""
+    """Return the common properties of two records of one tensor: shape, dtype, and digest, or the four statistics."""
     columns = dump.columns
     values = columns.digest[row] or tuple(repr(number) for number in columns.numbers_of(row))
     return columns.shape(row), columns.dtype(row), values
 
 
 def is_constant(dump: Dump, row: int) -> bool:
-    """Whether all elements are equal, as those of most biases and norms are at the start, whatever the parameter is."""
+    """Return whether all elements are equal, like those of most biases and norms at the start."""
     high, low, *_ = dump.columns.numbers_of(row)
     return high == low
 
@@ -141,7 +141,7 @@ RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num
 
 
 def parameters(dump: Dump) -> dict[str, int]:
-    """The row of each parameter at the beginning of a step, by its full name; without running statistics."""
+    """Return the row of each parameter at the start of a step, by its full name; without running statistics."""
     found: dict[str, int] = {}
     columns = dump.columns
     for row, part in enumerate(columns.part):
@@ -155,7 +155,7 @@ def parameters(dump: Dump) -> dict[str, int]:
 
 
 def gradients(dump: Dump) -> dict[str, int]:
-    """The row of each parameter's gradient, by its full name; of several the last."""
+    """Return the row of each parameter's gradient, by its full name; of several the last."""
     columns = dump.columns
     return {
         dump.parameter_name(row): row

@@ -1,4 +1,4 @@
-"""What the checks of invariants found, as a report shows it."""
+"""Results of the checks of invariants as an answer, as lines, and as tables of a report."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,8 +43,8 @@ _VIOLATIONS = (
 )
 
 
-def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Finding]:
-    """The violations; of each the first rank."""
+def findings_of(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Finding]:
+    """Return the violations as findings, each with its first rank."""
     for row, one in violated:
         rank = one.ranks[0] if one.ranks else None
         source = source_of(one.file, one.line)
@@ -56,7 +56,7 @@ def beginnings(violated: Sequence[tuple[Invariant, Judgement]]) -> Iterator[Find
 def answer_of(judged: Judged, verdicts: Verdicts) -> Answer:
     """Return the answer of a check."""
     violated = violations(judged)
-    found = list(beginnings(violated))
+    found = list(findings_of(violated))
     state = "differs" if found else "clean" if verdicts.exit_code == 0 else "unjudged"
     first = found[0] if found else None
     return Answer(state, last_line(violated, verdicts), first, tuple(found[1:]), advice=advice(violated))
@@ -118,12 +118,12 @@ def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
 
 
 def advice(violated: Sequence[tuple[Invariant, Judgement]]) -> tuple[Suggestion, ...]:
-    """Where to look, by the first violation."""
+    """Return where to look, by the first violation."""
     return tuple(Suggestion(phrase("look {where}", where=row.kind.where_to_look)) for row, _ in violated[:1])
 
 
 def tables(judged: Judged, violated: Sequence[tuple[Invariant, Judgement]], chunks: Chunks) -> Iterator[TableSet]:
-    """All invariants, and all violations where there are some."""
+    """Return the table of all invariants, and that of all violations, if there are any."""
     yield put_table(chunks, phrase("invariants"), _INVARIANTS, (_row(*each) for each in judged), "verdict")
     if violated:
         yield put_table(chunks, phrase("violations"), _VIOLATIONS, (_violation(*each) for each in violated), "verdict")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .judgement import Judgement, Run
     from .table import Invariant
 
-_SHOWN = 5
+_MAX_LISTED = 5
 """Violations of one invariant that are shown."""
 
 
@@ -159,7 +159,7 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]") -> None:
             text = f"unjudged: {whys.most_common(1)[0][0] if whys else 'the dump has nothing of the kind'}"
         print(f"{row.name:<{width}}  {visible(text)}")
         wrong = [one for one in found if one.status is Status.VIOLATED]
-        for one in wrong[:_SHOWN]:
+        for one in wrong[:_MAX_LISTED]:
             print(f"{'':<{width}}    {visible(sentence(row, one))}")
-        if len(wrong) > _SHOWN:
-            print(f"{'':<{width}}    and {len(wrong) - _SHOWN} more")
+        if len(wrong) > _MAX_LISTED:
+            print(f"{'':<{width}}    and {len(wrong) - _MAX_LISTED} more")

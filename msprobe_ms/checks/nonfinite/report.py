@@ -21,7 +21,7 @@ def _nowhere(step: int | None, rank: int, name: str) -> tuple[int | None, int | 
 
 def answer_of(answers: Sequence[Answer]) -> findings.Answer:
     """Return the answer of a search, from that of each step up to the first with a finding."""
-    found = list(beginnings(answers, _nowhere))
+    found = list(findings_of(answers, _nowhere))
     is_clean = total(answer.verdicts for answer in answers).exit_code == 0
     state = "differs" if found else "clean" if is_clean else "unjudged"
     first = found[0] if found else None
@@ -46,7 +46,7 @@ def details(answers: Sequence[Answer]) -> dict[str, object]:
     }
 
 
-def beginnings(answers: Sequence[Answer], position: Position) -> Iterator[Finding]:
+def findings_of(answers: Sequence[Answer], position: Position) -> Iterator[Finding]:
     """The calls that come first, then the others."""
     last = answers[-1]
     for origin in (*last.first, *last.others):

@@ -13,10 +13,10 @@ from .values import Amount
 
 def full(origin: Origin) -> str:
     """`CALL in CELL on rank R: inputs finite, output.0 has 3 inf (FILE:LINE)`."""
-    return str(full_said(origin))
+    return str(full_phrase(origin))
 
 
-def full_said(origin: Origin) -> Phrase:
+def full_phrase(origin: Origin) -> Phrase:
     """The same as a phrase."""
     text = phrase(
         "{name} in {cell} on rank {rank}: {reason}",
@@ -62,7 +62,7 @@ def last_line(answers: Sequence[Answer]) -> Words:
     verdicts = total(answer.verdicts for answer in answers)
     if not answers or not answers[-1].first:
         return completed(phrase("first non-finite: none, no call made NaN or infinities"), verdicts)
-    return completed(phrase("first non-finite: {what}", what=full_said(answers[-1].first[0])), verdicts)
+    return completed(phrase("first non-finite: {what}", what=full_phrase(answers[-1].first[0])), verdicts)
 
 
 def amounts(found: Sequence[Amount]) -> Words:

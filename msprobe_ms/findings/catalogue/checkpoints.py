@@ -12,7 +12,7 @@ PARAMETER = _kind(
     severity=Severity.ERROR,
     title=Text("a parameter differs", "权重不同"),
     means=Text(
-        "A parameter of both checkpoints has other values, another shape or another dtype.",
+        "A parameter has different values, shapes or dtypes in the two checkpoints.",
         "两个 checkpoint 中的同一权重数值、形状或 dtype 不同。",
     ),
     decided=Text(
@@ -41,7 +41,7 @@ ONE_SIDE = _kind(
         "先匹配名称，再匹配层与数值，然后是 --data-mapping 的规则。",
     ),
     causes=(
-        Text("names that differ beyond recognition", "名称差异过大"),
+        Text("names that differ too much", "名称差异过大"),
         Text("an incomplete checkpoint", "checkpoint 不完整"),
     ),
     look=Text("at the names of both sides", "两侧的名称"),

@@ -16,13 +16,13 @@ CHANGED = Kind(
         "被采集的训练与不采集时的同一训练不同。",
     ),
     decided=Text(
-        "By the bits of parameters and random generators at each start() and step(); the training is run twice "
-        "without collecting first, which must agree.",
+        "By bitwise comparison of parameters and random generators at each start() and step(); before, the "
+        "training is run twice without collecting, and both runs must agree.",
         "依据每次 start() 和 step() 时权重与随机数发生器的逐位内容；先不采集运行两次，且两次必须一致。",
     ),
     causes=(
         Text("a defect of this tool", "本工具的缺陷"),
-        Text("code of the training that depends on hooks or on time", "训练代码依赖 hook 或时间"),
+        Text("training code that depends on hooks or on time", "训练代码依赖 hook 或时间"),
     ),
     look=Text("at the first difference, and report it", "首个差异，并反馈问题"),
     confirm=Text("Run the command again with another level or task.", "换用其他 level 或 task 再次运行。"),
@@ -38,10 +38,10 @@ NOT_GATHERED = _kind(
     ),
     decided=Text("By reading every file of the kernel dump.", "读取 kernel dump 的每个文件。"),
     causes=(
-        Text("the process died while it wrote", "写入时进程退出"),
+        Text("a process that died while writing", "写入时进程退出"),
         Text("an interrupted copy", "复制被中断"),
     ),
-    look=Text("at the files that are named", "所指出的文件"),
+    look=Text("at the files in the finding", "所指出的文件"),
     confirm=Text("Dump the iteration again.", "重新 dump 该 iteration。"),
     docs="how-to/collecting/gather.md#contents-of-a-dump",
 )
@@ -50,11 +50,11 @@ NOT_DUMPED = _kind(
     "kernel not dumped",
     title=Text("a kernel was not dumped", "算子未被 dump"),
     means=Text(
-        "The settings of the kernel dump name a kernel, or an iteration, of which there is nothing.",
+        "The settings of the kernel dump have a kernel, or an iteration, without any data.",
         "kernel dump 的设置中指定的算子或 iteration 没有任何数据。",
     ),
     decided=Text(
-        "By the names of all kernels that were dumped and of those in the graphs.",
+        "By the names of the dumped kernels and of the kernels in the graphs.",
         "依据已 dump 的算子与计算图中算子的名称。",
     ),
     causes=(

@@ -46,17 +46,19 @@ RANDOM = _kind(
         "该调用会产生随机数，输入一致，输出的差异可由同一分布的另一组随机数解释。",
     ),
     decided=Text(
-        "The output is held to the distribution that the recorded arguments describe. A dropout that is on for one "
-        "side only, or drops the same elements with other results, is MSP101.",
+        "The output is tested against the distribution of the recorded arguments. A dropout that is active on one "
+        "side only, or drops the same elements with different results, is MSP101.",
         "按所记录参数描述的分布检验输出。仅一侧启用的 dropout，或丢弃位置相同而结果不同的情况，归为 MSP101。",
     ),
     causes=(
-        Text("seeds that differ, or that are set after the weights were made", "随机种子不同，或在权重创建之后才设置"),
         Text(
-            "two frameworks, whose generators give other numbers for one seed",
+            "seeds that differ, or that are set after the weights are created", "随机种子不同，或在权重创建之后才设置"
+        ),
+        Text(
+            "two frameworks, whose generators return different numbers for the same seed",
             "两个框架的随机数生成器对同一种子给出不同的数",
         ),
-        Text("another number of random calls before this one", "在此之前的随机调用次数不同"),
+        Text("a different number of random calls before this one", "在此之前的随机调用次数不同"),
     ),
     look=Text(
         "at the seeds of both runs, and at the random numbers that are drawn before this call",
@@ -72,8 +74,8 @@ ARGUMENT = _kind(
     "argument differs",
     title=Text("argument differs", "参数取值不同"),
     means=Text(
-        "The two sides pass another value, or another tensor that no recorded call made, while everything that "
-        "recorded calls computed before agrees.",
+        "The two sides pass different values, or different tensors that no recorded call returned, while the "
+        "results of all earlier calls agree.",
         "两侧传入的值不同，或传入了并非由已记录调用产生的不同张量；此前已记录调用的结果均一致。",
     ),
     decided=Text(
@@ -83,11 +85,11 @@ ARGUMENT = _kind(
     ),
     causes=(
         Text("a default that differs between the frameworks", "两个框架的默认值不同"),
-        Text("a constant or buffer that is computed in another way", "常量或 buffer 的计算方式不同"),
-        Text("a setting that reaches one side only", "某项设置只在一侧生效"),
+        Text("a constant or buffer that is computed differently", "常量或 buffer 的计算方式不同"),
+        Text("a setting that applies to one side only", "某项设置只在一侧生效"),
     ),
     look=Text(
-        "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
+        "at the line that makes the call, and at the origin of this argument", "发起该调用的代码行，以及该参数的来源"
     ),
     confirm=Text(
         "Look at the line that makes the call, print the argument on both sides, and pass it explicitly.",
@@ -99,16 +101,17 @@ STRUCTURE = _kind(
     "structure differs",
     title=Text("structure differs", "结构不同"),
     means=Text(
-        "A call is made on one side only, or another call is in its place, and the values computed from it differ.",
+        "A call is made on one side only, or the other side makes a different call instead, and the values "
+        "computed from it differ.",
         "某个调用仅一侧有，或另一侧在该位置执行了别的调用，且由其计算的结果不同。",
     ),
     decided=Text(
-        "Calls are matched by name, order and dataflow. A rewrite that gives equal results (fused layers, a norm "
-        "written out) is no finding.",
+        "Calls are matched by name, order and dataflow. A rewrite with equal results (fused layers, a norm that "
+        "is written out) is not a finding.",
         "按名称、顺序与数据流匹配调用。结果相同的改写（融合层、展开书写的归一化等）不作为问题。",
     ),
     causes=(
-        Text("a layer that one side lacks or has twice", "某一侧缺少或多出一层"),
+        Text("a layer that one side does not have, or has twice", "某一侧缺少或多出一层"),
         Text("a branch that depends on training mode or configuration", "取决于训练模式或配置的分支不同"),
         Text("parameters that are frozen on one side", "某一侧冻结了部分权重"),
     ),
@@ -130,19 +133,19 @@ PARAMETERS = _kind(
         "在首个不一致的输出之前，权重已不同：初始即不同，或由优化器的更新造成。",
     ),
     decided=Text(
-        "At the first step by value. Later by their updates: optimizers are fitted to both sides, and the setting "
-        "that explains the difference is named.",
+        "In the first step by value, later by their updates: optimizers are fitted to both sides, and the setting "
+        "that explains the difference is reported.",
         "首个 step 按值判断；之后按更新量判断：在两侧拟合优化器，指出能解释差异的设置。",
     ),
     causes=(
-        Text("another initialization or checkpoint", "初始化或加载的 checkpoint 不同"),
+        Text("a different initialization or checkpoint", "初始化或加载的 checkpoint 不同"),
         Text(
             "another learning rate, weight decay, beta, eps or clipping", "学习率、权重衰减、beta、eps 或梯度裁剪不同"
         ),
-        Text("parameters that the optimizer was not given", "部分权重未交给优化器"),
+        Text("parameters that are not in the optimizer", "部分权重未交给优化器"),
     ),
     look=Text(
-        "at how weights are made: seeds, optimizer, checkpoints (msprobe config-check --compare)",
+        "at the origin of the weights: seeds, optimizer, checkpoints (msprobe config-check --compare)",
         "权重的来源：随机种子、优化器、checkpoint（msprobe config-check --compare）",
     ),
     confirm=Text(
@@ -155,20 +158,22 @@ RUN_INPUTS = _kind(
     "run inputs differ",
     title=Text("run inputs differ", "输入数据不同"),
     means=Text(
-        "The first tensors that the model is given differ: the two runs do not compute the same step.",
+        "The first inputs of the model differ: the two runs do not compute the same step.",
         "模型最先接收的张量已不同：两次运行计算的不是同一个 step。",
     ),
     decided=Text(
-        "Inputs that no recorded call made are compared before anything that is computed from them.",
+        "Inputs that no recorded call returned are compared before the results that depend on them.",
         "并非由已记录调用产生的输入，先于由其计算的一切进行比较。",
     ),
     causes=(
-        Text("another order or shuffling of the data", "数据顺序或打乱方式不同"),
+        Text("a different order or shuffling of the data", "数据顺序或打乱方式不同"),
         Text("preprocessing, padding or tokenization that differs", "预处理、填充或分词不同"),
-        Text("another step: one side was resumed, or skipped a batch", "step 不对应：一侧为续训，或跳过了某个 batch"),
+        Text(
+            "a different step: one side was resumed, or skipped a batch", "step 不对应：一侧为续训，或跳过了某个 batch"
+        ),
     ),
     look=Text(
-        "at the data, their order and what is done to them before the first call",
+        "at the data, their order and their preprocessing before the first call",
         "数据及其顺序，以及首个调用之前的数据处理",
     ),
     confirm=Text(
@@ -180,21 +185,21 @@ CODE = _kind(
     "code between",
     title=Text("code between recorded calls differs", "已记录调用之间的代码不同"),
     means=Text(
-        "No recorded call begins the difference: it arises between the last call that agrees and the first that "
-        "receives it.",
+        "The difference does not begin in a recorded call, but between the last call that agrees and the first "
+        "call that receives it.",
         "没有已记录的调用是差异的起点：差异出现在最后一个一致的调用与首个接收差异的调用之间。",
     ),
     decided=Text(
-        "From the dataflow of the records: which call made the input that differs, and whether that call agrees.",
+        "By the dataflow of the records: the call that returned the input that differs, and whether that call agrees.",
         "依据记录的数据流：不一致的输入由哪个调用产生，以及该调用是否一致。",
     ),
     causes=(
         Text("operations that are not recorded: NumPy, in-place changes, lists", "未记录的操作：NumPy、原地修改、列表"),
-        Text("arguments that are exchanged, or taken from another call", "参数互换，或取自另一个调用"),
-        Text("a collection with a list or scope that leaves calls out", "采集时的 list 或 scope 排除了部分调用"),
+        Text("arguments that are swapped, or taken from another call", "参数互换，或取自另一个调用"),
+        Text("a collection with a list or scope that excludes calls", "采集时的 list 或 scope 排除了部分调用"),
     ),
     look=Text(
-        "at the code between the two calls; values in it can be saved by hand (docs: saving)",
+        "at the code between the two calls; values in it can be saved explicitly (docs: saving)",
         "两个调用之间的代码；其中的值可手动保存（参见文档 saving）",
     ),
     confirm=Text(
@@ -207,11 +212,11 @@ PRECISION = _kind(
     "precision differs",
     title=Text("precision differs", "精度不同"),
     means=Text(
-        "One side rounds to fewer bits than anything on the other side's path between the same two compared tensors.",
+        "One side rounds to fewer bits than all operations of the other side between the same two compared tensors.",
         "在同样两个被比较的张量之间，一侧舍入到的位数少于另一侧路径上的任何一处。",
     ),
     decided=Text(
-        "By the dtypes that were recorded, so that no tolerance excuses it.",
+        "By the recorded dtypes, independent of tolerances.",
         "按记录的 dtype 判断，任何容差都不能放过。",
     ),
     causes=(
@@ -235,7 +240,7 @@ HARMLESS = _kind(
     severity=Severity.NOTE,
     title=Text("harmless difference", "无害的差异"),
     means=Text(
-        "The values differ, and nothing that is computed from them does.", "数值有差异，但由其计算的结果都一致。"
+        "The values differ, and the results that are computed from them do not.", "数值有差异，但由其计算的结果都一致。"
     ),
     decided=Text(
         "The difference is followed through the dataflow until every value that depends on it agrees, or nothing "
@@ -243,12 +248,12 @@ HARMLESS = _kind(
         "沿数据流追踪该差异，直到所有依赖它的值都一致，或无人使用它。",
     ),
     causes=(
-        Text("a mask in another form with the same softmax", "形式不同但 softmax 结果相同的掩码"),
+        Text("a mask of another form that results in the same softmax", "形式不同但 softmax 结果相同的掩码"),
         Text("values that are discarded or multiplied by zero", "被丢弃或乘以零的值"),
     ),
-    look=Text("nowhere: what is computed from it agrees", "无需处理：由它计算出的结果都一致"),
+    look=Text("nowhere: the results that are computed from it agree", "无需处理：由它计算出的结果都一致"),
     confirm=Text(
-        "Nothing to do. A comparison of more steps shows whether it stays harmless.",
+        "No action is necessary. A comparison of more steps shows whether it remains harmless.",
         "无需处理。比对更多 step 可确认其始终无害。",
     ),
     docs="explanation/noise.md",
@@ -259,22 +264,22 @@ UNKNOWN = _kind(
     severity=Severity.WARNING,
     title=Text("cannot tell", "无法确定"),
     means=Text(
-        "Something differs, and records that would show where it begins are missing.",
+        "Values differ, and the records that would show where the difference begins are missing.",
         "存在差异，但缺少能指明其起点的记录。",
     ),
     decided=Text(
-        "An input of the call, or the call that made it, was not collected or could not be judged; the reason says "
-        "which.",
+        "An input of the call, or the call that returned it, was not collected or could not be judged; the reason "
+        "has its name.",
         "该调用的某个输入，或产生它的调用，未被采集或无法判定；原因中会指明。",
     ),
     causes=(
         Text("a collection of outputs only, or of one direction", "只采集了输出，或只采集了一个方向"),
-        Text("a later step without the one before", "采集了后面的 step 而缺少前一个"),
+        Text("a later step without the previous one", "采集了后面的 step 而缺少前一个"),
         Text("digests on one side, statistics on the other", "一侧为摘要，另一侧为统计量"),
     ),
-    look=Text("at what was left out of the collection", "采集时遗漏的内容"),
+    look=Text("at the records that were not collected", "采集时遗漏的内容"),
     confirm=Text(
-        "Collect what the reason names; `msprobe diagnose` writes the configuration for both runs.",
+        "Collect the records in the reason; `msprobe diagnose` writes the configuration for both runs.",
         "采集原因中所列的内容；msprobe diagnose 会生成两次运行共用的配置。",
     ),
 )

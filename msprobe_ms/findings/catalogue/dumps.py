@@ -41,8 +41,8 @@ UNREADABLE_FOLDER = _kind(
     means=Text(
         "The folder cannot be listed, so that its dumps were not examined.", "无法列出该文件夹，因而未检查其中的 dump。"
     ),
-    causes=(Text("the rights of the user", "用户权限不足"),),
-    confirm=Text("Give this user the right to read it, and run the command again.", "授予读取权限后再次运行该命令。"),
+    causes=(Text("missing permissions of the user", "用户权限不足"),),
+    confirm=Text("Give this user read permission, and run the command again.", "授予读取权限后再次运行该命令。"),
 )
 NO_DUMP = _kind(
     "MSP833",
@@ -53,7 +53,7 @@ NO_DUMP = _kind(
         "该 rank 或 step 的文件夹没有 dump，而其他 rank 有。",
     ),
     causes=(
-        Text("the process died before its first call", "进程在首个调用之前退出"),
+        Text("a process that died before its first call", "进程在首个调用之前退出"),
         Text("an incomplete copy", "复制不完整"),
     ),
     confirm=_COPY,
@@ -62,7 +62,7 @@ STILL_WRITING = _kind(
     "MSP834",
     "still written",
     severity=Severity.WARNING,
-    title=Text("a process still writes the dump", "仍有进程在写入该 dump"),
+    title=Text("the dump is still being written", "仍有进程在写入该 dump"),
     means=Text(
         "The journal of the dump is locked by a running process; it was not examined.",
         "dump 的 journal 被运行中的进程锁定，未做检查。",
@@ -86,7 +86,7 @@ NOT_REBUILT = _kind(
         Text("a full disk", "磁盘已满"),
     ),
     confirm=Text(
-        "Remove the cause that the message names, and run the command again.", "消除消息所指出的原因，再次运行该命令。"
+        "Remove the cause in the message, and run the command again.", "消除消息所指出的原因，再次运行该命令。"
     ),
 )
 LOST_TENSORS = _kind(
@@ -94,11 +94,11 @@ LOST_TENSORS = _kind(
     "lost tensors",
     title=Text("tensors are lost", "张量丢失"),
     means=Text(
-        "Records of the dump name tensors that are missing, damaged or of another shape.",
+        "Tensors of the dump are missing, damaged, or have a different shape than their records.",
         "dump 的记录所指的张量缺失、损坏或形状不同。",
     ),
     causes=(
-        Text("the process died before they were written", "写入之前进程已退出"),
+        Text("a process that died before they were written", "写入之前进程已退出"),
         Text("an interrupted copy", "复制被中断"),
     ),
     confirm=_COLLECT,
@@ -116,9 +116,9 @@ LOST_COMPANION = _kind(
 NOT_COLLECTED = _kind(
     "MSP838",
     "not collected",
-    title=Text("parts were not collected", "部分内容未被采集"),
-    means=Text("The collection itself noted that it left something out.", "采集过程自身记录了遗漏的内容。"),
-    causes=(Text("a failure while collecting, which the log of the training has", "采集时的失败，训练日志中有记录"),),
+    title=Text("some data were not collected", "部分内容未被采集"),
+    means=Text("The collection recorded that it omitted data.", "采集过程自身记录了遗漏的内容。"),
+    causes=(Text("a failure while collecting, see the log of the training", "采集时的失败，训练日志中有记录"),),
     confirm=_COLLECT,
 )
 ODD_STATISTICS = _kind(
@@ -141,7 +141,7 @@ UNCHECKED_DIGESTS = _kind(
     ),
     causes=(Text("an installation without the extra `fast`", "安装时未带 fast 选项"),),
     confirm=Text(
-        "Install the package that the message names, and run the command again.",
+        "Install the package in the message, and run the command again.",
         "安装消息所指的软件包，再次运行该命令。",
     ),
 )

@@ -11,16 +11,16 @@ STAGE = _kind(
     "stage differs",
     title=Text("a stage differs", "阶段不同"),
     means=Text(
-        "The dump of a stage (generation, reference, reward, training) is the first part of the flow that differs.",
+        "The dump of a stage (generation, reference, reward, training) is the first difference in the flow.",
         "某个阶段（生成、reference、奖励、训练）的 dump 是流程中首个出现差异的部分。",
     ),
     decided=Text(
-        "Stages and keys are gone through in the order of the flow; the dump is compared as any two dumps are.",
+        "Stages and keys are compared in the order of the flow; dumps are compared like any two dumps.",
         "按流程顺序检查各阶段与关键数据；dump 的比对方式与普通 dump 相同。",
     ),
     causes=(
         Text("weights that were not transferred from the trainer", "权重未从训练侧同步"),
-        Text("a call of the stage that computes something else", "该阶段的某个调用计算结果不同"),
+        Text("a call of the stage that computes a different result", "该阶段的某个调用计算结果不同"),
     ),
     look=Text("at the line after `why`", "why 之后的一行"),
     confirm=Text(
@@ -33,16 +33,17 @@ KEY = _kind(
     "key differs",
     title=Text("a key datum differs", "关键数据不同"),
     means=Text(
-        "A value that stages hand to each other (responses, log probabilities, rewards, advantages) differs first.",
+        "A value that is passed between stages (responses, log probabilities, rewards, advantages) is the first "
+        "difference.",
         "阶段之间传递的值（responses、log prob、奖励、优势）首先出现差异。",
     ),
     decided=Text(
-        "By its values, while everything before it in the flow agrees.", "流程中此前的一切均一致，而其数值不同。"
+        "By its values, while everything earlier in the flow agrees.", "流程中此前的一切均一致，而其数值不同。"
     ),
     causes=(
-        Text("sampling with another seed or temperature", "采样的随机种子或温度不同"),
+        Text("sampling with a different seed or temperature", "采样的随机种子或温度不同"),
         Text("host code between stages", "阶段之间的主机侧代码"),
     ),
-    look=Text("at the host code that makes it, and at the stage before", "产生它的主机侧代码以及之前的阶段"),
-    confirm=Text("Collect the stage that makes it.", "采集产生该数据的阶段。"),
+    look=Text("at the host code that computes it, and at the previous stage", "产生它的主机侧代码以及之前的阶段"),
+    confirm=Text("Collect the stage that computes it.", "采集产生该数据的阶段。"),
 )

@@ -20,17 +20,18 @@ EQUAL_PARAMETERS = _kind(
         "依据各 rank 上权重的摘要或统计量。从首个 step 起就不同的权重可能是切片，除非其梯度被归约，否则不判定。",
     ),
     causes=(
-        Text("first weights that were not broadcast", "初始权重未广播"),
-        Text("clipping or a learning rate of one rank's own", "某个 rank 单独使用的梯度裁剪或学习率"),
+        Text("initial weights that were not broadcast", "初始权重未广播"),
+        Text("gradient clipping or a learning rate on one rank only", "某个 rank 单独使用的梯度裁剪或学习率"),
         Text("gradients that are not reduced", "梯度未归约"),
     ),
     look=Text(
-        "at what each rank does for itself: seeds, the broadcast of first weights, clipping, learning rates, groups "
-        "of collectives, and gradients that are not reduced",
+        "at what each rank does separately: seeds, the broadcast of initial weights, clipping, learning rates, "
+        "groups of collectives, and gradients that are not reduced",
         "各 rank 各自的行为：随机种子、初始权重的广播、裁剪、学习率、通信组，以及未归约的梯度",
     ),
     confirm=Text(
-        "Compare the step in which they first differ with the one before.", "对照首次出现差异的 step 与其前一个 step。"
+        "Compare the first step in which they differ with the previous one.",
+        "对照首次出现差异的 step 与其前一个 step。",
     ),
     message={
         "parameter": Text("differs from the other ranks", "与其他 rank 不同"),
@@ -39,21 +40,21 @@ EQUAL_PARAMETERS = _kind(
 REDUCED_GRADIENTS = _kind(
     "MSP302",
     "reduced-gradients",
-    title=Text("a gradient is not summed up over the ranks", "梯度未跨卡归约"),
+    title=Text("a gradient is not reduced over the ranks", "梯度未跨卡归约"),
     means=Text(
-        "A parameter's gradient goes into no reduction, while those of most parameters do.",
+        "The gradient of a parameter is not reduced, while the gradients of most parameters are.",
         "某个权重的梯度未参与归约，而多数权重的梯度参与了。",
     ),
     decided=Text(
-        "By finding each gradient among the inputs of the recorded collectives.",
+        "By searching each gradient among the inputs of the recorded collectives.",
         "在已记录的集合通信的输入中查找每个梯度。",
     ),
     causes=(
-        Text("a loop or hook that leaves out a parameter", "归约的循环或 hook 遗漏了该权重"),
+        Text("a loop or hook that omits a parameter", "归约的循环或 hook 遗漏了该权重"),
         Text("a parameter that was added after the hooks", "在注册 hook 之后才加入的权重"),
     ),
     look=Text(
-        "at the loop or hook that reduces gradients, and at the parameters that it leaves out",
+        "at the loop or hook that reduces gradients, and at the parameters that it omits",
         "归约梯度的循环或钩子，以及被其遗漏的参数",
     ),
     confirm=Text(
@@ -61,7 +62,7 @@ REDUCED_GRADIENTS = _kind(
     ),
     message={
         "gradient": Text(
-            "its gradient goes into no reduction over ranks, those of most parameters do",
+            "its gradient is not reduced over the ranks, those of most parameters are",
             "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
         ),
     },
@@ -75,7 +76,7 @@ OWN_BATCHES = _kind(
         "共享梯度的多个 rank 使用了同一个 batch：其余 rank 的计算没有意义。",
     ),
     decided=Text("By the run inputs of each rank.", "依据各 rank 的输入数据。"),
-    causes=(Text("a sampler that does not know the rank, or the number of ranks", "采样器不知道 rank 号或 rank 总数"),),
+    causes=(Text("a sampler without the rank, or the number of ranks", "采样器不知道 rank 号或 rank 总数"),),
     look=Text(
         "at the sampler: its number of ranks, and this rank's number in it", "采样器：rank 总数，以及本 rank 的编号"
     ),
@@ -87,22 +88,22 @@ OWN_BATCHES = _kind(
 REDUCTIONS = _kind(
     "MSP304",
     "reductions",
-    title=Text("a collective gives another result than what went in", "集合通信结果与输入不符"),
+    title=Text("the result of a collective does not match its inputs", "集合通信结果与输入不符"),
     means=Text(
-        "The result of a collective is not the reduction of what the ranks put in, or is not equal on all of them.",
+        "The result of a collective is not the reduction of the inputs of all ranks, or is not equal on all ranks.",
         "集合通信的结果不是各 rank 输入的归约，或在各 rank 上不相等。",
     ),
     decided=Text(
-        "By reducing the recorded inputs again in float64; by bounds, where statistics were collected.",
+        "By reducing the recorded inputs again in float64; by bounds, if statistics were collected.",
         "以 float64 重新归约记录的输入；只有统计量时按上下界判断。",
     ),
     causes=(
         Text("a buffer that is used again before the collective has ended", "集合通信结束前缓冲区被复用"),
-        Text("another group or operation on one rank", "某个 rank 的通信组或操作不同"),
+        Text("a different group or operation on one rank", "某个 rank 的通信组或操作不同"),
         Text("a broken link or device", "链路或设备故障"),
     ),
     look=Text(
-        "at the group and the operation of the collective on every rank, and at what is done to its result",
+        "at the group and the operation of the collective on every rank, and at the use of its result",
         "各 rank 上集合通信的通信组与操作，以及对其结果的处理",
     ),
     confirm=Text(
@@ -119,11 +120,11 @@ GRADIENTS = _kind(
     severity=Severity.WARNING,
     title=Text("a trainable parameter has no gradient", "可训练参数没有梯度"),
     means=Text(
-        "A parameter that is not frozen has no gradient: it is detached from the loss, or nothing uses it.",
+        "A parameter that is not frozen has no gradient: it is detached from the loss, or it is not used.",
         "未冻结的权重没有梯度：与 loss 断开，或没有被使用。",
     ),
     decided=Text(
-        "By the gradients of the step. Where most parameters have none, as in a fine-tuning, it is unjudged.",
+        "By the gradients of the step. If most parameters have none, as in fine-tuning, it is unjudged.",
         "依据该 step 的梯度。若多数权重没有梯度（如微调），则不判定。",
     ),
     causes=(
@@ -131,11 +132,11 @@ GRADIENTS = _kind(
         Text("a branch that this batch does not take", "该 batch 未经过的分支"),
     ),
     look=Text(
-        "at whether the parameter is frozen, its output is detached, or nothing uses it",
+        "at the parameter: whether it is frozen, its output is detached, or it is not used",
         "参数是否被冻结、其输出是否被 detach，或是否未被使用",
     ),
     confirm=Text(
-        "Ask for the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
+        "Compute the gradient of the loss with respect to this parameter alone.", "单独求 loss 对该权重的梯度。"
     ),
     message={
         "no gradient": Text(
@@ -146,7 +147,7 @@ GRADIENTS = _kind(
 UPDATES = _kind(
     "MSP306",
     "updates",
-    title=Text("a parameter does not move", "权重未被更新"),
+    title=Text("a parameter is not updated", "权重未被更新"),
     means=Text(
         "A parameter has a gradient that is not negligible, and is unchanged after the update.",
         "权重的梯度不可忽略，但更新之后没有变化。",
@@ -156,17 +157,17 @@ UPDATES = _kind(
         "依据连续两个 step。更新量小于权重数值间隔时不判定。",
     ),
     causes=(
-        Text("a parameter that the optimizer was not given", "权重未交给优化器"),
+        Text("a parameter that is not in the optimizer", "权重未交给优化器"),
         Text("a learning rate of 0 for its group", "所在参数组的学习率为 0"),
     ),
     look=Text(
-        "at the list of parameters that the optimizer was given, and at their learning rate",
+        "at the parameters of the optimizer, and at their learning rate",
         "传给优化器的参数列表，以及其学习率",
     ),
     confirm=Text("List the parameters of the optimizer's groups.", "列出优化器各参数组中的权重。"),
     message={
         "still": Text(
-            "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
+            "has a gradient and is not updated: not in the optimizer, or its learning rate is 0",
             "有梯度但未变化：不在优化器中，或学习率为 0",
         ),
     },
@@ -184,7 +185,7 @@ SOFTMAX = _kind(
         Text("a kernel that is wrong", "算子有误"),
     ),
     look=Text(
-        "at the axis of the softmax; where it is right, at the kernel that runs it",
+        "at the axis of the softmax; if it is correct, at the kernel that runs it",
         "softmax 的轴；轴正确时检查执行它的算子",
     ),
     confirm=Text("Run the call alone with `msprobe acc-check`.", "用 msprobe acc-check 单独检查该调用。"),
@@ -197,11 +198,11 @@ MASKS = _kind(
     "masks",
     title=Text("a mask does not hide what it should", "掩码未生效"),
     means=Text(
-        "A masked position has a weight, or a causal mask shows what comes later.",
+        "A masked position has a weight, or a causal mask does not hide later positions.",
         "被遮蔽的位置仍有权重，或因果掩码露出了之后的内容。",
     ),
     decided=Text(
-        "By the weights of attention and the form of the mask. A form that is not known is unjudged.",
+        "By the attention weights and the form of the mask. An unknown form is unjudged.",
         "依据注意力权重与掩码的形式；形式未知时不判定。",
     ),
     causes=(
@@ -209,10 +210,10 @@ MASKS = _kind(
             "True means `keep` in one framework and `hide` in the other",
             "True 在一个框架中表示保留，在另一个中表示遮蔽",
         ),
-        Text("a mask that is off by one, or of the wrong side", "掩码错开一位，或方向相反"),
+        Text("a mask that is off by one, or hides the wrong side", "掩码错开一位，或方向相反"),
     ),
     look=Text(
-        "at the line that makes the mask: which side it hides, the diagonal, and what True means there",
+        "at the line that creates the mask: the side that it hides, the diagonal, and the meaning of True",
         "生成掩码的代码行：遮蔽哪一侧、对角线，以及 True 的含义",
     ),
     confirm=Text("Print the mask of four positions.", "打印四个位置的掩码。"),
@@ -228,7 +229,7 @@ MASKS = _kind(
 NORMS = _kind(
     "MSP309",
     "norms",
-    title=Text("a norm's output is not normalised", "归一化输出不符合预期"),
+    title=Text("the output of a norm is not normalized", "归一化输出不符合预期"),
     means=Text(
         "The output of a normalization, without weight and bias, does not have mean 0 and mean square 1.",
         "去除 weight 与 bias 之后，归一化的输出不满足均值为 0、均方为 1。",
@@ -238,12 +239,12 @@ NORMS = _kind(
         "依据记录的输出、weight、bias 以及层的定义。",
     ),
     causes=(
-        Text("other axes than the layer's", "归一化的轴不同"),
+        Text("axes that differ from the layer's", "归一化的轴不同"),
         Text("an eps that is not small compared with the variance", "eps 与方差相比不够小"),
         Text("a kernel that is wrong", "算子有误"),
     ),
     look=Text(
-        "at the axes and eps of the layer; where they are right, at the kernel that runs it",
+        "at the axes and eps of the layer; if they are correct, at the kernel that runs it",
         "该层的轴与 eps；两者正确时检查执行它的算子",
     ),
     confirm=Text(
@@ -251,7 +252,7 @@ NORMS = _kind(
     ),
     message={
         "row statistics": Text(
-            "{place} without weight and bias has not mean 0 and mean square 1",
+            "{place} without weight and bias does not have mean 0 and mean square 1",
             "{place} 去除权重与偏置后，均值不为 0 或均方不为 1",
         ),
     },
@@ -259,9 +260,9 @@ NORMS = _kind(
 REPLAY = _kind(
     "MSP310",
     "replay",
-    title=Text("a call does not compute what it should", "调用的计算结果不正确"),
+    title=Text("a call computes a wrong result", "调用的计算结果不正确"),
     means=Text(
-        "The recorded output is not what the operation gives for the recorded inputs.",
+        "The recorded output is not the result of the operation for the recorded inputs.",
         "记录的输出与对记录的输入执行该操作的结果不符。",
     ),
     decided=Text(
@@ -273,25 +274,29 @@ REPLAY = _kind(
         Text("a broken device", "设备故障"),
     ),
     look=Text(
-        "at the kernel that runs this call; msprobe acc-check tries it alone",
+        "at the kernel that runs this call; msprobe acc-check checks it alone",
         "执行该调用的算子；可用 msprobe acc-check 单独检验",
     ),
     confirm=Text("Run the call alone on the device: `msprobe repro`.", "在设备上单独运行该调用：msprobe repro。"),
     message={
         "replay": Text(
-            "{place} is not what the operation gives for its recorded inputs", "{place} 与该操作对所记录输入的结果不符"
+            "{place} is not the result of the operation for its recorded inputs",
+            "{place} 与该操作对所记录输入的结果不符",
         ),
     },
 )
 WRITTEN_MEMORY = _kind(
     "MSP311",
     "written-memory",
-    title=Text("memory is read that was never written", "读取了未写入的内存"),
-    means=Text("A call reads memory as `empty()` returns it.", "某个调用读取了 empty() 返回后尚未写入的内存。"),
+    title=Text("uninitialized memory is read", "读取了未写入的内存"),
+    means=Text(
+        "A call reads memory that `empty()` returned, before it was written.",
+        "某个调用读取了 empty() 返回后尚未写入的内存。",
+    ),
     decided=Text("By the dataflow from `empty()` to the call.", "依据从 empty() 到该调用的数据流。"),
-    causes=(Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),),
+    causes=(Text("a buffer that is only partly filled", "缓冲区只填充了一部分"),),
     look=Text(
-        "at the call of empty() that made this memory: fill it, or write all of it before it is read",
+        "at the call of empty() that allocated this memory: fill it, or write all of it before it is read",
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros`, and run again.", "将 empty 换成 zeros 后重新运行。"),
@@ -302,38 +307,38 @@ WRITTEN_MEMORY = _kind(
 RESUME = _kind(
     "MSP312",
     "resume",
-    title=Text("a resumed training does not go on as it was", "续训后与原训练不一致"),
+    title=Text("a resumed training does not continue as before", "续训后与原训练不一致"),
     means=Text(
-        "The resumed run differs from the one that went on: parameters, batches, states or results.",
+        "The resumed run differs from the uninterrupted one: parameters, batches, states or results.",
         "续训与一直运行的训练不同：权重、batch、状态或结果。",
     ),
     decided=Text("By comparing one step of both runs.", "比较两次运行的同一个 step。"),
     causes=(
         Text("optimizer state, random state or the scheduler was not saved", "未保存优化器状态、随机状态或学习率调度"),
-        Text("the data start anew", "数据从头开始"),
+        Text("the data start from the beginning", "数据从头开始"),
     ),
     look=Text(
-        "at what is saved and loaded: weights, optimizer state, random state, and the place in the data",
+        "at what is saved and loaded: weights, optimizer state, random state, and the position in the data",
         "保存与加载的内容：权重、优化器状态、随机状态，以及数据位置",
     ),
     confirm=Text(
-        "Compare the checkpoint with the state of the run that went on: `msprobe config-check`.",
+        "Compare the checkpoint with the state of the uninterrupted run: `msprobe config-check`.",
         "将 checkpoint 与一直运行的训练状态比较：msprobe config-check。",
     ),
     docs="how-to/checking/check.md#resuming",
     message={
         "resumed parameter": Text(
-            "was not restored: it differs from the run that went on", "未恢复：与未中断的训练不同"
+            "was not restored: it differs from the uninterrupted run", "未恢复：与未中断的训练不同"
         ),
         "resumed input": Text(
-            "{place} differs from the run that went on, the parameters do not: the batch, or random numbers",
+            "{place} differs from the uninterrupted run, the parameters do not: the batch, or random numbers",
             "{place} 与未中断的训练不同而参数相同：batch 或随机数不同",
         ),
         "resumed state": Text("{place} was not restored", "{place} 未恢复"),
         "resumed output": Text(
-            "{place} differs from the run that went on, although its inputs do not: random numbers",
+            "{place} differs from the uninterrupted run, although its inputs do not: random numbers",
             "{place} 与未中断的训练不同而输入相同：随机数不同",
         ),
-        "resumed call": Text("the run that went on does not make this call", "未中断的训练没有此调用"),
+        "resumed call": Text("the uninterrupted run does not make this call", "未中断的训练没有此调用"),
     },
 )

@@ -11,12 +11,12 @@ _stage = partial(
     Kind,
     severity=Severity.ERROR,
     decided=Text(
-        "The deviation between two runs is held to the band in which two correct runs stay: equal before, learned "
-        "from the first steps, or calibrated.",
+        "The deviation between two runs is compared with the band of two correct runs: equal before, learned from "
+        "the first steps, or calibrated.",
         "两次运行的偏差与两次正确运行所处的范围比较：此前逐位相等、由最初若干 step 学得，或经过标定。",
     ),
     look=Text(
-        "at the module or parameter that is named; next_dump.json collects its calls",
+        "at the module or parameter in the finding; next_dump.json collects its calls",
         "所指出的模块或权重；next_dump.json 可采集其调用",
     ),
     confirm=Text(
@@ -61,7 +61,7 @@ LOSS = _stage(
     means=Text("The loss leaves its band while the activations agree.", "激活值一致，而 loss 超出范围。"),
     causes=(
         Text("labels, masks or weights of the loss", "loss 的标签、掩码或权重"),
-        Text("another average: over tokens, samples or ranks", "平均方式不同：按 token、样本或 rank"),
+        Text("a different average: over tokens, samples or ranks", "平均方式不同：按 token、样本或 rank"),
     ),
     message={
         "loss": Text("the loss differs while the activations agree", "激活值一致而 loss 不同"),
@@ -82,7 +82,7 @@ ACTIVATION_GRADIENT = _stage(
     message={
         "loss_scale": _LOSS_SCALE,
         "loss_gradient": Text(
-            "the gradient of the last layer's output differs already: the backward pass of the loss",
+            "the gradient of the last layer's output already differs: the backward pass of the loss",
             "最后一层输出的梯度已有差异：loss 的反向有问题",
         ),
         "backward": _BACKWARD,
@@ -106,7 +106,7 @@ UNREDUCED = _stage(
     message={
         "loss_scale": _LOSS_SCALE,
         "anything_before": Text(
-            "the first gradient of the backward pass differs already, and neither activations nor the loss were "
+            "the first gradient of the backward pass already differs, and neither activations nor the loss were "
             "monitored: the data, the forward pass, the loss, or the backward pass of the last layer",
             "反向的第一个梯度已有差异，而激活值和 loss 均未监控：数据、前向、loss 或最后一层的反向有问题",
         ),
@@ -117,10 +117,10 @@ COLLECTIVE = _stage(
     "MSP405",
     "collective",
     title=Text("a collective leaves its band", "集合通信数据超出范围"),
-    means=Text("What ranks exchange leaves its band.", "rank 之间交换的数据超出范围。"),
+    means=Text("Data that the ranks exchange leave their band.", "rank 之间交换的数据超出范围。"),
     causes=(Text("the group, the operation, or the order of collectives", "通信组、操作，或集合通信的顺序"),),
     message={
-        "collective": Text("what ranks exchange", "卡间通信的内容"),
+        "collective": Text("data that the ranks exchange", "卡间通信的内容"),
     },
 )
 REDUCED = _stage(
@@ -128,7 +128,7 @@ REDUCED = _stage(
     "reduced gradient",
     title=Text("a gradient after reduction leaves its band", "归约后梯度超出范围"),
     means=Text(
-        "A gradient leaves its band after the reduction, while it agrees before.",
+        "A gradient leaves its band after the reduction, while it agrees before the reduction.",
         "梯度在归约之前一致，归约之后超出范围。",
     ),
     causes=(
@@ -137,7 +137,7 @@ REDUCED = _stage(
     ),
     message={
         "gradient": Text(
-            "gradients after reduction; those before were not recorded", "归约后的梯度不同；归约前的梯度未记录"
+            "gradients after the reduction; those before it were not recorded", "归约后的梯度不同；归约前的梯度未记录"
         ),
         "local_reduction": Text(
             "reduced gradients differ on some ranks while unreduced ones agree: clipping, or scaling, there",
@@ -154,16 +154,16 @@ MOMENT = _stage(
     "moment",
     title=Text("a moment of the optimizer leaves its band", "优化器动量超出范围"),
     means=Text(
-        "A moment of the optimizer leaves its band while the gradients before agree.",
+        "A moment of the optimizer leaves its band while the earlier gradients agree.",
         "此前的梯度一致，而优化器的动量超出范围。",
     ),
     causes=(
         Text("moments that were reset, or loaded from elsewhere", "动量被重置，或从别处加载"),
-        Text("another beta", "beta 不同"),
+        Text("a different beta", "beta 不同"),
     ),
     message={
         "moments": Text(
-            "the optimizer's moments differ while the gradients before agree: reset, or loaded",
+            "the moments of the optimizer differ while the earlier gradients agree: reset, or loaded",
             "此前梯度一致而优化器动量不同：动量被重置或加载有误",
         ),
     },
@@ -173,13 +173,13 @@ BEFORE_UPDATE = _stage(
     "weight before the update",
     title=Text("a weight before the update leaves its band", "更新前权重超出范围"),
     means=Text(
-        "A weight differs at the start of a step although the update before agrees.",
+        "A weight differs at the start of a step although the previous update agrees.",
         "上一次更新一致，而 step 开始时权重已不同。",
     ),
     causes=(Text("weights that were written between two steps", "权重在两个 step 之间被改写"),),
     message={
         "weights": Text(
-            "the weights that a step began with: they were changed between steps, or by the update before",
+            "the weights at the start of a step: they were changed between steps, or by the previous update",
             "该 step 开始时权重已不同：由上一次更新，或在两个 step 之间被改变",
         ),
     },
@@ -220,8 +220,8 @@ ANOMALY = Kind(
         "按 alert 设置中的规则，与同一序列之前的值比较。",
     ),
     causes=(
-        Text("a batch that is an outlier", "异常的 batch"),
-        Text("an overflow, or a step of the training that is unstable", "溢出，或训练不稳定"),
+        Text("an outlier batch", "异常的 batch"),
+        Text("an overflow, or an unstable training", "溢出，或训练不稳定"),
     ),
     look=Text("at the earliest anomaly, and at the batch of its step", "最早的异常及其 step 的 batch"),
     confirm=Text(

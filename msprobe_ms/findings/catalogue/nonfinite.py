@@ -8,8 +8,7 @@ from functools import partial
 from msprobe.findings.kind import Kind, Severity, Text
 
 _BY_AMOUNTS = Text(
-    "From the statistics of the records, or the tensors where they were saved: how many elements are NaN, inf "
-    "and -inf.",
+    "By the number of NaN, inf and -inf in the statistics of the records, or in the tensors if these were saved.",
     "依据记录的统计量或保存的张量：NaN、inf 与 -inf 的元素个数。",
 )
 _recorded = partial(Kind, severity=Severity.ERROR, docs="how-to/checking/overflow_check.md#what-is-named")
@@ -18,7 +17,7 @@ _watched = partial(Kind, severity=Severity.ERROR, docs="how-to/collecting/watchi
 MADE = _recorded(
     "MSP201",
     "made",
-    title=Text("makes NaN or infinities of finite inputs", "输入正常而产生 NaN 或无穷"),
+    title=Text("computes NaN or infinities from finite inputs", "输入正常而产生 NaN 或无穷"),
     means=Text(
         "All inputs of the call are finite and an output is not: the call computed it.",
         "该调用的所有输入均为有限值，而输出不是：由该调用计算产生。",
@@ -29,12 +28,15 @@ MADE = _recorded(
             "a division by zero, or a logarithm or root of a number that is not positive",
             "除以零，或对非正数取对数、开方",
         ),
-        Text("values too large for the dtype: float16 ends at 65504", "数值超出 dtype 的范围：float16 最大为 65504"),
+        Text(
+            "values too large for the dtype: the maximum of float16 is 65504",
+            "数值超出 dtype 的范围：float16 最大为 65504",
+        ),
         Text("a loss scale that is too large", "loss scale 过大"),
     ),
     look=Text(
-        "at the inputs of the call: a division by 0, a logarithm or root of what is not positive, or values too "
-        "large for the dtype",
+        "at the inputs of the call: a division by 0, a logarithm or root of a number that is not positive, or "
+        "values too large for the dtype",
         "该调用的输入：除以 0、对非正数取对数或开方，或数值超出 dtype 范围",
     ),
     confirm=Text(
@@ -46,23 +48,23 @@ MADE = _recorded(
 OF_INFINITIES = _recorded(
     "MSP202",
     "made of infinities",
-    title=Text("makes NaN or infinities of a mask's infinities", "由掩码中的无穷产生 NaN 或无穷"),
+    title=Text("computes NaN or infinities from the infinities of a mask", "由掩码中的无穷产生 NaN 或无穷"),
     means=Text(
-        "The inputs have -inf only, as a mask has it, and an output has NaN or infinities.",
+        "The inputs contain only -inf, like a mask, and an output contains NaN or infinities.",
         "输入只含掩码那样的 -inf，而输出含 NaN 或无穷。",
     ),
     decided=_BY_AMOUNTS,
     causes=(
-        Text("a row that is masked as a whole, so that a softmax divides by zero", "整行被掩码遮蔽，softmax 除以零"),
+        Text("a row that is completely masked, so that a softmax divides by zero", "整行被掩码遮蔽，softmax 除以零"),
         Text("-inf minus -inf, or -inf times 0", "-inf 减 -inf，或 -inf 乘 0"),
     ),
     look=Text(
-        "at the mask: a row that is hidden as a whole, or -inf minus -inf; a large finite value instead of -inf "
+        "at the mask: a row that is completely masked, or -inf minus -inf; a large finite value instead of -inf "
         "avoids both",
         "掩码：整行被遮蔽，或 -inf 减 -inf；用较大的有限值代替 -inf 可避免两者",
     ),
     confirm=Text(
-        "Count the rows that are masked as a whole; a large finite value in place of -inf avoids both.",
+        "Count the rows that are completely masked; a large finite value instead of -inf avoids both.",
         "统计整行被遮蔽的行数；用较大的有限值代替 -inf 可避免。",
     ),
     message=Text(
@@ -81,10 +83,10 @@ ARGUMENT = _recorded(
     decided=Text("By the recorded value of the argument.", "依据参数的记录值。"),
     causes=(
         Text("a scale or temperature that is computed in Python", "在 Python 中计算的缩放系数或温度"),
-        Text("a default of infinity", "默认值为无穷"),
+        Text("an infinity as the default value", "默认值为无穷"),
     ),
     look=Text(
-        "at the line that makes the call, and at where this argument comes from", "发起该调用的代码行，以及该参数的来源"
+        "at the line that makes the call, and at the origin of this argument", "发起该调用的代码行，以及该参数的来源"
     ),
     confirm=Text("Print the argument at the line of the call.", "在调用所在行打印该参数。"),
     message=Text(
@@ -94,9 +96,9 @@ ARGUMENT = _recorded(
 EXCHANGE = _recorded(
     "MSP204",
     "exchange",
-    title=Text("a collective makes values that are not finite", "集合通信产生非有限值"),
+    title=Text("a collective computes values that are not finite", "集合通信产生非有限值"),
     means=Text(
-        "What all ranks put into a collective is finite, and its result is not.",
+        "The inputs of all ranks to a collective are finite, and its result is not.",
         "各 rank 送入集合通信的值均为有限值，而结果不是。",
     ),
     decided=Text(
@@ -104,11 +106,11 @@ EXCHANGE = _recorded(
         "跨 rank 匹配同一次集合通信的调用，并综合查看全部输入。",
     ),
     causes=(
-        Text("the sum itself is too large for the dtype of the collective", "求和结果超出集合通信 dtype 的范围"),
+        Text("a sum that is too large for the dtype of the collective", "求和结果超出集合通信 dtype 的范围"),
         Text("a buffer that is used again while it is sent", "发送过程中缓冲区被复用"),
     ),
     look=Text(
-        "at the size of what is summed up over the ranks, and at the dtype of the collective",
+        "at the magnitude of the values that are summed over the ranks, and at the dtype of the collective",
         "跨卡求和的数值大小，以及集合通信的 dtype",
     ),
     confirm=Text("Reduce in float32, or divide before the sum.", "改用 float32 归约，或在求和前先做除法。"),
@@ -118,32 +120,33 @@ PARAMETER = _recorded(
     "parameter",
     title=Text("a parameter is not finite", "权重含非有限值"),
     means=Text(
-        "A parameter is not finite before any recorded call could have made it so.",
+        "A parameter is not finite before the first recorded call that could have changed it.",
         "在任何已记录调用之前，权重已含非有限值。",
     ),
     decided=Text(
-        "By the parameters at the beginning of the step; with the step before it is known whether its update did it.",
+        "By the parameters at the start of the step; the previous step shows whether its update is the cause.",
         "依据 step 开始时的权重；若有前一个 step，可判断是否由其更新造成。",
     ),
     causes=(
         Text("an update with a gradient that is not finite, or with eps 0", "以非有限梯度或 eps 为 0 进行的更新"),
         Text("a learning rate that is too large", "学习率过大"),
-        Text("a checkpoint that holds it", "checkpoint 本身含有"),
+        Text("a checkpoint that contains it", "checkpoint 本身含有"),
     ),
     look=Text(
-        "at the update before this step: its gradients, the learning rate and eps; or at what was loaded",
+        "at the update before this step: its gradients, the learning rate and eps; or at the loaded checkpoint",
         "该 step 之前的更新：梯度、学习率与 eps；或加载的内容",
     ),
     confirm=Text(
-        "Collect the step before with gradients; look at the checkpoint.", "采集前一个 step 及其梯度；检查 checkpoint。"
+        "Collect the previous step with gradients; look at the checkpoint.",
+        "采集前一个 step 及其梯度；检查 checkpoint。",
     ),
 )
 LEAF = _recorded(
     "MSP206",
     "leaf",
-    title=Text("an input that no operation made is not finite", "外部输入含非有限值"),
+    title=Text("an input of the run is not finite", "外部输入含非有限值"),
     means=Text(
-        "An input that no operation made is not finite: the batch, a buffer, or a constant.",
+        "An input that is not the result of an operation is not finite: the batch, a buffer, or a constant.",
         "并非由运算产生的输入含非有限值：batch、buffer 或常量。",
     ),
     decided=Text("By the origin that the collector recorded with the input.", "依据采集时为该输入记录的来源。"),
@@ -152,7 +155,7 @@ LEAF = _recorded(
         Text("a buffer that was never set", "从未赋值的 buffer"),
     ),
     look=Text(
-        "at the data and what is done to them, and at the buffers and constants of the model",
+        "at the data and their preprocessing, and at the buffers and constants of the model",
         "数据及其处理，以及模型的 buffer 与常量",
     ),
     confirm=Text("Check the batch before the model is called.", "在调用模型之前检查 batch。"),
@@ -162,7 +165,7 @@ UNINITIALISED = _recorded(
     "uninitialised",
     title=Text("reads memory that was never written", "读取了未初始化的内存"),
     means=Text(
-        "The call reads memory as `empty()` returns it, before anything was written to it.",
+        "The call reads memory that `empty()` returned, before anything was written to it.",
         "该调用读取了 empty() 返回后尚未写入的内存。",
     ),
     decided=Text(
@@ -170,11 +173,11 @@ UNINITIALISED = _recorded(
         "依据数据流：在 empty() 与该调用之间，没有已记录的调用写入该张量。",
     ),
     causes=(
-        Text("a buffer that is filled in part only", "缓冲区只填充了一部分"),
+        Text("a buffer that is only partly filled", "缓冲区只填充了一部分"),
         Text("a kernel that does not write all of its output", "算子没有写满输出"),
     ),
     look=Text(
-        "at the call of empty() that made this memory: fill it, or write all of it before it is read",
+        "at the call of empty() that allocated this memory: fill it, or write all of it before it is read",
         "分配该内存的 empty() 调用：先填充，或在读取前全部写入",
     ),
     confirm=Text("Replace `empty` by `zeros` and run again.", "将 empty 换成 zeros 后重新运行。"),
@@ -185,16 +188,16 @@ UNRECORDED = _recorded(
     severity=Severity.WARNING,
     title=Text("received from a call that was not recorded", "来自未记录的调用"),
     means=Text(
-        "An input is not finite, and no recorded call made it: the origin is outside of the records.",
+        "An input is not finite, and no recorded call returned it: its origin was not recorded.",
         "输入含非有限值，且不是由已记录的调用产生：来源不在记录之内。",
     ),
     decided=Text("By the dataflow of the records.", "依据记录的数据流。"),
     causes=(
-        Text("a list or scope that leaves calls out", "采集的 list 或 scope 排除了部分调用"),
-        Text("NumPy, or a handle of a collective that nobody waits for", "NumPy 运算，或未等待的集合通信句柄"),
+        Text("a list or scope that excludes calls", "采集的 list 或 scope 排除了部分调用"),
+        Text("NumPy, or a collective whose handle is not waited for", "NumPy 运算，或未等待的集合通信句柄"),
     ),
     look=Text(
-        "at the code before this call; values in it can be saved by hand (docs: saving)",
+        "at the code before this call; values in it can be saved explicitly (docs: saving)",
         "该调用之前的代码；其中的值可手动保存（参见文档 saving）",
     ),
     confirm=Text("Collect at level mix without a list.", "以级别 mix 且不设 list 重新采集。"),
@@ -205,7 +208,7 @@ MISSING_RANK = _recorded(
     severity=Severity.WARNING,
     title=Text("received from a rank that is not in the dump", "来自未采集的 rank"),
     means=Text(
-        "The value came through a collective or a message from a rank that the dump does not hold.",
+        "The value was received by a collective or a message from a rank that is not in the dump.",
         "该值经集合通信或点对点消息来自 dump 中没有的 rank。",
     ),
     decided=Text(
@@ -214,20 +217,20 @@ MISSING_RANK = _recorded(
     ),
     causes=(Text("a dump of some ranks only", "只采集了部分 rank"),),
     look=Text("at the ranks that are missing: collect all ranks of the step", "缺失的 rank：请采集该 step 的所有 rank"),
-    confirm=Text("Collect the ranks that are named, too.", "补充采集所列的 rank。"),
+    confirm=Text("Also collect the ranks that the finding lists.", "补充采集所列的 rank。"),
 )
 INPUTS_UNKNOWN = _recorded(
     "MSP210",
     "inputs unknown",
     severity=Severity.WARNING,
-    title=Text("outputs are not finite, inputs are not known", "输出含非有限值，输入未知"),
+    title=Text("outputs are not finite, inputs are unknown", "输出含非有限值，输入未知"),
     means=Text(
         "An output is not finite, and the inputs were not collected: the call may have received it.",
         "输出含非有限值，而输入未被采集：也可能是由输入带入的。",
     ),
     decided=_BY_AMOUNTS,
     causes=(Text("a collection of outputs only", "只采集了输出"),),
-    look=Text("at what was left out of the collection: collect inputs too", "采集时遗漏的内容：请同时采集输入"),
+    look=Text("at the inputs, which were not collected: collect them too", "采集时遗漏的内容：请同时采集输入"),
     confirm=Text("Collect inputs too: `data_mode` with `input`.", "同时采集输入：data_mode 中加入 input。"),
 )
 ENTERED = _watched(
@@ -235,7 +238,7 @@ ENTERED = _watched(
     "entered",
     title=Text("non-finite values entered from outside the collected cells", "非有限值来自未采集的代码"),
     means=Text(
-        "An input or an incoming gradient is not finite, and no recorded call made it.",
+        "An input or an incoming gradient is not finite, and no recorded call returned it.",
         "输入或传入的梯度含非有限值，且不是由已记录的调用产生。",
     ),
     decided=Text("While the training runs, at the first such call.", "在训练过程中，于首个此类调用处判定。"),
@@ -264,19 +267,19 @@ ENTERED = _watched(
 RECEIVED = _watched(
     "MSP212",
     "received",
-    title=Text("an input is not finite, and no recorded call made it", "输入含非有限值且无调用产生"),
+    title=Text("a parameter is not finite, and no recorded call returned it", "输入含非有限值且无调用产生"),
     means=Text(
-        "A parameter is not finite, and no recorded call made it so.", "权重含非有限值，且不是由已记录的调用造成。"
+        "A parameter is not finite, and no recorded call changed it.", "权重含非有限值，且不是由已记录的调用造成。"
     ),
     decided=Text(
         "While the training runs, at the first call that uses it.", "在训练过程中，于首个使用它的调用处判定。"
     ),
     causes=(
-        Text("the update of the step before", "前一个 step 的更新"),
-        Text("a checkpoint that holds it", "checkpoint 本身含有"),
+        Text("the update of the previous step", "前一个 step 的更新"),
+        Text("a checkpoint that contains it", "checkpoint 本身含有"),
     ),
-    look=Text("at the update before this step, or at what was loaded", "该 step 之前的更新，或加载的内容"),
-    confirm=Text("Collect the step before with gradients.", "采集前一个 step 及其梯度。"),
+    look=Text("at the update before this step, or at the loaded checkpoint", "该 step 之前的更新，或加载的内容"),
+    confirm=Text("Collect the previous step with gradients.", "采集前一个 step 及其梯度。"),
     message=Text(
         "{place} is not finite and is not an output of a recorded call", "{place} 含非有限值，且不是已记录调用的输出"
     ),
@@ -284,13 +287,13 @@ RECEIVED = _watched(
 NAN = _watched(
     "MSP213",
     "nan",
-    title=Text("holds NaN", "含 NaN"),
-    means=Text("A record of the call holds NaN.", "该调用的某条记录含 NaN。"),
+    title=Text("contains NaN", "含 NaN"),
+    means=Text("A record of the call contains NaN.", "该调用的某条记录含 NaN。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
-    causes=(Text("as for MSP201, here or in a call before", "同 MSP201，出在此处或之前的调用"),),
+    causes=(Text("as for MSP201, in this call or an earlier one", "同 MSP201，出在此处或之前的调用"),),
     look=Text("at the calls that were written before it", "之前写入的调用"),
     confirm=Text(
-        "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
+        "Look at the calls that were written before it; `msprobe overflow-check` finds where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
     message=Text("{place} contains NaN{predecessors}", "{place} 含 NaN{predecessors}"),
@@ -298,13 +301,13 @@ NAN = _watched(
 INFINITY = _watched(
     "MSP214",
     "inf",
-    title=Text("holds an infinity", "含无穷"),
-    means=Text("A record of the call holds an infinity.", "该调用的某条记录含无穷。"),
+    title=Text("contains an infinity", "含无穷"),
+    means=Text("A record of the call contains an infinity.", "该调用的某条记录含无穷。"),
     decided=Text("While the training runs, by the statistics of the record.", "在训练过程中，依据记录的统计量判定。"),
-    causes=(Text("as for MSP201; or a mask, whose -inf is meant", "同 MSP201；或为有意写入 -inf 的掩码"),),
+    causes=(Text("as for MSP201; or a mask, whose -inf is intended", "同 MSP201；或为有意写入 -inf 的掩码"),),
     look=Text("at the calls that were written before it", "之前写入的调用"),
     confirm=Text(
-        "Look at the calls that were written before it; `msprobe overflow-check` names where it begins.",
+        "Look at the calls that were written before it; `msprobe overflow-check` finds where it begins.",
         "查看之前写入的调用；msprobe overflow-check 可指出起点。",
     ),
     message=Text("{place} contains infinities{predecessors}", "{place} 含无穷{predecessors}"),
@@ -315,18 +318,18 @@ JUMP = _watched(
     severity=Severity.WARNING,
     title=Text("a norm jumps between steps", "范数在相邻 step 间跳变"),
     means=Text(
-        "A norm is many times that of the same call in the step before, or a fraction of it.",
+        "A norm is many times that of the same call in the previous step, or a fraction of it.",
         "某个范数是前一个 step 同一调用的许多倍，或仅为其一小部分。",
     ),
     decided=Text("By the factor that the configuration gives.", "按配置中给出的倍数判定。"),
     causes=(
         Text("a batch unlike the others", "与众不同的 batch"),
         Text("a learning rate that is too large, or a warm-up that has ended", "学习率过大，或预热结束"),
-        Text("a rank that computes wrong values for a moment", "某个 rank 短暂计算出错"),
+        Text("a rank that temporarily computes wrong values", "某个 rank 短暂计算出错"),
     ),
     look=Text("at the batch of this step, and at the learning rate", "该 step 的 batch 与学习率"),
     confirm=Text(
-        "Run the step again from the checkpoint before; compare both with `msprobe compare`.",
+        "Run the step again from the previous checkpoint; compare both with `msprobe compare`.",
         "从之前的 checkpoint 重新运行该 step，并用 msprobe compare 比对两次结果。",
     ),
     message=Text(
@@ -337,19 +340,19 @@ JUMP = _watched(
 DIGEST = _watched(
     "MSP216",
     "digest",
-    title=Text("the digest is not the golden's", "摘要与标杆不同"),
+    title=Text("the digest differs from the golden dump", "摘要与标杆不同"),
     means=Text(
-        "The digest of a record is not that of the golden dump: at least one bit differs.",
+        "The digest of a record differs from that of the golden dump: at least one bit differs.",
         "某条记录的摘要与标杆 dump 不同：至少有一位不同。",
     ),
     decided=Text("While the training runs, record by record.", "在训练过程中逐条比对。"),
     causes=(
-        Text("the first call that computes something else", "首个计算结果不同的调用"),
-        Text("kernels that do not give the same bits twice", "算子两次运行的结果不逐位相同"),
+        Text("the first call that computes a different result", "首个计算结果不同的调用"),
+        Text("kernels whose results are not bitwise reproducible", "算子两次运行的结果不逐位相同"),
     ),
     look=Text("at the call, and at its inputs in the golden dump", "该调用及其在标杆 dump 中的输入"),
     confirm=Text(
-        "Compare two runs of one version first: where their digests differ too, collect statistics.",
+        "Compare two runs of one version first; if their digests also differ, collect statistics.",
         "先比对同一版本的两次运行：若摘要也不同，改为采集统计量。",
     ),
     message=Text(
@@ -362,17 +365,17 @@ EXCEPTION = _watched(
     "exception",
     title=Text("raised an exception", "抛出异常"),
     means=Text(
-        "The call raised an exception; what was recorded before it is written.",
+        "The call raised an exception; the records before it are written.",
         "该调用抛出异常；在此之前的记录已写入。",
     ),
     decided=Text("By the exception of the training.", "依据训练抛出的异常。"),
     causes=(
         Text("shapes or dtypes that do not fit", "shape 或 dtype 不匹配"),
-        Text("memory that is exhausted", "内存或显存耗尽"),
+        Text("insufficient memory", "内存或显存耗尽"),
     ),
     look=Text("at the traceback, and at the calls that were running", "调用栈以及正在执行的调用"),
     confirm=Text(
-        "The finding has Python's traceback and the running calls.", "查看其中的 Python 调用栈与正在执行的调用。"
+        "See Python's traceback and the running calls in the finding.", "查看其中的 Python 调用栈与正在执行的调用。"
     ),
     message=Text("raised {exception}{inside}{predecessors}", "抛出 {exception}{inside}{predecessors}"),
 )

@@ -24,7 +24,7 @@ REPLICAS_DIFFER = _merging(
     "replicas differ",
     severity=Severity.ERROR,
     title=Text("replicas differ", "副本不一致"),
-    means=Text("Ranks that should have equal values have different ones.", "本应持有相同值的 rank 持有不同的值。"),
+    means=Text("Ranks that should have equal values have different values.", "本应持有相同值的 rank 持有不同的值。"),
     causes=(Text("an exchange that is missing, or random numbers of one rank", "缺少通信，或某个 rank 的随机数不同"),),
     message=Text(
         "{n} that should be equal on the tensor parallel ranks differ, first {first}, by {apart}",
@@ -56,7 +56,7 @@ NOT_KNOWN = _merging(
         "these are parts of a tensor or of a sum.",
         "各 rank 的值不同，另一侧与该层的类都无法说明它们是张量的切片还是部分和。",
     ),
-    causes=(Text("a layer of the user's", "用户自定义的层"),),
+    causes=(Text("a user-defined layer", "用户自定义的层"),),
     message=Text(
         "{n} were not merged, first {first}: neither the golden nor the class of the layer shows whether the "
         "ranks have parts of a tensor or of a sum",
@@ -68,7 +68,7 @@ INPUTS_NOT_MERGED = _merging(
     "inputs not merged",
     title=Text("the inputs of a function were not merged", "函数的输入未合并"),
     means=Text(
-        "The result of a function some of whose arguments could not be merged.",
+        "Some arguments of a function could not be merged, so its result was not merged either.",
         "函数的部分参数无法合并，因而其结果也未合并。",
     ),
     causes=(Text("an argument whose split is not known", "某个参数的切分方式未知"),),
@@ -83,7 +83,7 @@ SIDE_BY_SIDE = _merging(
         "are stacked along a new first axis.",
         "各 rank 的值不同，无法判断是切片还是部分和；沿新的第一个轴堆叠。",
     ),
-    causes=(Text("one dump is drawn, without a golden", "只画一份 dump，没有标杆"),),
+    causes=(Text("a graph of one dump, without a golden", "只画一份 dump，没有标杆"),),
     message=Text(
         "{n} of the ranks are stacked, first {first}: without a golden it is unknown whether they are parts of a "
         "tensor or of a sum",
@@ -127,7 +127,7 @@ OF_THE_LAYOUT = _merging(
         "A function that only this side calls, in a parallel layer or where the ranks exchange data; it is omitted.",
         "仅一侧调用的函数，位于并行层内或 rank 交换数据之处；不参与比对。",
     ),
-    causes=(Text("nothing is wrong; the other layout does not need it", "没有问题；另一布局不需要该调用"),),
+    causes=(Text("none; the other layout does not need the call", "没有问题；另一布局不需要该调用"),),
 )
 NOT_ON_ALL_RANKS = _merging(
     "MSP159",
@@ -152,7 +152,7 @@ ON_SEVERAL_STAGES = _merging(
         "Several pipeline stages made this call; the call of the first stage is kept.",
         "多个流水线阶段执行了该调用；保留首个阶段的。",
     ),
-    causes=(Text("weights that stages share", "阶段之间共享的权重"),),
+    causes=(Text("weights that are shared between stages", "阶段之间共享的权重"),),
     message=Text(
         "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
         "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",

@@ -24,7 +24,7 @@ _folder = partial(
         "By writing, renaming and locking a small file in the folder, and by the numbers of its file system.",
         "在该文件夹中写入、重命名并锁定一个小文件，并读取其文件系统的数据。",
     ),
-    look=Text("at `dump_path`, and at the file system that it is on", "dump_path 及其所在的文件系统"),
+    look=Text("at `dump_path` and its file system", "dump_path 及其所在的文件系统"),
     confirm=_AGAIN,
     docs=_DOCS,
 )
@@ -140,7 +140,7 @@ NO_EXTENSION = _installed(
         "本工具的某个编译模块无法加载；由 numpy 代替，速度慢数倍。",
     ),
     causes=(Text("an installation from source without a C compiler", "从源码安装而没有 C 编译器"),),
-    look=Text("at the error of the import, which the finding has", "该问题中给出的导入错误"),
+    look=Text("at the import error in the finding", "该问题中给出的导入错误"),
     message=Text(
         "{subject} cannot be loaded ({reason}): numpy replaces it, with the same results and several times as "
         "slow; install a wheel for this Python, or install a C compiler and msprobe-ms again",
@@ -152,7 +152,8 @@ NOT_A_FOLDER = _folder(
     "no folder",
     title=Text("`dump_path` is not a folder", "dump_path 不是文件夹"),
     means=Text(
-        "A part of `dump_path` is a file, so that nothing can be written there.", "dump_path 的某一级是文件，无法写入。"
+        "A parent of `dump_path` is a file, so that nothing can be written there.",
+        "dump_path 的某一级是文件，无法写入。",
     ),
     causes=(Text("a path of a file instead of a folder", "给出的是文件路径而非文件夹"),),
     message=Text(
@@ -167,7 +168,7 @@ NOT_WRITABLE = _folder(
     means=Text("A file cannot be written to `dump_path`.", "无法在 dump_path 中写文件。"),
     causes=(
         Text(
-            "the rights of the user, or a file system that is mounted read-only",
+            "missing permissions of the user, or a file system that is mounted read-only",
             "用户权限不足，或文件系统以只读方式挂载",
         ),
     ),
@@ -224,7 +225,7 @@ NO_LOCKS = _folder(
     severity=Severity.WARNING,
     title=Text("the file system does not lock files", "文件系统不支持文件锁"),
     means=Text(
-        "Dumps can be written, and two runs that write to one `dump_path` are not kept separate.",
+        "Dumps can be written, but two runs that write to one `dump_path` are not kept separate.",
         "可以写入 dump，但无法防止两次运行写入同一个 dump_path。",
     ),
     causes=(Text("a network file system without a lock service", "没有锁服务的网络文件系统"),),
@@ -293,7 +294,7 @@ TAKEN_AS = _setting(
     "taken as",
     title=Text("a setting is replaced", "设置被替换"),
     means=Text("Another value is used instead of the one that was given.", "实际使用的是另一个值。"),
-    causes=(Text("a level that the task or the mode does not have", "该 task 或模式没有此 level"),),
+    causes=(Text("a level that the task or the mode does not support", "该 task 或模式没有此 level"),),
     message=Text(
         "{subject}: {value} is taken as {expected}{because}", "{subject}：{value} 按 {expected} 处理{because}"
     ),
@@ -335,12 +336,12 @@ NEEDS_CALL = _setting(
     "MSP822",
     "needs a call",
     severity=Severity.NOTE,
-    title=Text("the training has to make a call", "训练需要调用接口"),
+    title=Text("the training must make a call", "训练需要调用接口"),
     means=Text(
         "With this task or level, only values that the training passes to the debugger are collected.",
         "在此 task 或 level 下，只采集训练传给调试器的值。",
     ),
-    causes=(Text("nothing is wrong; it is a reminder", "没有问题，仅作提醒"),),
+    causes=(Text("none; this is a reminder", "没有问题，仅作提醒"),),
     look=Text(
         "at the training: it calls `monitor(optimizer)`, or `save(value, name)`",
         "训练代码：需要调用 monitor(optimizer) 或 save(value, name)",

@@ -24,9 +24,7 @@ NUMERICS = _cause(
     "rollout numerics",
     severity=Severity.WARNING,
     title=Text("rounding: another dtype, another eps or another kernel", "舍入：dtype、eps 或算子不同"),
-    means=Text(
-        "The gaps are those of rounding and do not move in one direction.", "差值属于舍入误差，没有一致的方向。"
-    ),
+    means=Text("The gaps have the size of rounding and no common direction.", "差值属于舍入误差，没有一致的方向。"),
     causes=(
         Text("bfloat16 or float16 on one side", "其中一侧使用 bfloat16 或 float16"),
         Text("other kernels", "算子不同"),
@@ -71,7 +69,7 @@ SHIFT = _cause(
     "MSP514",
     "rollout shift",
     title=Text("the log-probs are shifted by one position", "log-prob 错开一个位置"),
-    means=Text("The log-probs of one side belong to the neighbouring token.", "一侧的 log-prob 属于相邻的 token。"),
+    means=Text("The log-probs of one side are those of the neighboring token.", "一侧的 log-prob 属于相邻的 token。"),
     causes=(Text("logits and labels that were not shifted, or shifted twice", "logits 与标签未错位，或错位两次"),),
     look=Text("at the code that selects the log-probs of the labels", "选取标签 log-prob 的代码"),
     confirm=_GIVE_TOKENS,
@@ -111,7 +109,7 @@ UNCLEAR = _cause(
     "rollout unclear",
     title=Text("the gaps do not match a single cause", "差值不符合任何单一原因"),
     means=Text(
-        "Both sides differ, and no cause explains the gaps, or several do.",
+        "Both sides differ, and the gaps are explained by no cause, or by several.",
         "两侧不同，没有原因或有多个原因可以解释差值。",
     ),
     causes=(

@@ -19,16 +19,16 @@ WRONG_OUTPUT = _executed(
     "wrong output",
     title=Text("wrong output", "输出错误"),
     means=Text(
-        "An output of the call is farther from the reference in float64 than its dtype explains.",
+        "An output of the call differs from the float64 reference by more than its dtype explains.",
         "该调用的输出与 float64 参考值的差异超出其 dtype 所能解释的范围。",
     ),
     decided=Text(
-        "The call is executed on the recorded or drawn inputs, and held to the standard of its operation.",
+        "The call is executed on the recorded or drawn inputs, and judged by the standard of its operation.",
         "以记录或生成的输入执行该调用，按该操作的标准判定。",
     ),
     causes=(
         Text("a kernel that is wrong", "算子有误"),
-        Text("a kernel that computes in lower precision than its dtype says", "算子以低于其 dtype 的精度计算"),
+        Text("a kernel that computes in lower precision than its dtype", "算子以低于其 dtype 的精度计算"),
     ),
     docs="how-to/checking/acc_check.md#how-it-is-decided",
 )

@@ -5,7 +5,7 @@ import pytest
 
 from msprobe.compare.core.standard import EXACT, STANDARDS
 from msprobe.compare.judge.verdict import judge_measures
-from msprobe.compare.judge.wording import say_statistic
+from msprobe.compare.judge.wording import statistic_phrase
 from msprobe.compare.measure.tensors import measure
 
 
@@ -40,6 +40,6 @@ def test_booleans_scalars_and_large_differences(ours, theirs, message):
 
 
 def test_a_statistic_of_integers_is_beyond_nothing():
-    assert say_statistic(np.inf, "mean", 2.5, 2.0, EXACT) == "The mean differs: 2.5, golden 2."
-    message = say_statistic(4.0, "mean", 2.5, 2.0, STANDARDS["float32"])
+    assert statistic_phrase(np.inf, "mean", 2.5, 2.0, EXACT) == "The mean differs: 2.5, golden 2."
+    message = statistic_phrase(4.0, "mean", 2.5, 2.0, STANDARDS["float32"])
     assert message == "The mean differs beyond 1.3e-06*|golden| + 1e-05*min(1, max|golden|) by 4 times: 2.5, golden 2."

@@ -10,7 +10,7 @@ from msprobe.base.names import parse
 from msprobe.compare.core.noise import Sign, State, Unseen
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.judge.wording import say_unseen
+from msprobe.compare.judge.wording import unseen_phrase
 from msprobe.compare.locate.find import locate
 from msprobe.compare.noise import statistics
 from msprobe.compare.noise.deviations import (
@@ -408,11 +408,11 @@ def test_what_noise_hides_is_told(judged):
     found = comparison.noise.unseen
     assert found.outputs + found.by_identity == sum(state == State.NOISE for state in _of_outputs(comparison))
     assert 1e-4 < found.share < 1e-2
-    message = str(say_unseen(found))
+    message = str(unseen_phrase(found))
     assert message in map(str, notes(comparison))
     assert any(message in line for line in lines(comparison, located))
-    assert str(say_unseen(Unseen(2e-3, 1, 0))).endswith("for 1 output differences below 0.002 of the norm (median)")
-    assert str(say_unseen(Unseen(math.nan, 0, 3))).endswith("single elements")
+    assert str(unseen_phrase(Unseen(2e-3, 1, 0))).endswith("for 1 output differences below 0.002 of the norm (median)")
+    assert str(unseen_phrase(Unseen(math.nan, 0, 3))).endswith("single elements")
     exact, located = judged(change=times(1.05, "matmul.2"))
     assert not any(line.startswith("noise hides") for line in lines(exact, located, 3))
 
