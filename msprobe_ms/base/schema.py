@@ -51,6 +51,25 @@ class Statistic:
     column: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The range of a floating-point format: its smallest normal number, and its largest finite one."""
+
+    smallest_normal: float
+    largest: float
+    source: str
+
+
+FORMATS = {
+    "fp16": Format(2.0**-14, 65504.0, "IEEE 754, binary16"),
+    "bf16": Format(2.0**-126, (2 - 2.0**-7) * 2.0**127, "the upper half of IEEE 754, binary32"),
+    "e4m3": Format(2.0**-6, 448.0, "OCP 8-bit Floating Point Specification 1.0, E4M3 (`float8_e4m3fn`)"),
+    "e5m2": Format(2.0**-14, 57344.0, "OCP 8-bit Floating Point Specification 1.0, E5M2"),
+    # The greatest code, 1.5 * 2^15, is infinity; numbers from 2^-22 to 2^-16 are HiFloat8's denormal ones.
+    "hif8": Format(2.0**-15, 32768.0, "Ascend HiFloat8 Format for Deep Learning, arXiv:2409.16626"),
+}
+"""By the name in a configuration."""
+
 STATISTICS = (
     Statistic(
         name="max",
@@ -180,6 +199,41 @@ STATISTICS = (
         limit=5e-324,  # the smallest positive number
         text="*(msprobe-ms)* float: the share of the elements that are exactly 0; only if asked for",
         zh="*（本工具）* float：恰为 0 的元素所占比例；仅在配置后才有",
+    ),
+    *(
+        Statistic(
+            name=f"underflow:{name}",
+            key=f"underflow:{name}",
+            kind="share",
+            dtypes="fc",
+            merge="mean",
+            rule="shown",
+            noun=f"share of elements that are 0 or subnormal in {name}",
+            limit=format.smallest_normal,
+            text=f"*(msprobe-ms)* float: the share of the elements that are 0 or subnormal in {name}, "
+            f"abs(x) < {format.smallest_normal:.9g} ({format.source}); only if asked for",
+            zh=f"*（本工具）* float：在 {name} 中为 0 或非规格化的元素所占比例，abs(x) < {format.smallest_normal:.9g}；"
+            "仅在配置后才有",
+        )
+        for name, format in FORMATS.items()
+    ),
+    *(
+        Statistic(
+            name=f"saturated:{name}",
+            key=f"saturated:{name}",
+            kind="share",
+            dtypes="fc",
+            merge="mean",
+            rule="shown",
+            noun=f"share of elements at or beyond the largest finite number of {name}",
+            limit=format.largest,
+            is_below=False,
+            text=f"*(msprobe-ms)* float: the share of the elements at or beyond the largest finite number of {name}, "
+            f"abs(x) >= {format.largest:.9g}, infinities included; only if asked for",
+            zh=f"*（本工具）* float：达到或超过 {name} 最大有限值的元素所占比例，abs(x) >= {format.largest:.9g}，"
+            "含无穷；仅在配置后才有",
+        )
+        for name, format in FORMATS.items()
     ),
     Statistic(
         name="stride",
