@@ -102,6 +102,17 @@ def says_nothing(columns: Columns, at: int, row: int) -> bool:
     return found is not None and _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found)
 
 
+def shows_nothing_of(columns: Columns) -> Iterator[int]:
+    """Yield the rows of which `says_nothing` is true."""
+    if not _ANY_UNJUDGEABLE.search("\n".join(columns.names)):
+        return
+    for at, name in enumerate(columns.names):
+        if (found := _unjudgeable(name)) is not None:
+            for row in columns.rows(at):
+                if _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found):
+                    yield row
+
+
 def _shows_nothing(columns: Columns, at: int, part: str, path: Sequence[str], found: _Operation) -> bool:
     if found.why is not None:
         return re.match(found.places, ".".join((part, *path[:1]))) is not None
