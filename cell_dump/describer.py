@@ -22,6 +22,7 @@ from msprobe.base.finite import FLOATING, is_finite
 from msprobe.base.framework import AnyModule, AnyTensor
 from msprobe.base.interrupts import passes
 from msprobe.base.nested import PLAIN, is_tensor, type_name
+from msprobe.base.schema import Statistic
 from msprobe.base.statistic import kernel
 from msprobe.store.describe import WIDEST, ArrayDescriber, beginning, not_written, statistics
 from msprobe.store.record import UNWRITTEN
@@ -106,16 +107,26 @@ class Describer(ArrayDescriber):
     has_addresses = True
     """Whether an address is one of this process's memory, where the kernel can read."""
 
-    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
-        super().__init__(writer, saves=saves, digests=digests)
+    def __init__(
+        self,
+        writer: StepWriter,
+        *,
+        saves: bool = False,
+        digests: str = "",
+        extra: Sequence[Statistic] = (),
+        layout: bool = False,
+    ) -> None:
+        super().__init__(writer, saves=saves, digests=digests, extra=extra)
+        self._with_layout = layout
         self._is_direct = self.has_addresses and kernel is not None
         # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
         by_kernel = digests == CRC32C
         asked = self.tensors, self.dtype_of, self.shape_of, self.reads_in_place, self.address_of
-        self._reader = (*asked, self._heads, by_kernel)
+        shares = tuple([(f',"{each.key}":', each.limit, each.is_below, "i" in each.dtypes) for each in self.extra])
+        self._reader = (*asked, self._heads, by_kernel, shares)
         self._digests_after = bool(digests) and not by_kernel
-        by_kernel_alone = self._is_direct and self._holder is None and not self._digests_after
+        by_kernel_alone = self._is_direct and self._holder is None and not self._digests_after and not layout
         self._is_quick = by_kernel_alone and not self.saves
         """Whether what the kernel says of a tensor is its whole record."""
         self._packs = False
@@ -241,6 +252,8 @@ class Describer(ArrayDescriber):
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         text = kernel.record(tensor, self._reader) if self._is_direct else None
+        if text is not None and self._with_layout:
+            text = f"{text[:-1]}{_layout_of(tensor)}}}"
         if text is not None and not self.saves and not self._digests_after:
             return text  # type: ignore[no-any-return]  # the extension's
         if text is None:
@@ -248,7 +261,8 @@ class Describer(ArrayDescriber):
                 self.lost(call, part, cause)
                 return "null"
             elements = self.elements(tensor)
-            begun = head.text + statistics(elements) + self._digest(elements)
+            begun = head.text + statistics(elements, self.extra) + (_layout_of(tensor) if self._with_layout else "")
+            begun += self._digest(elements)
             return self._finished(begun, elements, dtype, call, part)
         layout = head.layout
         if layout is None or layout.of_array is None:
@@ -300,6 +314,17 @@ class Describer(ArrayDescriber):
     @abstractmethod
     def parameters_of(self, module: AnyModule) -> list[tuple[str, Any]] | None:
         """A module's own parameters as they are when its call begins; None for one that can have none."""
+
+
+def _layout_of(tensor: AnyTensor) -> str:
+    """The members of a record that hold the tensor's layout in memory; empty for a tensor without strides."""
+    try:
+        strides, offset = tensor.stride(), tensor.storage_offset()
+    except Exception as cause:  # of a sparse tensor, or a subclass of the user's own
+        if passes(cause):
+            raise
+        return ""
+    return f',"stride":[{",".join(map(str, strides))}],"storage_offset":{offset}'
 
 
 _OURS = 3

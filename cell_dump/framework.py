@@ -123,8 +123,8 @@ class Framework:
         """`writer`, or one in front of it that holds back what is still on the device."""
         return writer
 
-    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> Describer:
-        """Makes records of values, now, from tensors wherever they are."""
+    def describer(self, writer: StepWriter, **options: Any) -> Describer:
+        """Makes records of values, now, from tensors wherever they are; `options` are those of `Describer`."""
         raise NotImplementedError
 
     # ---- modules ---------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Saves:
 
     def _begin(self, writer: StepWriter) -> None:
         wishes = self._wishes
-        describer = self._framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
+        describer = self._framework.describer(writer, **wishes.of_records(wishes.saves))
         self._step = _Step(self._framework, writer, describer)
 
     def interrupted(self, cause: str) -> None:

@@ -94,7 +94,7 @@ class Session:
             writer.when_over = self.cease
         else:
             writer = framework.writer(writer)
-        self.describer = framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
+        self.describer = framework.describer(writer, **wishes.of_records(wishes.saves))
         self.collects_backward_input = mode.backward and mode.input
         self.collects_backward_output = mode.backward and mode.output
         self._mode = mode
@@ -106,7 +106,7 @@ class Session:
         """Whether `begin_backward` says yes to every call."""
         self._saving = self.describer
         if self._saves_some:
-            self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
+            self._saving = framework.describer(writer, **wishes.of_records(True))
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}

@@ -158,8 +158,8 @@ class GraphCalls:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
         self._is_all = scope.trivial
-        self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)
-        self._saving = ArrayDescriber(writer, saves=True, digests=wishes.digests)
+        self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests, extra=wishes.extra)
+        self._saving = ArrayDescriber(writer, saves=True, digests=wishes.digests, extra=wishes.extra)
         self._lock = threading.RLock()
         self._calls: dict[int, Call] = {}
         self._open: list[Call | Run] = []
@@ -180,7 +180,7 @@ class GraphCalls:
         """Whether operators may send the records of tensors in place of them: all are wanted, and nothing else is."""
         wishes, mode = self._wishes, self._mode
         is_all = mode.forward and mode.backward and mode.input and mode.output and self._is_all
-        is_more = wishes.any_file or wishes.digests or self._writer.holder is not None
+        is_more = wishes.any_file or wishes.digests or wishes.extra or self._writer.holder is not None
         return wishes.values and is_all and not is_more
 
     # ---- what the operators report ---------------------------------------------------------------------------------

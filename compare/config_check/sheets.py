@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase
+from msprobe.base.schema import NAMES
 from msprobe.compare.tables.cells import Cell, guard, number
 from msprobe.compare.tables.columns import Column
 
@@ -24,7 +25,7 @@ _VALUES = (
 _LEVEL = Column("level", "`error` or `warning`; ours: `info`, which decides nothing", 10)
 _RELATIVE = tuple(
     Column(f"{name}_relative_diff", "relative to the absolute value in the first pack; empty where that is 0", 16)
-    for name in ("max", "min", "mean", "norm")
+    for name in NAMES
 )
 _PLACE = (Column("step", "number of the model's forward", 8), Column("rank", "number of the rank", 8))
 _EQUAL = Column("equal", "whether maximum, minimum, mean and norm are equal, or the only side that has it", 16)

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.schema import NAMES
 from msprobe.mapping.layers import parameter_candidates
 from msprobe.store.config_pack import ConfigPack, Place, dataset, weights
 
 from .findings import Checker, Kind, Level, TensorRow
-
-KEYS = ("max", "min", "mean", "norm")
 
 Statistics = tuple[float, ...]
 
@@ -97,7 +96,7 @@ def _tensors(held: Mapping[str, Any]) -> Iterator[tuple[str, Statistics]]:
 
 
 def _statistics(value: Mapping[str, Any]) -> Statistics | None:
-    numbers = [value.get(key) for key in KEYS]
+    numbers = [value.get(key) for key in NAMES]
     if not all(isinstance(number, int | float) for number in numbers):
         return None
     try:

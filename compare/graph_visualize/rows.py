@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msprobe.compare.judge.overflow import OF_ARGUMENTS, levels
+
 from .communication import UNKNOWN, Ends, communicates, ends_of
 from .comparison import Comparison, NodeResult
 from .database import NodeRow, as_json
 from .graph import Node, NodeType
-from .overflow import levels
 from .rank import Rank, stack_of
 from .values import Item, Style, is_output, items
 
@@ -63,7 +64,7 @@ class Drawn:
     @cached_property
     def _levels(self) -> Mapping[str, str]:
         columns = self.rank.dump.columns
-        return dict(zip(columns.names, levels(columns), strict=True)) if self.settings.overflow else {}
+        return dict(zip(columns.names, levels(columns, OF_ARGUMENTS), strict=True)) if self.settings.overflow else {}
 
     def _row(self, source: str, order: int, node: Node) -> NodeRow:
         call = self.rank.dump.place.get(node.name, -1)

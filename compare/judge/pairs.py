@@ -19,7 +19,7 @@ from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
-from msprobe.compare.measure.statistics import excesses
+from msprobe.compare.measure.statistics import excesses, excesses_of
 from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, UNWRITTEN, Columns, Dump, Record, Statistics
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
@@ -100,6 +100,17 @@ def says_nothing(columns: Columns, at: int, row: int) -> bool:
     without being read."""
     found = _unjudgeable(columns.names[at])
     return found is not None and _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found)
+
+
+def shows_nothing_of(columns: Columns) -> Iterator[int]:
+    """Yield the rows of which `says_nothing` is true."""
+    if not _ANY_UNJUDGEABLE.search("\n".join(columns.names)):
+        return
+    for at, name in enumerate(columns.names):
+        if (found := _unjudgeable(name)) is not None:
+            for row in columns.rows(at):
+                if _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found):
+                    yield row
 
 
 def _shows_nothing(columns: Columns, at: int, part: str, path: Sequence[str], found: _Operation) -> bool:
@@ -348,11 +359,11 @@ class PairJudge:
                 return PASS, EQUAL
             if not self.are_two_frameworks:
                 if not are_of_one_kind(target.digest, golden.digest):
-                    return self._by_two_kinds(target, golden)
+                    return self._by_two_kinds(target, golden, row)
                 return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest)), DIFFERENT
         if view is not None and not keeps_elements(view):
             return unjudged(Cause.PART, Reason(Why.PART)), UNKNOWN
-        return self._by_statistics(target, golden)
+        return self._by_statistics(target, golden, row if view is None else -1)
 
     def _not_collected(self, row: int) -> Verdict | None:
         """The verdict of a row that is null because a value could not be collected; None where it is None."""
@@ -400,6 +411,28 @@ class PairJudge:
         return found[0] if found else PASS
 
     @cached_property
+    def _excesses(self) -> dict[int, tuple[float, str]]:
+        """The excesses of the rows of tensors that differ and whose statistics are not all plain floats, or whose
+        counts differ: measured together, as single rows would take many times as long."""
+        pairs = self._pairs
+        if pairs is None:
+            return {}
+        target, golden = pairs.target.columns, pairs.golden.columns
+        both = np.flatnonzero((pairs.target_rows >= 0) & (pairs.golden_rows >= 0))
+        t, g = pairs.target_rows[both], pairs.golden_rows[both]
+        tensors = (_codes(target.kind)[t] == _TENSOR) & (_codes(golden.kind)[g] == _TENSOR)
+        odd = _marked(target.odd, target, t) | _marked(golden.odd, golden, g)
+        rows, sides, sizes, standards = [], [], [], []
+        for at in np.flatnonzero(tensors & (odd | _counted_otherwise(target, golden, t, g))).tolist():
+            ours, theirs = target.statistics(int(t[at])), golden.statistics(int(g[at]))
+            if ours is not None and theirs is not None and ours != theirs:
+                rows.append(int(both[at]))
+                sides.append((ours, theirs))
+                sizes.append(math.prod(target.shape(int(t[at])) or ()))
+                standards.append(standard_of(golden.dtype(int(g[at]))))
+        return dict(zip(rows, excesses_of(sides, sizes, standards, self.same_rounding), strict=True)) if rows else {}
+
+    @cached_property
     def _collected(self) -> dict[str, frozenset[DigestKind]]:
         return {"target": collected(self._target), "golden": collected(self._golden)}
 
@@ -425,13 +458,14 @@ class PairJudge:
         unsaved = Reason(Why.NOT_SAVED, side)
         if view is not None and not keeps_elements(view):
             return unjudged(Cause.PART, Reason(Why.PART), unsaved), UNKNOWN
-        verdict, equal = self._by_statistics(target, golden)
+        verdict, equal = self._by_statistics(target, golden, row if view is None else -1)
         if verdict.grade == "unjudged":
             return unjudged(Cause.NOT_SAVED, unsaved), UNKNOWN
         self.by_statistics.add(row)
         return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
 
-    def _by_statistics(self, target: Record, golden: Record) -> Found:
+    def _by_statistics(self, target: Record, golden: Record, row: int) -> Found:
+        """The verdict by statistics; `row` is -1 for records that are not those of a row."""
         t, g = _statistics_of(target), _statistics_of(golden)
         if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
             return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
@@ -443,26 +477,26 @@ class PairJudge:
             if record.digest and has_other:
                 return unjudged(Cause.DIGEST_AGAINST_STATISTICS, Reason(Why.DIGESTS_ONLY, side)), UNKNOWN
             return unjudged(Cause.NO_STATISTICS, Reason(Why.NO_STATISTICS, side)), UNKNOWN
-        verdict, equal = self._by_numbers(t, g, size, target, golden)
+        verdict, equal = self._by_numbers(t, g, size, target, golden, row)
         if verdict and t.is_damaged and g.is_damaged:
             return unjudged(Cause.NO_STATISTICS, Reason(Why.DAMAGED)), UNKNOWN
         return verdict, equal
 
-    def _by_two_kinds(self, target: Record, golden: Record) -> Found:
+    def _by_two_kinds(self, target: Record, golden: Record, row: int) -> Found:
         """Two digests that say nothing of each other: statistics may show a difference, but not that there is none."""
         kinds = Reason(Why.DIGESTS_OF_TWO_KINDS, target=target.digest, golden=golden.digest)
-        verdict, equal = self._by_statistics(target, golden)
+        verdict, equal = self._by_statistics(target, golden, row)
         if verdict.grade in ("pass", "unjudged"):
             return unjudged(Cause.DIGESTS_OF_TWO_KINDS, kinds), UNKNOWN
         return replace(verdict, reasons=(*verdict.reasons, kinds)), equal
 
-    def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record) -> Found:
+    def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record, row: int) -> Found:
         if t == g:
             return PASS, EQUAL
         if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:
             return judge_errors(errors), DIFFERENT
         standard = standard_of(golden.dtype)
-        excess, which = excess_of(t, g, size, standard, self.same_rounding)
+        excess, which = self._excesses.get(row) or excess_of(t, g, size, standard, self.same_rounding)
         verdict = judge_statistics(excess, which, target, golden, standard)
         is_equal = excess == 0 if self.same_rounding else bool(verdict)
         return verdict, EQUAL if is_equal else DIFFERENT

@@ -18,12 +18,13 @@ equal that differ by the rounding of their sums.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.schema import NAMES
+from msprobe.base.schema import NAMES, NUMBERS, Rule
 from msprobe.compare.core.standard import Standard
 from msprobe.store.record import NonFinite, Number, Statistics
 
@@ -36,59 +37,75 @@ contiguous are added up in another order. One unit in the last place of one of 1
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """What arrays of floats do not show of statistics that are not all floats; of shape (statistics, pairs).
+
+    `equal`: the two are equal as Python compares them, integers of every width and booleans too, or one is the other's
+    cast. `missing`: one is None or a boolean, and cannot be subtracted. `difference`: of the others, rounded once.
+    """
+
+    equal: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+    difference: Floats
+
+
 def excess(
     target: Statistics, golden: Statistics, size: int, standard: Standard, same_rounding: bool = True
 ) -> tuple[float, str]:
     """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
 
-    NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
-    statistic that only one side has, is an infinite excess. So is another count of true elements, or of those that are
-    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are
-    compared for equality. A one-element tensor's norm is compared without its sign, which some writers keep.
-    `same_rounding`: whether both sides round alike.
+    `excesses_of` of one pair.
     """
-    if _counts_differ(target.non_finite, golden.non_finite):
-        return math.inf, "non_finite"
-    worst, which = 0.0, ""
-    allowed: tuple[Any, ...] = ()
-    for at, name in enumerate(NAMES):
-        t, g = getattr(target, name), getattr(golden, name)
-        if t == g or (t != t and g != g):
-            continue
-        if name == "norm" and size == 1 and t is not None and g is not None and abs(t) == abs(g):
-            continue
-        if at < 2 and not same_rounding and (_is_cast(t, g) or _is_cast(g, t)):
-            continue
-        if _not_comparable(t) or _not_comparable(g):
-            return math.inf, name
-        if at >= 2 and abs(t - g) <= _rounding_of_sums(golden, at, size):
-            continue
-        if not allowed:
-            three = (getattr(golden, name) for name in ("max", "min", "norm"))
-            highest, lowest, norm = (0.0 if _not_comparable(value) else abs(value) for value in three)
-            allowed = allowances(
-                max(highest, lowest),
-                norm,
-                max(size, 1),
-                standard.absolute,
-                standard.relative,
-                same_rounding,
-                standard.is_plain,
-            )
-        share = abs(t - g) / float(allowed[at]) if allowed[at] else math.inf
-        if share > worst:
-            worst, which = share, name
-    if not worst and _counts_differ(target.true_count, golden.true_count):
-        return math.inf, "true_count"
-    return worst, which
+    return excesses_of([(target, golden)], [size], [standard], same_rounding)[0]
 
 
-def _rounding_of_sums(golden: Statistics, at: int, size: int) -> float:
-    """By how much the mean (`at` 2) or the norm (3) differ that are added up in another order."""
-    norm = golden.norm
-    if norm is None or _not_comparable(norm):
-        return 0.0
-    return _REORDERED * (norm if at == 3 else norm / math.sqrt(max(size, 1)))
+def excesses_of(
+    pairs: Sequence[tuple[Statistics, Statistics]],
+    sizes: Sequence[int],
+    standards: Sequence[Standard],
+    same_rounding: bool = True,
+) -> list[tuple[float, str]]:
+    """`excesses` of pairs whose statistics may be anything, with the name of the worst; (0.0, "") where all are equal.
+
+    A statistic that only one side has is an infinite excess. So is another count of true elements, or of those that are
+    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are
+    compared for equality.
+    """
+    table = [[(getattr(t, name), getattr(g, name)) for t, g in pairs] for name in NAMES]
+    equal = [
+        [
+            t == g or (not same_rounding and each.rule == "extreme" and (_is_cast(t, g) or _is_cast(g, t)))
+            for t, g in of_name
+        ]
+        for each, of_name in zip(NUMBERS, table, strict=True)
+    ]
+    missing = [[_is_missing(t) or _is_missing(g) for t, g in of_name] for of_name in table]
+    difference = [
+        [math.nan if absent else float(abs(t - g)) for (t, g), absent in zip(of_name, of_missing, strict=True)]
+        for of_name, of_missing in zip(table, missing, strict=True)
+    ]
+    sides = [[[_as_float(pair[side]) for pair in of_name] for of_name in table] for side in (0, 1)]
+    target, golden = (np.array(side, np.float64).reshape(len(NAMES), len(pairs)) for side in sides)
+    worst, which = excesses(
+        target,
+        golden,
+        np.array(sizes, np.float64),
+        np.array([each.absolute for each in standards]),
+        np.array([each.relative for each in standards]),
+        same_rounding,
+        is_plain=any(each.is_plain for each in standards),
+        objects=Objects(np.array(equal, bool), np.array(missing, bool), np.array(difference, np.float64)),
+    )
+    found = []
+    for (t, g), number, at in zip(pairs, worst.tolist(), which.tolist(), strict=True):
+        if _counts_differ(t.non_finite, g.non_finite):
+            found.append((math.inf, "non_finite"))
+        elif number == 0 and _counts_differ(t.true_count, g.true_count):
+            found.append((math.inf, "true_count"))
+        else:
+            found.append((number, NAMES[at] if number else ""))
+    return found
 
 
 def _counts_differ(target: Number | NonFinite, golden: Number | NonFinite) -> bool:
@@ -100,8 +117,12 @@ def _is_cast(number: Number, of: Number) -> bool:
     return type(number) is float and type(of) is int and number == float(np.float32(of))
 
 
-def _not_comparable(value: Number) -> bool:
-    return value is None or value is True or value is False or not math.isfinite(value)
+def _is_missing(value: Number) -> bool:
+    return value is None or type(value) is bool
+
+
+def _as_float(value: Number) -> float:
+    return math.nan if value is None or type(value) is bool else float(value)
 
 
 def allowances(
@@ -112,8 +133,8 @@ def allowances(
     relative: Any,
     same_rounding: bool = True,
     is_plain: bool = False,
-) -> tuple[Any, Any, Any, Any]:
-    """What is written above; the last factor leaves room for the rounding of the statistics themselves.
+) -> dict[Rule, Any]:
+    """What is written above, by rule; the last factor leaves room for the rounding of the statistics themselves.
 
     Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard. `is_plain`: a
     is the absolute part itself.
@@ -122,36 +143,51 @@ def allowances(
     a, r = absolute if is_plain else absolute * np.minimum(1.0, greatest), relative
     extreme = a + r * greatest
     r = r if same_rounding else np.where((absolute == 0) & (relative == 0), ROUNDING, r)
-    return extreme, extreme, (a + r * norm / root) * (1 + ROUNDING), (a * root + r * norm) * (1 + ROUNDING)
+    return {
+        "extreme": extreme,
+        "mean": (a + r * norm / root) * (1 + ROUNDING),
+        "norm": (a * root + r * norm) * (1 + ROUNDING),
+    }
 
 
 def excesses(
-    target: Sequence[Floats],
-    golden: Sequence[Floats],
+    target: Sequence[Floats] | Floats,
+    golden: Sequence[Floats] | Floats,
     size: Floats,
     absolute: Floats,
     relative: Floats,
     same_rounding: bool = True,
+    *,
+    is_plain: bool = False,
+    objects: Objects | None = None,
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """How many times its allowance the worst statistic (of max, min, mean, norm) differs, and which it is, per pair.
+    """How many times its allowance the worst statistic (a place in `NAMES`) differs, and which it is, per pair.
 
-    `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`, and
-    `same_rounding` too.
+    NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side is an
+    infinite excess. A one-element tensor's norm is compared without its sign, which some writers keep. `size` is the
+    number of elements; `absolute` and `relative` are the standard's, `is_plain` too. `same_rounding`: whether both
+    sides round alike. `objects`: where the statistics are not all floats, what the arrays do not show.
     """
     worst = np.zeros(len(size))
     which = np.zeros(len(size), np.int8)
     is_lost = np.zeros(len(size), bool)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        highest, lowest, _, norm = (np.where(np.isfinite(g), np.abs(g), 0.0) for g in golden)
-        greatest, size_or_one = np.maximum(highest, lowest), np.maximum(size, 1.0)
-        allowed = allowances(greatest, norm, size_or_one, absolute, relative, same_rounding)
-        for at, (t, g) in enumerate(zip(target, golden, strict=True)):
+        scales = {each.name: np.where(np.isfinite(g), np.abs(g), 0.0) for each, g in zip(NUMBERS, golden, strict=True)}
+        norm, size_or_one = scales["norm"], np.maximum(size, 1.0)
+        greatest = np.maximum(scales["max"], scales["min"])
+        allowed_by = allowances(greatest, norm, size_or_one, absolute, relative, same_rounding, is_plain)
+        reordered = {"mean": norm / np.sqrt(size_or_one), "norm": norm}
+        for at, (each, t, g) in enumerate(zip(NUMBERS, target, golden, strict=True)):
+            difference, allowed = np.abs(t - g), allowed_by[each.rule]
             same = (t == g) | (np.isnan(t) & np.isnan(g))
-            if at == 3:
+            if objects is not None:
+                difference = np.where(objects.missing[at], np.nan, objects.difference[at])
+                same = objects.equal[at] | (np.isnan(t) & np.isnan(g) & ~objects.missing[at])
+            if each.rule == "norm":
                 same |= (size == 1) & (np.abs(t) == np.abs(g))
-            if at >= 2:
-                same |= np.abs(t - g) <= _REORDERED * (norm if at == 3 else norm / np.sqrt(size_or_one))
-            share = np.where(allowed[at] > 0, np.abs(t - g) / allowed[at], np.inf)
+            if each.rule in reordered:
+                same |= difference <= _REORDERED * reordered[each.rule]
+            share = np.where(allowed > 0, difference / allowed, np.inf)
             share[same] = 0.0
             lost = ~(np.isfinite(t) & np.isfinite(g) | same)
             share[lost] = np.inf

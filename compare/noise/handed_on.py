@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.noise import Evidence, KernelPrecision, Sign
 
 from .identities import Law
@@ -16,8 +17,6 @@ from .pairs import AlignedGraphs
 
 HANDED_ON = 1e-6
 """A side hands a tensor on as it is if no statistic of it changes by more, as a share of its scale."""
-
-_STATISTICS = ("max", "min", "mean", "norm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +85,5 @@ def _change(aligned: AlignedGraphs, side: int, pair: int, row: int) -> tuple[flo
 def _shares(given: tuple[float, ...], found: tuple[float, ...]) -> Iterator[tuple[float, str]]:
     greatest = max(map(abs, given[:2]))
     scales = greatest, greatest, greatest, abs(given[3])
-    for a, b, scale, name in zip(given, found, scales, _STATISTICS, strict=True):
+    for a, b, scale, name in zip(given, found, scales, NAMES, strict=True):
         yield (abs(a - b) / scale if scale else float(a != b)), name

@@ -14,14 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from msprobe.base.schema import COUNTS, DIGEST, KEYS, NUMBERS, Merge
+from msprobe.base.schema import COUNTS, DIGEST, KEYS, LAYOUT, NUMBERS, OPTIONAL, SHARES, Merge
 
 Record = dict[str, Any]
 Shape = tuple[int, ...]
 
 _COUNTS = tuple(each.key for each in COUNTS)
 _EXACT = tuple(each.key for each in (*NUMBERS, *COUNTS) if each.rule in ("extreme", "equal"))
-_OF_ONE_RANK = (DIGEST.key, "data_name", "from")
+_OF_ONE_RANK = (DIGEST.key, "data_name", "from", *[each.key for each in LAYOUT])
 """What says something of the one tensor of one rank, or names its calls."""
 
 
@@ -59,7 +59,7 @@ def described(record: Record, shape: Shape) -> Record:
 
 def without_statistics(record: Record, shape: Shape) -> Record:
     """A record that says nothing but what kind of tensor it is."""
-    return {key: value for key, value in described(record, shape).items() if key not in (*KEYS, *_COUNTS)}
+    return {key: value for key, value in described(record, shape).items() if key not in (*KEYS, *_COUNTS, *OPTIONAL)}
 
 
 def concatenated(records: Sequence[Record], shape: Shape) -> Record:
@@ -68,7 +68,7 @@ def concatenated(records: Sequence[Record], shape: Shape) -> Record:
     sizes = [math.prod(record["shape"]) for record in records]
     filled = [record for record, size in zip(records, sizes, strict=True) if size]
     sizes = [size for size in sizes if size]
-    for each in NUMBERS:
+    for each in (*NUMBERS, *SHARES):
         if each.key in made:
             made[each.key] = _MERGES[each.merge]([record.get(each.key) for record in filled], sizes)
     for key in _COUNTS:

@@ -256,6 +256,14 @@ class Side:
                 found[at] = (None,) * _COUNT if s is None else s.numbers
         return found
 
+    def optional(self, name: str, rows: Sequence[int]) -> list[Cell]:
+        """An optional statistic of records, or their layout; empty where there is none."""
+        if name == "layout":
+            return [str(self._columns.layout.get(row, "")) for row in rows]
+        if (column := self._columns.shares.get(name)) is None:
+            return [""] * len(rows)
+        return ["" if row < 0 or column[row] != column[row] else float(column[row]) for row in rows]
+
     def digests(self, rows: Sequence[int]) -> list[str]:
         """The digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
         return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]

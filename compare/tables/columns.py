@@ -1,8 +1,9 @@
 """The columns of the table, in order, with what each one says; `reference/compare-table.md` prints this table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.base.schema import NUMBERS
+from msprobe.base.schema import NUMBERS, SHARES
 from msprobe.compare.judge.judged import Comparison, Mode
 
 
@@ -107,9 +108,25 @@ GUESSES = (
 """Only across frameworks, behind all others."""
 
 
-def columns(mode: Mode, with_stack: bool, with_guesses: bool = False, with_noise: bool = False) -> tuple[Column, ...]:
-    """The columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, and those of
-    guesses where pairs were guessed."""
+def optional(names: Sequence[str]) -> tuple[Column, ...]:
+    """Two columns for each optional statistic of these names, which are shown and never judged; `layout` is one."""
+    texts = {each.name: each.noun for each in SHARES} | {"layout": "strides and storage offset in elements"}
+    return tuple(
+        Column(f"{side} {name}", f"the {of}'s {texts[name]}; empty if not recorded", 11)
+        for name in names
+        for side, of in (("NPU", "target"), ("Bench", "golden"))
+    )
+
+
+def columns(
+    mode: Mode,
+    with_stack: bool,
+    with_guesses: bool = False,
+    with_noise: bool = False,
+    names: Sequence[str] = (),
+) -> tuple[Column, ...]:
+    """The columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, those of
+    guesses where pairs were guessed, and the optional statistics of some names."""
     stack = (_STACK,) if with_stack else ()
     if mode == "tensor":
         found = (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
@@ -117,11 +134,18 @@ def columns(mode: Mode, with_stack: bool, with_guesses: bool = False, with_noise
         found = (*_NAMES, *_DIGESTS, _RESULT_DIGESTS, *stack, *_OURS)
     else:
         found = (*_NAMES, *_STATISTICS, *_VALUES, _RESULT_STATISTICS, _MESSAGE, *stack, *_OURS)
-    return (*found, *(NOISE if with_noise else ()), *(GUESSES if with_guesses else ()))
+    return (*found, *(NOISE if with_noise else ()), *(GUESSES if with_guesses else ()), *optional(names))
+
+
+def optional_names(comparison: Comparison) -> list[str]:
+    """The optional statistics that either side has, and `layout` where one has layouts."""
+    sides = comparison.target.columns, comparison.golden.columns
+    names = [each.name for each in SHARES if any(each.name in side.shares for side in sides)]
+    return [*names, *["layout"] * any(side.layout for side in sides)]
 
 
 def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
     """The columns of a comparison, by what it found."""
-    return columns(
-        comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise_of_tensors is not None
-    )
+    has_noise = comparison.noise_of_tensors is not None
+    has_guesses = bool(comparison.pairs.notes.guesses)
+    return columns(comparison.mode, with_stack, has_guesses, has_noise, optional_names(comparison))

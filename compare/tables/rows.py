@@ -28,6 +28,7 @@ from .cells import (
     statistics_of_rows,
     tensor_cells,
 )
+from .columns import optional_names
 
 Row = tuple[Cell, ...]
 
@@ -79,6 +80,7 @@ class _Rows:
         self._roles, self._with_stack = located.roles, with_stack
         self._stack_texts: dict[tuple[str, ...], str] = {}
         self._target, self._golden = Side(comparison.target.columns), Side(comparison.golden.columns)
+        self._optional = optional_names(comparison)
 
     def stretch(self, start: int, stop: int) -> list[Sequence[Cell]]:
         """The columns of the rows from `start` to `stop`."""
@@ -116,6 +118,8 @@ class _Rows:
             made = [guesses.get(place) for place in places.tolist()]
             columns.append([round(guess.confidence, 3) if guess and guess.confidence else "" for guess in made])
             columns.append(["" if guess is None else guard(sentence(guess.because)) for guess in made])
+        for name in self._optional:
+            columns += [self._target.optional(name, ours), self._golden.optional(name, theirs)]
         return columns
 
     def _golden_calls(self, rows: Ints, places: Ints) -> Ints:

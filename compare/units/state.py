@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from msprobe.compare.core.noise import Evidence, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.overflow import OF_ALL_VALUES, levels
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.report.document import State as UnitState
 from msprobe.store.record import TENSOR
 
 from .calls import Side, UnitCalls
 from .links import links_of, links_of_both
-from .overflow import levels
 
 Floats = NDArray[np.float64]
 
@@ -46,10 +46,10 @@ def state_of_dump(calls: UnitCalls) -> UnitState:
 
 def overflow_of(side: Side) -> str:
     """The letters of one side's calls by number; empty where there are none."""
-    found = levels(side.dump)
-    if not found:
+    found = levels(side.dump.columns, OF_ALL_VALUES)
+    if not any(found):
         return ""
-    return "".join(found[at] if at >= 0 else "." for at in side.calls.tolist())
+    return "".join((found[at] if at >= 0 else "")[:1] or "." for at in side.calls.tolist())
 
 
 def letters(comparison: Comparison) -> NDArray[np.uint8]:

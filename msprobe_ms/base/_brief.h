@@ -69,12 +69,12 @@ static void write_row(double *row, const struct tensor *tensor, const struct par
     if (tensor->is_double && !all.nans && peak != 0 && isfinite(peak) && !(peak > 0x1p-450 && peak < 0x1p480))
         norm = scaled_norm((const double *)tensor->data, tensor->size, peak);
     int none = all.nans || !tensor->size;
-    row[0] = none ? NAN : norm;
-    row[1] = none ? NAN : all.bottom + 0.0; /* takes the sign from a zero */
-    row[2] = none ? NAN : all.top + 0.0;
-    row[3] = tensor->size ? (double)all.zeros / n : NAN;
-    row[4] = (double)all.nans;
-    row[5] = none ? NAN : all.sum / n;
+    row[COLUMN_NORM] = none ? NAN : norm;
+    row[COLUMN_MIN] = none ? NAN : all.bottom + 0.0; /* takes the sign from a zero */
+    row[COLUMN_MAX] = none ? NAN : all.top + 0.0;
+    row[COLUMN_ZEROS] = tensor->size ? (double)all.zeros / n : NAN;
+    row[COLUMN_NANS] = (double)all.nans;
+    row[COLUMN_MEAN] = none ? NAN : all.sum / n;
 }
 
 static brief_pass brief_pass_for(const struct array *a, PyObject *array)
@@ -143,7 +143,7 @@ static int measure_tensors(const struct tensor *tensors, size_t count, double ep
     mode before = exact_mode();
     const struct part *parts = work.parts;
     for (size_t i = 0; i < count; i++) {
-        write_row(rows + 6 * i, &tensors[i], parts);
+        write_row(rows + COLUMNS * i, &tensors[i], parts);
         parts += (tensors[i].size + PART - 1) / PART;
     }
     back_to(before);
@@ -153,7 +153,7 @@ static int measure_tensors(const struct tensor *tensors, size_t count, double ep
 }
 
 PyDoc_STRVAR(brief_doc, "brief(arrays, eps, threads, address)\n--\n\n"
-                        "Write six doubles for each array of a list to `address`: norm, min, max, zeros, nans, mean.\n\n"
+                        "Write a row of doubles for each array of a list to `address`: norm, min, max, zeros, nans, mean.\n\n"
                         "The indices of those that the passes cannot run over as they lie; their rows are those of an\n"
                         "empty array.");
 

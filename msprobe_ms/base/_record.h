@@ -2,7 +2,7 @@
 
 /* A text that grows, on the stack: a record's statistics are never longer. */
 struct text {
-    char letters[512];
+    char letters[1536];
     size_t length;
 };
 
@@ -110,10 +110,61 @@ static void put_digest(struct text *to, const struct digest *digest)
     put(to, KEY_DIGEST, digits);
 }
 
+/* Optional statistics: each the share of the elements whose magnitude is below a limit, or not below it. */
+struct share {
+    const char *key; /* borrowed: with its comma and colon */
+    double limit;
+    int is_below, is_of_integers;
+};
+
+enum { MOST_SHARES = 16 };
+
+struct shares {
+    struct share of[MOST_SHARES];
+    Py_ssize_t count;
+};
+
+static at_least_pass at_least_pass_for_letter(int letter)
+{
+    switch (letter) {
+    case 'e': return chosen->at_least.float16;
+    case 'E': return chosen->at_least.bfloat16;
+    case 'f': return chosen->at_least.float32;
+    case 'd': return chosen->at_least.float64;
+    case 'b': return chosen->at_least.int8;
+    case 'B': return chosen->at_least.uint8;
+    case 'h': return chosen->at_least.int16;
+    case 'H': return chosen->at_least.uint16;
+    case 'i': return chosen->at_least.int32;
+    case 'I': return chosen->at_least.uint32;
+    case 'q': return chosen->at_least.int64;
+    default: return NULL;
+    }
+}
+
+/* Add the shares of n elements, `nan` of which are NaN and count as neither. */
+static void put_shares(struct text *to, const struct shares *shares, const struct array *a, size_t n, int letter, int64_t nan)
+{
+    if (!shares || !shares->count)
+        return;
+    int is_float = letter == 'e' || letter == 'E' || letter == 'f' || letter == 'd';
+    int64_t found[MOST_SHARES];
+    PyThreadState *thread = release(a, n);
+    at_least_pass pass = at_least_pass_for_letter(letter);
+    for (Py_ssize_t i = 0; i < shares->count; i++)
+        found[i] = pass ? pass(a->data, n, shares->of[i].limit) : count_true(a->data, n);
+    take_back(thread);
+    for (Py_ssize_t i = 0; i < shares->count; i++) {
+        const struct share *share = &shares->of[i];
+        if (is_float || share->is_of_integers)
+            put_double(to, share->key, (double)(share->is_below ? (int64_t)n - nan - found[i] : found[i]) / (double)n);
+    }
+}
+
 /* Add the statistics of n contiguous elements and, where it is wanted, their digest; 0 where the passes do not know the
  * dtype, or a sum cancels so far that its error could matter.
  */
-static int put_statistics(struct text *to, void *address, size_t n, int letter, int digests)
+static int put_statistics(struct text *to, void *address, size_t n, int letter, int digests, const struct shares *shares)
 {
     struct digest digest = {.is_wanted = digests};
     struct array a = {.data = address, .itemsize = letter == 'q' ? 8 : 1};
@@ -125,6 +176,7 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         if (!summarise(&a, n, pass, &s, &digest))
             return 0;
         put_summary(to, &a, &s);
+        put_shares(to, shares, &a, n, letter, s.nan);
         put_digest(to, &digest);
         return 1;
     }
@@ -137,6 +189,7 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         put_whole(to, KEY_MIN, all.bottom);
         put_double(to, KEY_MEAN, (double)all.sum / (double)n);
         put_double(to, KEY_NORM, sqrt(all.squares + all.squares_low));
+        put_shares(to, shares, &a, n, letter, 0);
         put_digest(to, &all.digest);
         return 1;
     }
@@ -150,6 +203,7 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         put(to, KEY_MEAN, "null");
         put(to, KEY_NORM, "null");
         put_whole(to, KEY_TRUE_COUNT, trues);
+        put_shares(to, shares, &a, n, letter, 0);
         put_digest(to, &digest);
         return 1;
     }
@@ -163,7 +217,7 @@ static size_t write_statistics(char *to, void *address, size_t n, int letter)
 {
     struct text found = {.length = 0};
     mode before = exact_mode();
-    int is_known = put_statistics(&found, address, n, letter, 0); /* no digest */
+    int is_known = put_statistics(&found, address, n, letter, 0, NULL); /* no digest, no shares */
     back_to(before);
     memcpy(to, found.letters, is_known ? found.length : 0);
     return is_known ? found.length : 0;
@@ -175,12 +229,26 @@ static const char WRITE_STATISTICS[] = "msprobe.base._statistic.write_statistics
 struct reader {
     PyObject *type, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
     int digests;
+    struct shares shares;
 };
 
 static int read_reader(PyObject *tuple, struct reader *by)
 {
-    return PyArg_ParseTuple(tuple, "O!OOOOO!p;a reader: a type, four functions, heads, a truth", &PyType_Type, &by->type,
-                            &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type, &by->heads, &by->digests);
+    PyObject *shares; /* borrowed, as all of it */
+    if (!PyArg_ParseTuple(tuple, "O!OOOOO!pO!;a reader: a type, four functions, heads, a truth, shares", &PyType_Type,
+                          &by->type, &by->dtype_of, &by->shape_of, &by->reads_in_place, &by->address_of, &PyDict_Type,
+                          &by->heads, &by->digests, &PyTuple_Type, &shares))
+        return 0;
+    by->shares.count = PyTuple_GET_SIZE(shares);
+    if (by->shares.count > MOST_SHARES)
+        return PyErr_Format(PyExc_ValueError, "a reader has at most %d shares", MOST_SHARES), 0;
+    for (Py_ssize_t i = 0; i < by->shares.count; i++) {
+        struct share *of = &by->shares.of[i];
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(shares, i), "sdpp;a share: key, limit, two truths", &of->key, &of->limit,
+                              &of->is_below, &of->is_of_integers))
+            return 0;
+    }
+    return 1;
 }
 
 /* The head of a tensor's dtype and shape, borrowed; NULL with or without an error. */
@@ -239,7 +307,7 @@ static PyObject *made_record(const struct reader *by, PyObject *value, PyObject 
         goto done;
     struct text found = {.length = 0};
     mode before = exact_mode();
-    int is_known = put_statistics(&found, data, (size_t)size, *letter, by->digests);
+    int is_known = put_statistics(&found, data, (size_t)size, *letter, by->digests, &by->shares);
     back_to(before);
     if (is_known)
         made = closed(start, &found, source);
@@ -262,7 +330,8 @@ PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
                          "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its\n"
                          "shape, whether its elements lie one after the other at an address, and this address; a dict of heads by\n"
                          "(id of the dtype, shape); and whether the record has the CRC-32C of the elements' bytes as well, those of\n"
-                         "bfloat16 widened. A head is a tuple: the record's beginning, the number of elements, numpy's letter for\n"
+                         "bfloat16 widened; and a tuple of shares, each a tuple: its key as `,\"zeros\":`, a positive limit, whether\n"
+                         "it is of the elements below it or of all others, and whether integers and bool have it. A head is a tuple: the record's beginning, the number of elements, numpy's letter for\n"
                          "the dtype ('E' for bfloat16, empty where none is known), the dtype, and whatever else the caller keeps there.\n"
                          "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"
                          "could matter.");

@@ -70,12 +70,18 @@ struct brief {
 
 typedef void (*brief_pass)(const void *, size_t, double, struct brief *);
 
+/* How many magnitudes are not below a limit. */
+typedef int64_t (*at_least_pass)(const void *, size_t, double);
+
 struct passes {
     floats_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32;
     void (*int64)(const int64_t *, size_t, struct int64s *);
     struct {
         brief_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64;
     } brief;
+    struct {
+        at_least_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64;
+    } at_least;
     struct {
         int (*float16)(const void *, size_t), (*bfloat16)(const void *, size_t), (*float32)(const void *, size_t),
             (*float64)(const void *, size_t);
@@ -87,6 +93,14 @@ INLINE double limit_double(double eps) { return eps; }
 INLINE float limit_float(double eps)
 {
     return eps > 0 && (float)eps == 0 ? FLT_TRUE_MIN : (float)eps;
+}
+
+/* The least number of a type that is not below a limit, so that no magnitude of the type stands between the two. */
+INLINE double least_double(double limit) { return limit; }
+INLINE float least_float(double limit)
+{
+    float near = (float)limit;
+    return (double)near < limit ? nextafterf(near, INFINITY) : near;
 }
 
 /* The anchor of a block: 0 if all its elements are zero, -1 if one is infinite or all are NaN; may be infinite itself. */
@@ -272,6 +286,28 @@ static floats_pass pass_for(const struct array *a, PyObject *array)
     return NULL;
 }
 
+static at_least_pass at_least_pass_for(const struct array *a, PyObject *array)
+{
+    int letter = 0;
+    switch (a->kind << 8 | a->itemsize) {
+    case 'f' << 8 | 2:
+    case 'V' << 8 | 2:
+        letter = letter_of_two_bytes(array);
+        return letter == 'e' ? chosen->at_least.float16 : letter == 'E' ? chosen->at_least.bfloat16 : NULL;
+    case 'f' << 8 | 4: return chosen->at_least.float32;
+    case 'f' << 8 | 8: return chosen->at_least.float64;
+    case 'i' << 8 | 1: return chosen->at_least.int8;
+    case 'i' << 8 | 2: return chosen->at_least.int16;
+    case 'i' << 8 | 4: return chosen->at_least.int32;
+    case 'i' << 8 | 8: return chosen->at_least.int64;
+    case 'u' << 8 | 1: return chosen->at_least.uint8;
+    case 'u' << 8 | 2: return chosen->at_least.uint16;
+    case 'u' << 8 | 4: return chosen->at_least.uint32;
+    case 'u' << 8 | 8: return chosen->at_least.uint64;
+    default: return NULL;
+    }
+}
+
 /* Let other threads run where the pass takes longer than that costs. */
 static PyThreadState *release(const struct array *a, size_t n)
 {
@@ -384,6 +420,36 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return found;
 }
 
+PyDoc_STRVAR(at_least_doc, "at_least(array, limit)\n--\n\n"
+                           "How many elements have a magnitude of at least `limit`, which is positive; a NaN has none. None for an\n"
+                           "array that the passes cannot run over as it lies, also for one of bool.");
+
+static PyObject *at_least(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "at_least() takes an array and a number, not %zd arguments", count);
+    double limit = PyFloat_AsDouble(args[1]);
+    PyObject *capsule = PyErr_Occurred() ? NULL : PyObject_GetAttr(args[0], array_struct); /* new */
+    const struct array *a = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;         /* borrowed */
+    PyObject *found = NULL;                                                                 /* new */
+    if (a == NULL)
+        goto done;
+    at_least_pass pass = at_least_pass_for(a, args[0]);
+    size_t n = pass ? plain_size(a) : 0;
+    if (n) {
+        mode before = exact_mode();
+        PyThreadState *thread = release(a, n);
+        int64_t number = pass(a->data, n, limit);
+        take_back(thread);
+        back_to(before);
+        found = PyLong_FromLongLong(number);
+    } else
+        found = Py_NewRef(Py_None);
+done:
+    Py_XDECREF(capsule);
+    return found;
+}
+
 PyDoc_STRVAR(finite_doc, "finite(address, size, letter)\n--\n\n"
                          "Whether `size` contiguous floats at `address` are finite; `letter` is numpy's for the dtype, 'E' for\n"
                          "bfloat16, and the caller holds the memory. None where the passes do not know the dtype.");
@@ -465,8 +531,8 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
     return PyBool_FromLong(found != NULL);
 }
 
-#include "_brief.h"
 #include "_schema.h"
+#include "_brief.h"
 #include "_record.h"
 
 static PyMethodDef METHODS[] = {
@@ -475,6 +541,7 @@ static PyMethodDef METHODS[] = {
     {"records", (PyCFunction)(void (*)(void))records, METH_FASTCALL, records_doc},
     {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
     {"crc32c", (PyCFunction)(void (*)(void))crc32c, METH_FASTCALL, crc32c_doc},
+    {"at_least", (PyCFunction)(void (*)(void))at_least, METH_FASTCALL, at_least_doc},
     {"finite", (PyCFunction)(void (*)(void))is_finite, METH_FASTCALL, finite_doc},
     {"memory", (PyCFunction)(void (*)(void))memory, METH_FASTCALL, memory_doc},
     {"choose", choose, METH_O, choose_doc},

@@ -151,6 +151,36 @@ BRIEF(uint32, uint32_t, double, NAME(decode_uint32))
 BRIEF(int64, int64_t, double, NAME(decode_int64))
 BRIEF(uint64, uint64_t, double, NAME(decode_uint64))
 
+/* How many magnitudes are not below a limit. */
+#define AT_LEAST(name, source, T, decode, magnitude, COUNT)                                                            \
+    TARGET static int64_t NAME(at_least_##name)(const void *data, size_t n, double limit)                              \
+    {                                                                                                                  \
+        T buffer[BLOCK / sizeof(T)], least = least_##T(limit);                                                         \
+        int64_t found = 0;                                                                                             \
+        for (const source *p = data; n > 0;) {                                                                         \
+            size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
+            const T *block = decode(p, m, buffer);                                                                     \
+            COUNT of_block = 0;                                                                                        \
+            for (size_t i = 0; i < m; i++)                                                                             \
+                of_block += magnitude(block[i]) >= least;                                                              \
+            found += of_block;                                                                                         \
+            p += m, n -= m;                                                                                            \
+        }                                                                                                              \
+        return found;                                                                                                  \
+    }
+AT_LEAST(float64, double, double, AS_IT_IS, fabs, int64_t)
+AT_LEAST(float32, float, float, AS_IT_IS, fabsf, int32_t)
+AT_LEAST(bfloat16, uint16_t, float, NAME(decode_bfloat16), fabsf, int32_t)
+AT_LEAST(float16, uint16_t, float, NAME(decode_float16), fabsf, int32_t)
+AT_LEAST(int8, int8_t, float, NAME(decode_int8), fabsf, int32_t)
+AT_LEAST(uint8, uint8_t, float, NAME(decode_uint8), fabsf, int32_t)
+AT_LEAST(int16, int16_t, float, NAME(decode_int16), fabsf, int32_t)
+AT_LEAST(uint16, uint16_t, float, NAME(decode_uint16), fabsf, int32_t)
+AT_LEAST(int32, int32_t, double, NAME(decode_int32), fabs, int64_t)
+AT_LEAST(uint32, uint32_t, double, NAME(decode_uint32), fabs, int64_t)
+AT_LEAST(int64, int64_t, double, NAME(decode_int64), fabs, int64_t)
+AT_LEAST(uint64, uint64_t, double, NAME(decode_uint64), fabs, int64_t)
+
 /* float64 does not hold every int64, so extremes and sum stay integers. */
 TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
 {
@@ -187,6 +217,9 @@ static const struct passes NAME(passes) = {
     {NAME(brief_float16), NAME(brief_bfloat16), NAME(brief_float32), NAME(brief_float64), NAME(brief_int8),
      NAME(brief_uint8), NAME(brief_int16), NAME(brief_uint16), NAME(brief_int32), NAME(brief_uint32),
      NAME(brief_int64), NAME(brief_uint64)},
+    {NAME(at_least_float16), NAME(at_least_bfloat16), NAME(at_least_float32), NAME(at_least_float64),
+     NAME(at_least_int8), NAME(at_least_uint8), NAME(at_least_int16), NAME(at_least_uint16), NAME(at_least_int32),
+     NAME(at_least_uint32), NAME(at_least_int64), NAME(at_least_uint64)},
     {NAME(finite_float16), NAME(finite_bfloat16), NAME(finite_float32), NAME(finite_float64)},
 };
 
@@ -208,3 +241,4 @@ static const struct passes NAME(passes) = {
 #undef PASS
 #undef AS_IT_IS
 #undef BRIEF
+#undef AT_LEAST

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import statistic as module
+from .schema import OPERATIONS
 from .statistic import Array, blocks, plain
 
-COLUMNS = ("norm", "min", "max", "zeros", "nans", "mean")
+COLUMNS = OPERATIONS
 """What a row holds, in this order."""
 
 _EMPTY = (math.nan, math.nan, math.nan, math.nan, 0.0, math.nan)

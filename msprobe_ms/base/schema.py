@@ -8,15 +8,16 @@ whose table `_schema.h` is generated), the columns of a dump, the merge of ranks
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["number", "count", "digest"]
-"""`number`: every tensor with elements has it, or null. `count`: written where it is not 0. `digest`: a text."""
+Kind = Literal["number", "count", "digest", "share", "layout"]
+"""`number`: every tensor with elements has it, or null. `count`: written where it is not 0. `digest`: a text. Only if
+the configuration asks for it: `share`, of the elements that a limit separates, and `layout`, integers."""
 
 Merge = Literal["max", "min", "mean", "norm", "sum", "none"]
 """How those of the parts of a tensor become that of the whole: the largest, the smallest, the mean weighted by the
 numbers of elements, the root of the sum of squares, the sum; `none`: it is lost."""
 
-Rule = Literal["extreme", "mean", "norm", "equal"]
-"""Which allowance a difference has (`compare/measure/statistics.py`); `equal`: none."""
+Rule = Literal["extreme", "mean", "norm", "equal", "shown"]
+"""Which allowance a difference has (`compare/measure/statistics.py`); `equal`: none; `shown`: it is never judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ class Statistic:
     dtypes : the kinds of dtypes that have it, by numpy's letters
     titles : the titles of the columns of a comparison: the difference, the relative difference, the value
     noun : its noun in the explanations of these columns
+    limit : of a share, the limit of the magnitudes
+    is_below : whether the share is of the elements below the limit, or of those that are not
+    operation, column : its name among the monitor's operations, and its column of what `brief.py` measures
     text, zh : the explanation in the docs
     """
 
@@ -41,7 +45,30 @@ class Statistic:
     zh: str
     titles: tuple[str, str, str] = ("", "", "")
     noun: str = ""
+    limit: float = 0.0
+    is_below: bool = True
+    operation: str = ""
+    column: int = -1
 
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The range of a floating-point format: its smallest normal number, and its largest finite one."""
+
+    smallest_normal: float
+    largest: float
+    source: str
+
+
+FORMATS = {
+    "fp16": Format(2.0**-14, 65504.0, "IEEE 754, binary16"),
+    "bf16": Format(2.0**-126, (2 - 2.0**-7) * 2.0**127, "the upper half of IEEE 754, binary32"),
+    "e4m3": Format(2.0**-6, 448.0, "OCP 8-bit Floating Point Specification 1.0, E4M3 (`float8_e4m3fn`)"),
+    "e5m2": Format(2.0**-14, 57344.0, "OCP 8-bit Floating Point Specification 1.0, E5M2"),
+    # The greatest code, 1.5 * 2^15, is infinity; numbers from 2^-22 to 2^-16 are HiFloat8's denormal ones.
+    "hif8": Format(2.0**-15, 32768.0, "Ascend HiFloat8 Format for Deep Learning, arXiv:2409.16626"),
+}
+"""By the name in a configuration."""
 
 STATISTICS = (
     Statistic(
@@ -54,6 +81,8 @@ STATISTICS = (
         text="the largest element",
         zh="最大元素",
         titles=("Max diff", "MaxRelativeErr", "max"),
+        operation="max",
+        column=2,
         noun="maximum",
     ),
     Statistic(
@@ -66,6 +95,8 @@ STATISTICS = (
         text="the smallest element",
         zh="最小元素",
         titles=("Min diff", "MinRelativeErr", "min"),
+        operation="min",
+        column=1,
         noun="minimum",
     ),
     Statistic(
@@ -78,6 +109,8 @@ STATISTICS = (
         text="the mean of the elements",
         zh="元素的均值",
         titles=("Mean diff", "MeanRelativeErr", "mean"),
+        operation="mean",
+        column=5,
         noun="mean",
     ),
     Statistic(
@@ -90,6 +123,8 @@ STATISTICS = (
         text="the L2 norm",
         zh="L2 范数",
         titles=("L2norm diff", "NormRelativeErr", "l2norm"),
+        operation="norm",
+        column=0,
         noun="L2 norm",
     ),
     Statistic(
@@ -106,6 +141,8 @@ STATISTICS = (
         name="nan",
         key="nan_count",
         kind="count",
+        operation="nans",
+        column=4,
         dtypes="fc",
         merge="sum",
         rule="equal",
@@ -149,6 +186,75 @@ STATISTICS = (
         "summary_mode 为 crc32c 时*（本工具）*：`crc32c:` 加其 CRC-32C（多项式 0x1EDC6F41，RFC 3720）的 8 位数字。"
         "读取方不得把两种摘要相互比较",
     ),
+    Statistic(
+        name="zeros",
+        key="zeros",
+        kind="share",
+        dtypes="biufc",
+        merge="mean",
+        rule="shown",
+        noun="share of zeros",
+        operation="zeros",
+        column=3,
+        limit=5e-324,  # the smallest positive number
+        text="*(msprobe-ms)* float: the share of the elements that are exactly 0; only if asked for",
+        zh="*（本工具）* float：恰为 0 的元素所占比例；仅在配置后才有",
+    ),
+    *(
+        Statistic(
+            name=f"underflow:{name}",
+            key=f"underflow:{name}",
+            kind="share",
+            dtypes="fc",
+            merge="mean",
+            rule="shown",
+            noun=f"share of elements that are 0 or subnormal in {name}",
+            limit=format.smallest_normal,
+            text=f"*(msprobe-ms)* float: the share of the elements that are 0 or subnormal in {name}, "
+            f"abs(x) < {format.smallest_normal:.9g} ({format.source}); only if asked for",
+            zh=f"*（本工具）* float：在 {name} 中为 0 或非规格化的元素所占比例，abs(x) < {format.smallest_normal:.9g}；"
+            "仅在配置后才有",
+        )
+        for name, format in FORMATS.items()
+    ),
+    *(
+        Statistic(
+            name=f"saturated:{name}",
+            key=f"saturated:{name}",
+            kind="share",
+            dtypes="fc",
+            merge="mean",
+            rule="shown",
+            noun=f"share of elements at or beyond the largest finite number of {name}",
+            limit=format.largest,
+            is_below=False,
+            text=f"*(msprobe-ms)* float: the share of the elements at or beyond the largest finite number of {name}, "
+            f"abs(x) >= {format.largest:.9g}, infinities included; only if asked for",
+            zh=f"*（本工具）* float：达到或超过 {name} 最大有限值的元素所占比例，abs(x) >= {format.largest:.9g}，"
+            "含无穷；仅在配置后才有",
+        )
+        for name, format in FORMATS.items()
+    ),
+    Statistic(
+        name="stride",
+        key="stride",
+        kind="layout",
+        dtypes="biufc",
+        merge="none",
+        rule="shown",
+        text="*(msprobe-ms)* list of int: the strides of the tensor in elements; only with `layout`",
+        zh="*（本工具）* int 列表：张量的步长，以元素计；仅在配置 `layout` 后才有",
+    ),
+    Statistic(
+        name="storage_offset",
+        key="storage_offset",
+        kind="layout",
+        dtypes="biufc",
+        merge="none",
+        rule="shown",
+        text="*(msprobe-ms)* int: the offset of the tensor in its storage, in elements; only with `layout`",
+        zh="*（本工具）* int：张量在其存储中的偏移，以元素计；仅在配置 `layout` 后才有",
+    ),
 )
 
 NUMBERS = tuple(each for each in STATISTICS if each.kind == "number")
@@ -157,8 +263,14 @@ NUMBERS = tuple(each for each in STATISTICS if each.kind == "number")
 NON_FINITE = tuple(each for each in STATISTICS if each.kind == "count" and "f" in each.dtypes)
 COUNTS = tuple(each for each in STATISTICS if each.kind == "count")
 DIGEST = next(each for each in STATISTICS if each.kind == "digest")
+SHARES = tuple(each for each in STATISTICS if each.kind == "share")
+LAYOUT = tuple(each for each in STATISTICS if each.kind == "layout")
+OPTIONAL = frozenset(each.key for each in (*SHARES, *LAYOUT))
 NAMES = tuple(each.name for each in NUMBERS)
 KEYS = tuple(each.key for each in NUMBERS)
+OPERATIONS = tuple(each.operation for each in sorted(STATISTICS, key=lambda each: each.column) if each.column >= 0)
+"""What the monitor measures, in its order. Its `zeros` are those below the `eps` of its configuration."""
+
 AT = {each.name: at for at, each in enumerate(NUMBERS)}
 """The column of each number."""
 
@@ -177,9 +289,18 @@ def c_header() -> str:
         "",
         f"enum {{ NUMBERS = {len(NUMBERS)} }}; /* that every record of a tensor with statistics has */",
     ]
-    for number, each in enumerate(STATISTICS):
+    for number, each in enumerate((*NUMBERS, *COUNTS, DIGEST)):
         comma = "" if number == 0 else ","
         lines.append(f'#define KEY_{each.name.upper()} "{comma}\\"{each.key}\\":"')
     keys = ", ".join(f'"{key}"' for key in KEYS)
-    lines += [f"#define NUMBER_KEYS {{{keys}}}", f'#define DIGEST_NAME "{DIGEST.key}"', ""]
+    # The scanner leaves records with these to Python.
+    optional = ", ".join(f'"{each.key}"' for each in STATISTICS if each.key in OPTIONAL)
+    lines += [
+        f"#define NUMBER_KEYS {{{keys}}}",
+        f'#define DIGEST_NAME "{DIGEST.key}"',
+        f"#define OPTIONAL_KEYS {{{optional}}}",
+        *(f"#define COLUMN_{each.operation.upper()} {each.column}" for each in STATISTICS if each.column >= 0),
+        f"#define COLUMNS {len(OPERATIONS)} /* of the monitor's lean pass */",
+        "",
+    ]
     return "\n".join(lines)

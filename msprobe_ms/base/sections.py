@@ -23,6 +23,7 @@ from .digest import KINDS as DIGESTS
 from .errors import SettingsError
 from .names import wrong_kernel
 from .not_built import WITHOUT_EFFECT
+from .schema import SHARES
 from .scope import DataMode, parts, wrong_bounds
 from .setting import checked, is_inert, setting, settings_of
 
@@ -42,11 +43,18 @@ _KERNELS = ("L2",)
 _NEVER_USED = "it was never used with MindSpore"
 _FIXED_LIMITS = "every call is checked from the first step on, with the limits of its dtype"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
+_BY_FRAMEWORK = "since the framework describes the tensors of kernels"
+_CALLS = ("L0", "L1", "mix", "debug")
 _SUMMARIES = ("statistics", *DIGESTS)
 _STATISTICS = (
     *("statistics", "md5", "max", "min", "mean", "l2norm", "count", "zero count", "positive zero count"),
     *("negative zero count", "nan count", "positive inf count", "negative inf count", "hash"),
 )
+
+
+def extra_statistics(value: object) -> tuple[str, ...]:
+    """A list of optional statistics, also an empty one."""
+    return tuple(dict.fromkeys(map(one_of(*[each.name for each in SHARES]), texts(value))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +103,8 @@ class CollectSettings(SavingSettings):
     data_mode: DataMode = setting(parts, DataMode())  # noqa: RUF009  # makes a field
     summary_mode: str | tuple[str, ...] = setting(one_of(*_SUMMARIES), "statistics")
     tensor_list: tuple[str, ...] = ()
+    extra: tuple[str, ...] = setting(extra_statistics, (), inert=_BY_FRAMEWORK, read_at=_CALLS, is_optional=True)
+    layout: bool = setting(flag, False, inert=_BY_FRAMEWORK, read_at=_CALLS, is_optional=True)
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         yield from super().contradictions(level, async_dump)

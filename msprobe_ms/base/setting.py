@@ -28,7 +28,7 @@ def setting(
 
     `key` is the key in the file where it is not the field's name. `inert` is the reason why the setting has no effect:
     for all values, or only for those for which `when` is true. At the levels of `read_at` it has its effect.
-    `more` is added to the field's metadata.
+    `more` is added to the field's metadata; with `is_optional` the settings of a dump do not mention the default.
     """
     metadata = {"check": check, "key": key, "inert": inert, "when": when, "read_at": read_at, **more}
     return field(default=default, metadata=metadata)

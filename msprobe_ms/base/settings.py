@@ -23,6 +23,7 @@ from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
 from .memo import remembered
 from .not_built import IGNORED_KEYS, WITHOUT_EFFECT
+from .schema import SHARES, Statistic
 from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
     PRECHECK,
@@ -114,7 +115,8 @@ def _top(text: str, where: object) -> dict[str, object]:
 class CollectOptions:
     """What is recorded of a call. `values`: records are made at all (not for task structure). `saves`: each tensor goes
     to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: the kind of digest that
-    records have, empty for none.
+    records have, empty for none. `extra`: the optional statistics that they have. `layout`: they have strides and
+    offsets.
     """
 
     data_mode: DataMode
@@ -122,6 +124,12 @@ class CollectOptions:
     saves: bool = False
     saved: tuple[str, ...] = ()
     digests: str = ""
+    extra: tuple[Statistic, ...] = ()
+    layout: bool = False
+
+    def of_records(self, saves: bool) -> dict[str, Any]:
+        """The options of a describer of tensors that saves them or not."""
+        return {"saves": saves, "digests": self.digests, "extra": self.extra, "layout": self.layout}
 
     def saves_also(self, name: str) -> bool:
         """Whether a call's tensors are saved although the task saves none."""
@@ -157,6 +165,8 @@ def collect_options(settings: "Settings") -> CollectOptions:
         saves=settings.task == "tensor" or fires is not None,
         saved=section.tensor_list,
         digests=section.digests or (MD5 if fires is not None and "digest" in fires.on else ""),
+        extra=tuple(each for each in SHARES if each.name in section.extra),
+        layout=section.layout,
     )
 
 
@@ -379,6 +389,7 @@ def _in_force(owner: object, level: str) -> dict[str, object]:
         key: _plain(key, getattr(owner, each.name))
         for key, each in settings_of(type(owner)).items()
         if not (is_inert(each, level) and each.metadata["when"] is None)
+        and not (each.metadata.get("is_optional") and getattr(owner, each.name) == each.default)
     }
 
 

@@ -5,10 +5,12 @@ give the same extremes to the bit, and a mean and a norm within a relative 1e-12
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from . import schema
 
 try:
     from . import _statistic  # type: ignore[attr-defined]  # the optional extension, which has no Python source
@@ -70,6 +72,36 @@ def statistic(array: Array) -> Statistic:
         return Statistic(count > 0, count == array.size, None, None, true_count=count)
     with np.errstate(all="ignore"):
         return _of_floats(array) if array.dtype.kind == "f" else _of_integers(array)
+
+
+def shares(array: Array, wanted: Sequence[schema.Statistic], nan_count: int = 0) -> list[float | None]:
+    """The optional statistics of an array: for each, the share of the elements that its limit separates.
+
+    Exact counts of abs(x) < limit, or of abs(x) >= limit, divided by the number of elements, `nan_count` of which are
+    NaN: those count as neither. bool counts as 0 and 1; complex: of the absolute values as `np.abs` rounds them. None
+    for a dtype without the statistic, and for an array without elements.
+    """
+    kind = "f" if is_bfloat16(array) else array.dtype.kind
+    has = [kind in each.dtypes and array.size > 0 for each in wanted]
+    if not any(has):
+        return [None] * len(wanted)
+    array = array if kernel is not None and kind != "c" and array.flags.c_contiguous else plain(array)
+    found: list[float | None] = []
+    for each, is_there in zip(wanted, has, strict=True):
+        count = _at_least(array, each.limit) if is_there else 0
+        count = array.size - nan_count - count if each.is_below else count
+        found.append(count / array.size if is_there else None)
+    return found
+
+
+def _at_least(array: Array, limit: float) -> int:
+    """How many elements have a magnitude of at least a positive limit."""
+    if array.dtype.kind == "b":
+        return int(np.count_nonzero(array))
+    if kernel is not None and (count := kernel.at_least(array, limit)) is not None:
+        return int(count)
+    with np.errstate(all="ignore"):
+        return sum(int(np.count_nonzero(np.abs(block) >= limit)) for block in blocks(plain(array).reshape(-1)))
 
 
 def is_bfloat16(array: Array) -> bool:

@@ -14,11 +14,12 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import FILE_MODE, make_folder
+from msprobe.base.schema import OPERATIONS
 from msprobe.store.monitor.table import Output, Table
 
 NAME = "monitor_data.trend.db"
 
-ORDER = ("norm", "min", "max", "zeros", "nans", "mean", "entropy", "softmax", "softmax_max", "sr", "kernel_norm")
+ORDER = (*OPERATIONS, "entropy", "softmax", "softmax_max", "sr", "kernel_norm")
 """The order of the statistics in the columns; others come behind them."""
 
 LIMIT = 1e9

@@ -490,7 +490,11 @@ static int member(Entries *self, struct leaf *leaf, struct slice key)
     bit = is(key, "dtype") ? DTYPE : is(key, "shape") ? SHAPE : is(key, "value") ? VALUE_OF : bit;
     if (is(key, "type") || is(key, "tensor_stat_index") || (bit >= 0 && leaf->seen & 1u << bit))
         return 0;
-    if (bit < 0) { /* says nothing that is read */
+    if (bit < 0) { /* says nothing that is read here */
+        static const char *const OPTIONAL[] = OPTIONAL_KEYS;
+        for (size_t n = 0; n < sizeof OPTIONAL / sizeof *OPTIONAL; n++)
+            if (is(key, OPTIONAL[n]))
+                return 0;
         PyObject *unread = plain(self, 0);
         state = unread ? 1 : PyErr_Occurred() ? -1 : 0;
         Py_XDECREF(unread);

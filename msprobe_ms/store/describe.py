@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quote
 from math import isfinite
@@ -13,8 +14,8 @@ from msprobe.base.digest import digest
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
-from msprobe.base.schema import COUNTS, DIGEST, NAMES, members
-from msprobe.base.statistic import statistic
+from msprobe.base.schema import COUNTS, DIGEST, NAMES, Statistic, members
+from msprobe.base.statistic import shares, statistic
 
 from . import layout
 from .torch_files import marked
@@ -31,15 +32,18 @@ class ArrayDescriber:
     """Makes the records of arrays, and writes the files of tensors where tensors are saved.
 
     `saves`: each tensor goes to an npy file too. `digests`: records have the digest of this kind of the tensor's bytes.
+    `extra`: records have these optional statistics as well.
     """
 
     kind = "mindspore.Tensor"
     is_borrowed = True
     """Whether the arrays are memory of the framework that is used again once the call of `array` has returned."""
 
-    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
+    def __init__(
+        self, writer: StepWriter, *, saves: bool = False, digests: str = "", extra: Sequence[Statistic] = ()
+    ) -> None:
         self._writer = writer
-        self.saves, self.digests = saves, digests
+        self.saves, self.digests, self.extra = saves, digests, tuple(extra)
         self._holder = writer.holder
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
@@ -57,7 +61,7 @@ class ArrayDescriber:
 
     def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array that is read now; the array is neither kept nor changed."""
-        text = beginning(kind, dtype, array.shape) + statistics(array) + self._digest(array)
+        text = beginning(kind, dtype, array.shape) + statistics(array, self.extra) + self._digest(array)
         return self._finished(text, array, dtype, call, part)
 
     def _digest(self, array: np.ndarray[Any, Any]) -> str:
@@ -128,13 +132,20 @@ def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
 
 
-def statistics(array: np.ndarray[Any, Any]) -> str:
-    """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
+def statistics(array: np.ndarray[Any, Any], extra: Sequence[Statistic] = ()) -> str:
+    """The members of a record that hold the statistics; `record` of the kernel gives the same where it can read.
+
+    `extra` are the optional ones that are wanted.
+    """
     s = statistic(array)
     text = members(tuple([number(getattr(s, name)) for name in NAMES]))
     is_bool = array.dtype.kind == "b" and array.size > 0
     counts = [(each.key, getattr(s, each.key)) for each in COUNTS]
-    return text + "".join([f',"{key}":{count}' for key, count in counts if count or (is_bool and key == "true_count")])
+    text += "".join([f',"{key}":{count}' for key, count in counts if count or (is_bool and key == "true_count")])
+    if extra:
+        found = zip(extra, shares(array, extra, s.nan_count), strict=True)
+        text += "".join([f',"{each.key}":{share!r}' for each, share in found if share is not None])
+    return text
 
 
 def number(value: Any) -> str:

@@ -48,12 +48,17 @@ def _call(dump: Dump, at: int) -> Iterator[bytes]:
     yield bytes(columns.part[here]) + bytes(columns.kind[here]) + bytes(columns.gradient[here])
     for numbers in columns.numbers.T:
         yield numbers[here].tobytes()
+    for name, column in columns.shares.items():
+        yield name.encode()
+        yield column[here].tobytes()
     for row in rows:
         look = columns.looks[columns.look[row]]
         yield _text(columns.path_of(row), look, columns.digest[row], columns.file[row], columns.source[row])
         if columns.kind[row] != TENSOR or row in columns.odd or row in columns.non_finite or row in columns.named:
             rare = columns.odd.get(row, ""), columns.values.get(row, ""), columns.non_finite.get(row)
             yield _text(*rare, columns.named.get(row))
+        if row in columns.layout:
+            yield _text(*columns.layout[row])
         if columns.file[row]:
             yield _elements(dump, columns.file[row])
 

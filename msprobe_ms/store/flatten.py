@@ -17,7 +17,7 @@ from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
-from msprobe.base.schema import AT, DIGEST, KEYS, NON_FINITE
+from msprobe.base.schema import AT, DIGEST, KEYS, LAYOUT, NON_FINITE, OPTIONAL, SHARES
 
 from .record import (
     DEBUG,
@@ -31,6 +31,7 @@ from .record import (
     TENSOR,
     VALUE,
     Columns,
+    Layout,
     NonFinite,
     Number,
     Rows,
@@ -282,6 +283,17 @@ class _Rare:
             self._rows.gradient[row] = GRADIENTS.index(gradient)
         if source and type(source) is str:
             self._rows.source[row] = self._sources.setdefault(source, source)
+        if not OPTIONAL.isdisjoint(node):
+            self._optional(node, row)
+
+    def _optional(self, node: dict[str, Any], row: int) -> None:
+        """The statistics that are there only if the configuration asks for them."""
+        for each in SHARES:
+            if type(share := node.get(each.key)) is float and 0 <= share <= 1:
+                self._rows.shares.setdefault(each.name, {})[row] = share
+        stride, offset = (node.get(each.key) for each in LAYOUT)
+        if type(stride) is list and all(type(each) is int for each in stride) and type(offset) is int:
+            self._rows.layout[row] = Layout(tuple(stride), offset)
 
     def counts(self, node: dict[str, Any], row: int) -> None:
         """How many elements are not finite, for the row that is added next."""

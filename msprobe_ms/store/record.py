@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base.names import Name, parse
-from msprobe.base.schema import AT, NAMES
+from msprobe.base.schema import AT, NAMES, SHARES
 
 from .layout import TENSORS
 from .stacks_and_construct import without_secrets
@@ -64,6 +64,16 @@ statistics_from: Callable[..., Statistics] = Statistics
 """`Statistics` of numbers in the order of the columns, which are followed by the other fields."""
 
 
+class Layout(NamedTuple):
+    """Where the elements of a tensor lie in its storage, in elements."""
+
+    stride: tuple[int, ...]
+    storage_offset: int
+
+    def __str__(self) -> str:
+        return f"stride {list(self.stride)}, offset {self.storage_offset}"
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One value of a call.
@@ -73,7 +83,8 @@ class Record:
     `shape` is None where there is none. `file` is the npy's name in `dump_tensor_data`, empty without one.
     `gradient` says how a backward output came about: `own` is this call's contribution, `accumulated` the sum over
     every user of the tensor. `source` says who produced a forward input: `call X.output.0`, `parameter fc1.weight`,
-    `leaf`, `code` (operations that were not recorded), or nothing where that is not known.
+    `leaf`, `code` (operations that were not recorded), or nothing where that is not known. `shares` are the optional
+    statistics with their names, and `layout` where the elements lie, as far as the dump has them.
     """
 
     name: str
@@ -89,6 +100,8 @@ class Record:
     file: str = ""
     gradient: Gradient = "own"
     source: str = ""
+    shares: tuple[tuple[str, float], ...] = ()
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +301,9 @@ class Columns:
     tensor, and in `odd`: tensors whose statistics are not all plain floats, or which have a `true_count`; None there
     means no statistics at all. A NaN that the dump itself holds is a float like any other, and not odd; `non_finite`
     has the counts of such rows, where there are any. `values` has the value of every row of kind `value`; `digest`,
-    `file` and `source` are empty texts where there is none. `named` has the names of rows that a reader called
-    otherwise than `row_name` would.
+    `file` and `source` are empty texts where there is none. `shares` has a column for each optional statistic that any
+    row has, NaN in the others, and `layout` those rows that have one. `named` has the names of rows that a reader
+    called otherwise than `row_name` would.
     """
 
     names: list[str]
@@ -309,6 +323,8 @@ class Columns:
     source: list[str]
     named: dict[int, str] = field(default_factory=dict)
     non_finite: dict[int, NonFinite] = field(default_factory=dict)
+    shares: dict[str, Floats] = field(default_factory=dict)
+    layout: dict[int, Layout] = field(default_factory=dict)
     max: "memoryview[float]" = field(init=False, repr=False)
     min: "memoryview[float]" = field(init=False, repr=False)
     mean: "memoryview[float]" = field(init=False, repr=False)
@@ -395,7 +411,14 @@ class Columns:
             self.file[row],
             GRADIENTS[self.gradient[row]],
             self.source[row],
+            self.shares_of(row) if self.shares else (),
+            self.layout.get(row),
         )
+
+    def shares_of(self, row: int) -> tuple[tuple[str, float], ...]:
+        """The optional statistics of a row, with their names."""
+        found = [(name, float(column[row])) for name, column in self.shares.items()]
+        return tuple([(name, share) for name, share in found if share == share])
 
     def records(self, call: int) -> tuple[Record, ...]:
         """All rows of a call as records, in row order."""
@@ -539,6 +562,8 @@ class Rows:
         self.source: dict[int, str] = {}
         self.named: dict[int, str] = {}
         self.non_finite: dict[int, NonFinite] = {}
+        self.shares: dict[str, dict[int, float]] = {}
+        self.layout: dict[int, Layout] = {}
         self.paths: list[tuple[str, ...]] = []
         self._path_numbers: dict[tuple[str, ...], int] = {}
         self.looks: dict[Look, int] = {}
@@ -576,6 +601,10 @@ class Rows:
         for column, text in ((self.digest, record.digest), (self.file, record.file), (self.source, record.source)):
             if text:
                 column[row] = text
+        for share, number in record.shares:
+            self.shares.setdefault(share, {})[row] = number
+        if record.layout is not None:
+            self.layout[row] = record.layout
         if record.gradient != "own":
             self.gradient[row] = GRADIENTS.index(record.gradient)
         if record.name != (file_stem(record.file) or row_name(self.names[-1], part, record.path)):
@@ -596,9 +625,18 @@ class Rows:
         for name, column in dense.items():
             for row, value in getattr(self, name).items():
                 column[row] = value
+        shares = [each.name for each in SHARES if each.name in self.shares]
+        dense["shares"] = {name: _column(self.shares[name], count) for name in shares}
         dense["numbers"] = np.array(self.numbers).reshape(count, len(NAMES))
         same = {each.name: getattr(self, each.name) for each in fields(Columns) if each.init and each.name not in dense}
         return Columns(**{**same, "looks": list(self.looks)}, **dense)
+
+
+def _column(numbers: Mapping[int, float], count: int) -> Floats:
+    """A column of so many rows, of which some have a number."""
+    found = np.full(count, _NAN)
+    found[list(numbers)] = list(numbers.values())
+    return found
 
 
 def _plain_floats(statistics: Statistics | None) -> tuple[float, ...] | None:

@@ -24,6 +24,15 @@ REFUSED = [
         {"task": "acc_check", "async_dump": True},
         *("acc_check.budget_ms", 'task "acc_check", which checks calls immediately', "omit it"),
     ),
+    (
+        {"statistics": {"extra": ["zeroes"]}},
+        *("statistics.extra", '"zeroes" is unknown', 'did you mean "zeros"?'),
+    ),
+    (
+        {"statistics": {"extra": ["saturatd:e5m2"]}},
+        *("statistics.extra", '"saturatd:e5m2" is unknown', 'did you mean "saturated:e5m2"?'),
+    ),
+    ({"statistics": {"layout": "yes"}}, "statistics.layout", '"yes" is not a boolean', "write true or false"),
     ({"dump_path": ""}, "dump_path", "the path is empty", "give the folder to which the dump is written"),
     ({"dump_path": 3}, "dump_path", "3 is not a path", "write it in double quotes"),
     ({"dump_path": "a\0b"}, "dump_path", "contains a NUL character", "remove it"),

@@ -7,7 +7,7 @@ import pytest
 from msprobe.compare.core.noise import FULL, LOWEST, Sign
 from msprobe.compare.core.standard import ACROSS, STANDARDS
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.tables.columns import GUESSES, NOISE, columns
+from msprobe.compare.tables.columns import GUESSES, NOISE, columns, optional
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -28,7 +28,7 @@ def test_both_pages_hold_every_threshold(page):
         assert f"| {dtype} | {standard.relative:g} | {standard.absolute:g} |" in text
 
 
-@pytest.mark.parametrize("shown", [GUESSES, NOISE])
+@pytest.mark.parametrize("shown", [GUESSES, NOISE, optional(["zeros", "layout"])])
 def test_the_page_holds_the_columns_that_not_every_table_has(shown):
     assert as_markdown(shown) in (DOCS / "en/reference/compare-table.md").read_text("utf-8")
 

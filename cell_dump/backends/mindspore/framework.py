@@ -146,10 +146,10 @@ class MindSpore(Framework):
         on_device = mindspore.get_context("device_target") in DEVICES
         return HeldWriter(writer) if on_device else writer
 
-    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> describer.Describer:
+    def describer(self, writer: StepWriter, **options: Any) -> describer.Describer:
         if isinstance(writer, HeldWriter):
-            return DeviceDescriber(writer, saves=saves, digests=digests)
-        return Describer(writer, saves=saves, digests=digests)
+            return DeviceDescriber(writer, **options)
+        return Describer(writer, **options)
 
     def is_optimizer(self, module: object) -> bool:
         return isinstance(module, nn.Optimizer)

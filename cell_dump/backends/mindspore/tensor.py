@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import isfinite
 from operator import attrgetter, methodcaller
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import mindspore as ms
 import numpy as np
@@ -104,11 +104,11 @@ class Describer(describer.Describer):
     address_of = staticmethod(_address_of)
     reads_in_place = staticmethod(getattr(_Inner, "is_contiguous", methodcaller("is_contiguous")))
 
-    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
+    def __init__(self, writer: StepWriter, **options: Any) -> None:
         target = device_target()
         self._on_device = target in DEVICES
         self.has_addresses = HAS_ADDRESSES and target == "CPU"
-        super().__init__(writer, saves=saves, digests=digests)
+        super().__init__(writer, **options)
 
     def without_data(self, tensor: Tensor) -> str:
         """`asnumpy` would draw the numbers of an initializer, perhaps before the training does."""
@@ -186,13 +186,13 @@ def _members(kind: str, row: Array) -> str:
 class DeviceDescriber(Describer):
     """Makes records with a hole in the place of statistics that are still on the device."""
 
-    def __init__(self, writer: "HeldWriter", *, saves: bool = False, digests: str = "") -> None:
-        super().__init__(writer, saves=saves, digests=digests)
+    def __init__(self, writer: "HeldWriter", **options: Any) -> None:
+        super().__init__(writer, **options)
         self._pending = writer.pending
 
     def read(self, tensor: Tensor, call: str, part: str) -> str:
         """As the base, but nothing is fetched where numbers are enough."""
-        if self.saves or self.digests or tensor.numel() == 0:
+        if self.saves or self.digests or self.extra or self._with_layout or tensor.numel() == 0:
             return super().read(tensor, call, part)
         head = beginning("mindspore.Tensor", str(tensor.dtype), tensor.shape)
         return f"{head}{self._pending.add(tensor)}}}"

@@ -75,10 +75,10 @@ class MindTorch(MindSpore):
     own_backward = ""
     own_parameters = staticmethod(own_parameters)
 
-    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> describer.Describer:
+    def describer(self, writer: StepWriter, **options: Any) -> describer.Describer:
         if isinstance(writer, HeldWriter):
-            return DeviceDescriber(writer, saves=saves, digests=digests)
-        return Describer(writer, saves=saves, digests=digests)
+            return DeviceDescriber(writer, **options)
+        return Describer(writer, **options)
 
     def is_optimizer(self, module: AnyModule) -> bool:
         return False  # they are no modules

@@ -142,8 +142,8 @@ class PyTorch(Framework):
     def runs_hooks(module: torch.nn.Module) -> bool:
         return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
 
-    def describer(self, writer: StepWriter, *, saves: bool, digests: str) -> Describer:
-        return Describer(writer, saves=saves, digests=digests)
+    def describer(self, writer: StepWriter, **options: Any) -> Describer:
+        return Describer(writer, **options)
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         return node_gradients(gradient.graph_of(names), hook, flush)

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Flag
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,10 @@ from msprobe.store.npy import open_npy
 from msprobe.store.reader import load_tensor, tensor_path
 from msprobe.store.record import PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Columns, Dump, NonFinite
 from msprobe.store.tensor_file import TensorFile
+from msprobe.store.watching.content import Content
 
 _PIECE = 1 << 20
 """Elements of a tensor that are read at a time."""
-
-
-class Content(Flag):
-    """What of a record is not finite."""
-
-    NOTHING = 0
-    NAN = 1
-    PLUS = 2
-    MINUS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,14 @@ from msprobe.findings.kind import Kind
 from msprobe.store.reader import json_object_or_empty, read
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
+from msprobe.store.watching.content import Content, judged
 from msprobe.store.watching.findings import NAME as FINDINGS
 from msprobe.store.watching.findings import read_findings
 
 from .absorbed import Absorption
 from .finding import Origin, RankWalk
 from .node import node_of
-from .values import FINITE, Amount, Content, amount, evidence, nonfinite_rows, together
+from .values import FINITE, Amount, amount, evidence, nonfinite_rows, together
 
 _OF_ROWS = ("softmax", "logsumexp", "attention", "cross_entropy")
 """In the names of operations that a mask of -inf is made for, in lower case."""
@@ -154,20 +155,17 @@ class _Walk:
         if seen.outputs and self._columns.part[seen.outputs[0]] == PARAMETERS_GRAD:
             inputs = self._incoming(at)
         before, after = (self._amounts(rows) for rows in (inputs, seen.outputs))
-        given, made = together(before), together(after)
+        given = together(before)
         if not given and (blank := next(unwritten_inputs(self._columns, at), None)) is not None:
             self._add(at, kinds.UNINITIALISED, before, after, self._giver(blank))
             return
-        if not given:
-            kind = kinds.MADE if self._has_inputs else kinds.INPUTS_UNKNOWN
-            self._add(at, kind, before, after)
-            return
-        if all(self._columns.kind[row] != TENSOR for row in inputs):
-            self._add(at, kinds.ARGUMENT, before, after)
-        elif given == Content.MINUS and made != Content.MINUS and not self._is_tainted:
-            self._add(at, kinds.OF_INFINITIES, before, after)
-        elif not self._is_tainted and given & ~self._known:
+        tensors = together(self._amounts([row for row in inputs if self._columns.kind[row] == TENSOR]))
+        kind = judged(tensors, given, together(after), self._known, self._is_tainted, with_masks=True)
+        if kind is kinds.RECEIVED:
             self._add_input(at, inputs, before, after)
+        elif kind is not None:
+            kind = kinds.INPUTS_UNKNOWN if kind is kinds.MADE and not self._has_inputs else kind
+            self._add(at, kind, before, after)
 
     def _is_backward_without_results(self, at: int) -> bool:
         """Whether a call takes gradients and returns none, for its input needs none."""

@@ -296,6 +296,8 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
         file=file,
         source=told,
         non_finite=non_finite,
+        shares={name: column[rows] for name, column in source.shares.items()},
+        layout=_some(source.layout, rows),
     )
 
 

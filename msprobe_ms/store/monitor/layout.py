@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.files import FOLDER_MODE, make_folder
+from msprobe.base.schema import OPERATIONS
 from msprobe.findings.catalogue import monitor as stages
 from msprobe.findings.kind import Kind as Stage
 
@@ -59,7 +60,7 @@ KINDS = {
 """By the stem of the file. `local` is ours alone: the loss and the gradient norm of one device, statistic `value`. The
 kinds that end in `_hook` are what `recording_l2_features` writes."""
 
-STATISTICS = ("norm", "min", "max", "zeros", "nans", "mean")
+STATISTICS = OPERATIONS
 """The statistics that can be chosen."""
 
 OWN_STATISTICS = {

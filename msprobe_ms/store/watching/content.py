@@ -51,19 +51,35 @@ def _numbers(node: Any) -> Iterator[float]:
             yield from _numbers(inner)
 
 
-def judged(tensors: Content, numbers: Content, results: Content, known: Content, is_tainted: bool) -> Kind | None:
+def judged(
+    tensors: Content,
+    numbers: Content,
+    results: Content,
+    known: Content,
+    is_tainted: bool,
+    *,
+    with_masks: bool = False,
+) -> Kind | None:
     """How non-finite `results` come about, from the tensors and numbers that went in; None where they passed through.
 
     `known` is what of the step's values is not finite since an earlier call; `is_tainted`, that a call was written. An
-    infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing.
+    infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing; with
+    `with_masks` it does, for a caller that has the whole dump and takes masks out by what comes of them.
+
+    | tensors | numbers | results | kind |
+    |---|---|---|---|
+    | finite | finite | | MADE |
+    | finite | not finite | NaN goes in, or more comes out than goes in; any, with masks | ARGUMENT |
+    | -inf together | | not -inf alone, and nothing was written yet | OF_INFINITIES |
+    | anything not known yet, but -inf alone only with masks | | nothing was written yet | RECEIVED |
     """
     if not tensors and not numbers:
         return kinds.MADE
     if not tensors:
-        return kinds.ARGUMENT if Content.NAN in numbers or results & ~numbers else None
+        return kinds.ARGUMENT if with_masks or Content.NAN in numbers or results & ~numbers else None
     given: Content = tensors | numbers
-    if given == Content.MINUS:
-        if results != Content.MINUS and not is_tainted:
-            return kinds.OF_INFINITIES
+    if is_tainted:
         return None
-    return kinds.RECEIVED if not is_tainted and given not in known else None
+    if given == Content.MINUS and results != Content.MINUS:
+        return kinds.OF_INFINITIES
+    return kinds.RECEIVED if given not in known and (with_masks or given != Content.MINUS) else None

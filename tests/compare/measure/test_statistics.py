@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.standard import EXACT, STANDARDS
 from msprobe.compare.measure import statistics as measure_statistics
 from msprobe.compare.measure.tensors import measure
@@ -82,3 +83,38 @@ def test_an_extreme_that_the_other_writer_cast_to_float32_is_the_same(exact, cas
 def test_another_integer_is_no_cast():
     ours, theirs = Statistics(2**24 + 3, 0, 1.0, 1.0), Statistics(2.0**24, 0.0, 1.0, 1.0)
     assert measure_statistics.excess(ours, theirs, 4, EXACT, same_rounding=False) == (INF, "max")
+
+
+numbers = st.floats() | st.integers(-(2**63), 2**64 - 1) | st.booleans() | st.none()
+statistics = st.builds(Statistics, numbers, numbers, numbers, numbers, st.none() | st.integers(0, 9))
+
+
+@given(
+    st.lists(st.tuples(statistics, statistics), min_size=1, max_size=6), st.sampled_from(list(STANDARDS)), st.booleans()
+)
+def test_a_pair_among_others_is_measured_as_alone(pairs, dtype, same_rounding):
+    sizes, standard = [3 * at for at in range(len(pairs))], STANDARDS[dtype]
+    together = measure_statistics.excesses_of(pairs, sizes, [standard] * len(pairs), same_rounding)
+    alone = [
+        measure_statistics.excess(*pair, size, standard, same_rounding) for pair, size in zip(pairs, sizes, strict=True)
+    ]
+    assert together == alone
+
+
+@given(st.lists(st.tuples(*[st.floats()] * 8), min_size=1, max_size=6), st.sampled_from(list(STANDARDS)), st.booleans())
+def test_floats_are_measured_the_same_as_columns_and_as_objects(rows, dtype, same_rounding):
+    table, standard = np.array(rows, np.float64).T, STANDARDS[dtype]
+    size, of_rows = np.full(len(rows), 5.0), np.ones(len(rows))
+    limits = standard.absolute * of_rows, standard.relative * of_rows
+    worst, which = measure_statistics.excesses(table[:4], table[4:], size, *limits, same_rounding)
+    pairs = [(Statistics(*row[:4]), Statistics(*row[4:])) for row in rows]
+    found = measure_statistics.excesses_of(pairs, [5] * len(rows), [standard] * len(rows), same_rounding)
+    assert [number for number, _ in found] == worst.tolist()
+    names = [NAMES[at] if number else "" for number, at in zip(worst.tolist(), which.tolist(), strict=True)]
+    assert [name for _, name in found] == names
+
+
+def test_integers_beyond_the_digits_of_a_float_are_told_apart():
+    target, golden = Statistics(2**63, 0, 1.0, 1.0), Statistics(2**63 - 1, 0, 1.0, 1.0)
+    assert float(target.max) == float(golden.max)
+    assert measure_statistics.excess(target, golden, 2, EXACT) == (INF, "max")
