@@ -34,15 +34,6 @@ EXTENSIONS = [
         extra_link_args=["-pthread"],
         optional=True,
     ),
-    # Optional: without it _statistic writes numbers as Python does, and slower.
-    Extension(
-        "msprobe.base._shortest",
-        ["msprobe_ms/base/_shortest.cpp"],
-        depends=["msprobe_ms/base/_shortest.h"],
-        extra_compile_args=["-O3", "-std=c++17"],
-        language="c++",
-        optional=True,
-    ),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
     Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
     # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
@@ -69,8 +60,7 @@ EXTENSIONS = [
     Extension(
         "msprobe.compare.tables._cells",
         ["compare/tables/_cells.cpp"],
-        depends=["msprobe_ms/base/_shortest.h"],
-        include_dirs=["msprobe_ms/base"],
+        depends=["compare/tables/_shortest.h"],
         extra_compile_args=["-O3", "-std=c++17"],
         language="c++",
         optional=True,
