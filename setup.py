@@ -39,8 +39,9 @@ EXTENSIONS = [
     # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
     Extension(
         "msprobe.cell_dump._gradients",
-        ["cell_dump/_gradients.c"],
-        depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_insistent.h", "cell_dump/_placing.h"],
+        [f"cell_dump/{name}.c" for name in ("_gradients", "_backward", "_guard", "_insistent", "_placing")],
+        depends=["cell_dump/_gradients.h"],
+        extra_compile_args=["-fvisibility=hidden"],
         optional=True,
     ),
     # Optional: without it the operators of graph_save/transport/callback.py serve.
