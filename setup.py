@@ -35,22 +35,14 @@ EXTENSIONS = [
         extra_link_args=["-pthread"],
         optional=True,
     ),
-    # Optional: without it _statistic writes numbers as Python does, and slower.
-    Extension(
-        "msprobe.base._shortest",
-        ["msprobe_ms/base/_shortest.cpp"],
-        depends=["msprobe_ms/base/_shortest.h"],
-        extra_compile_args=["-O3", "-std=c++17"],
-        language="c++",
-        optional=True,
-    ),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
     Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
     # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
     Extension(
         "msprobe.cell_dump._gradients",
-        ["cell_dump/_gradients.c"],
-        depends=["cell_dump/_backward.h", "cell_dump/_guard.h", "cell_dump/_insistent.h", "cell_dump/_placing.h"],
+        [f"cell_dump/{name}.c" for name in ("_gradients", "_backward", "_guard", "_insistent", "_placing")],
+        depends=["cell_dump/_gradients.h"],
+        extra_compile_args=["-fvisibility=hidden"],
         optional=True,
     ),
     # Optional: without it the operators of graph_save/transport/callback.py serve.
@@ -77,8 +69,7 @@ EXTENSIONS = [
     Extension(
         "msprobe.compare.tables._cells",
         ["compare/tables/_cells.cpp"],
-        depends=["msprobe_ms/base/_shortest.h"],
-        include_dirs=["msprobe_ms/base"],
+        depends=["compare/tables/_shortest.h"],
         extra_compile_args=["-O3", "-std=c++17"],
         language="c++",
         optional=True,

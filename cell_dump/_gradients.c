@@ -2,68 +2,12 @@
  * steps in the same order, so that both make the same dump; no object is made that Python would only count and collect.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
+#include "_gradients.h"
 
-#include <limits.h>
-#include <stddef.h>
-#include <string.h>
+struct words words;
+PyObject *quote, *kernel_record, *leaf_source, *code_source;
 
-/* Names of attributes, made once. */
-static struct {
-    PyObject *is_quick, *reader, *tensor, *saves, *begin_backward, *end_backward, *collects_input, *collects_output;
-    PyObject *busy, *api, *note, *closed, *guard, *keeps_backwards, *next_functions, *sequence, *prehook, *hook, *lowest, *expect;
-} words;
-
-#include "_backward.h"
-
-#include "_guard.h"
-
-#include "_insistent.h"
-
-static PyObject *quote; /* of the json module: a text as JSON in ASCII */
-
-struct before {
-    PyObject *backward, *place, *passing; /* `passing`: places of the arguments that the result is, or NULL */
-    Py_ssize_t index;
-    int shared;
-};
-
-struct after {
-    PyObject *backward, *places;
-    Py_ssize_t slot;
-    int shared;
-};
-
-struct producer {
-    Py_ssize_t index;
-    PyObject *text;
-};
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *tensor, *name_of, *node_of, *index_of, *identity, *is_leaf, *probe, *when_backward_ends; /* the graph's */
-    PyObject *make_hook, *flush, *final, *watches, *begun, *weak;
-    char running;
-} Nodes;
-
-/* A node with hooks of ours; see the class of the same name in gradient.py. */
-typedef struct {
-    PyObject_HEAD
-    Nodes *owner;
-    PyObject *key, *node;
-    long long sequence;
-    int is_leaf, is_hooked;
-    Py_ssize_t befores, afters, producers;
-    struct before *before;
-    struct after *after;
-    struct producer *producer;
-} Watch;
-
-static PyTypeObject NODES, WATCH;
-
-#define NO_NODE LLONG_MAX /* the lowest number among no nodes */
+static PyTypeObject NODES;
 
 static int watch_traverse(Watch *of, visitproc visit, void *arg)
 {
@@ -113,7 +57,7 @@ static void watch_free(Watch *of)
     PyObject_GC_Del(of);
 }
 
-static PyTypeObject WATCH = {
+PyTypeObject WATCH = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Watch",
     .tp_basicsize = sizeof(Watch),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -123,7 +67,7 @@ static PyTypeObject WATCH = {
 };
 
 /* An array of `count`, with room for one more: it grows to the next power of two. NULL without memory. */
-static void *grown(void *array, Py_ssize_t count, size_t size)
+void *grown(void *array, Py_ssize_t count, size_t size)
 {
     if (count & (count - 1) || (count == 0 && array != NULL))
         return array;
@@ -143,7 +87,7 @@ static int let_go(Watch *watch)
 }
 
 /* A number of a node, whose reference is taken; nodes without one say 2^64 - 1, which stays below `NO_NODE`. */
-static int number_of(PyObject *value, long long *number)
+int number_of(PyObject *value, long long *number)
 {
     int is_over = 0;
     *number = value ? PyLong_AsLongLongAndOverflow(value, &is_over) : -1;
@@ -153,12 +97,12 @@ static int number_of(PyObject *value, long long *number)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int sequence_of(PyObject *node, long long *number)
+int sequence_of(PyObject *node, long long *number)
 {
     return number_of(PyObject_CallMethodNoArgs(node, words.sequence), number);
 }
 
-static int is_true_of(PyObject *function, PyObject *value)
+int is_true_of(PyObject *function, PyObject *value)
 {
     PyObject *answer = PyObject_CallOneArg(function, value);
     int is_true = answer ? PyObject_IsTrue(answer) : -1;
@@ -180,7 +124,7 @@ static int has_begun(PyObject *of) { return IS_OURS(of) ? ((Backward *)of)->begu
 
 static int is_done(PyObject *of) { return IS_OURS(of) ? ((Backward *)of)->done : is_flagged(of, "done"); }
 
-static int called(PyObject *none)
+int called(PyObject *none)
 {
     Py_XDECREF(none);
     return none ? 0 : -1;
@@ -204,7 +148,7 @@ static int arrives(PyObject *of, Arrival *take, const char *method, PyObject *pl
     return failed;
 }
 
-static int expects(PyObject *of, PyObject *places, int to_leaf)
+int expects(PyObject *of, PyObject *places, int to_leaf)
 {
     if (IS_OURS(of))
         return expect((Backward *)of, places, to_leaf);
@@ -315,10 +259,8 @@ static PyObject *watch_contributed(PyObject *self, PyObject *const *args, Py_ssi
     return none_or_error(failed);
 }
 
-static PyMethodDef INCOMING = {"_incoming", watch_incoming, METH_O, NULL};
-static PyMethodDef CONTRIBUTED = {"_contributed", TAKES(watch_contributed, METH_FASTCALL), NULL};
-
-#include "_placing.h"
+PyMethodDef INCOMING = {"_incoming", watch_incoming, METH_O, NULL};
+PyMethodDef CONTRIBUTED = {"_contributed", TAKES(watch_contributed, METH_FASTCALL), NULL};
 
 static PyObject *nodes_ended(PyObject *self, PyObject *Py_UNUSED(none))
 {

@@ -16,9 +16,6 @@ static void put(struct text *to, const char *key, const char *value)
     to->length += before + behind;
 }
 
-/* Writes a finite double and returns the number of letters, 40 at most: `_shortest.cpp`. NULL where it is not built. */
-static size_t (*shortest)(double value, char *to);
-
 /* Whether the exception that is set is an interrupt, as `passes` of interrupts.py says; it stays set. */
 static int is_interrupt(void)
 {
@@ -37,17 +34,12 @@ static int is_interrupt(void)
     return found;
 }
 
-#define SHORTEST "msprobe.base._shortest.write"
-
 /* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
 static void put_double(struct text *to, const char *key, double value)
 {
-    char digits[48], *text = digits, *made = NULL;
-    if (!isfinite(value))
-        text = isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-    else if (shortest)
-        digits[shortest(value, digits)] = 0;
-    else
+    char *made = NULL; /* new */
+    const char *text = isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+    if (isfinite(value))
         text = made = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
     put(to, key, text ? text : "NaN"); /* without memory */
     PyMem_Free(made);

@@ -563,8 +563,6 @@ PyMODINIT_FUNC PyInit__statistic(void)
     make_crc32c_tables();
     crc32c_state = has_instruction() ? crc32c_quick : crc32c_plain;
     array_struct = PyUnicode_InternFromString("__array_struct__");
-    if ((shortest = (size_t(*)(double, char *))PyCapsule_Import(SHORTEST, 0)) == NULL)
-        PyErr_Clear(); /* Python's digits serve */
     PyObject *module = array_struct ? PyModule_Create(&MODULE) : NULL;
     PyObject *capsule = module ? PyCapsule_New((void *)write_statistics, WRITE_STATISTICS, NULL) : NULL;
     if (module && (!capsule || PyModule_AddObjectRef(module, strrchr(WRITE_STATISTICS, '.') + 1, capsule) < 0))

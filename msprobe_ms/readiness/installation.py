@@ -24,7 +24,6 @@ TESTED = {
 """The oldest and the newest version that tests have run with: docs/en/reference/support.md."""
 
 EXTENSIONS = (
-    "msprobe.base._shortest",
     "msprobe.base._statistic",
     "msprobe.cell_dump._gradients",
     "msprobe.compare.measure._measure",

@@ -13,7 +13,6 @@ import msprobe
 
 EXTENSIONS = [
     "msprobe/base/_in_place",
-    "msprobe/base/_shortest",
     "msprobe/base/_statistic",
     "msprobe/cell_dump/_gradients",
     "msprobe/compare/measure/_measure",

@@ -7,6 +7,7 @@ import struct
 from dataclasses import fields
 from pathlib import Path
 
+import fuzz_entries
 import pytest
 
 from msprobe.store import flatten
@@ -171,3 +172,8 @@ def test_most_of_a_dump_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     dump = read(SAMPLES / "8.1.1" / "dumps" / "ms_mix_tensor" / "step0")
     assert len(taken) < len(dump.calls) / 3, taken
+
+
+def test_mutated_texts_are_scanned_as_python_reads_them():
+    """A sample; `make verify` has more cases, with sanitizers."""
+    assert fuzz_entries.run(300) > 100

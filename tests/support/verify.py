@@ -122,6 +122,7 @@ def parts(args):
         Part("planted faults", (*faults, "--results", ".venv/mutations.jsonl")),
         Part("asynchronous pipeline", (*pytest(sys.executable, "pipeline"), "--asynchronous", "tests")),
     ]
+    every += of_extensions(args)
     environments = [
         ("without a framework", args.bare_python, args.bare, ()),
         ("with frameworks", sys.executable, args.frameworks, ()),
@@ -132,6 +133,41 @@ def parts(args):
         for folder, paths in grouped(chosen).items():
             every.append(Part(f"{folder}, {name}", (*pytest(python, expression), *paths), variables))
     return every
+
+
+OF_EXTENSIONS = {
+    "without a framework": (
+        "tests/base",
+        "tests/compare/measure",
+        "tests/compare/tables",
+        "tests/store/columnar",
+        "tests/store/test_columns.py",
+        "tests/store/test_entries.py",
+        "tests/store/test_read.py",
+    ),
+    "with frameworks": (
+        "tests/base/test_in_place.py",
+        "tests/cell_dump/backends/pytorch",
+        "tests/cell_dump/backends/mindspore/test_gradient.py",
+        "tests/cell_dump/backends/mindspore/test_without_extensions.py",
+        "tests/graph_save/transport",
+    ),
+}
+"""The tests that run on extensions with sanitizers: those whose values pass through the most code in C."""
+
+
+def of_extensions(args):
+    """Return the parts that search the C sources for errors: sanitizers, fuzzing and static analysis."""
+    sanitized = "tests/support/sanitized.py"
+    fuzzed = ("tests/support/fuzz_entries.py", "--cases", "200000")
+    bare = (args.bare_python, sanitized, *pytest("", args.bare)[1:], *OF_EXTENSIONS["without a framework"])
+    full = (sys.executable, sanitized, *pytest("", args.frameworks)[1:], *OF_EXTENSIONS["with frameworks"])
+    return [
+        Part("static analysis of C", (sys.executable, "tests/support/analyzed.py")),
+        Part("fuzzed entries with sanitizers", (args.bare_python, sanitized, *fuzzed)),
+        Part("sanitizers without a framework", bare),
+        Part("sanitizers with frameworks", full),
+    ]
 
 
 def grouped(files):

@@ -48,7 +48,7 @@ def counted(debugger, length):
 
 
 # Calls, and hooks, of one further cell: an operation's node has a prehook and a hook, the cell shares theirs.
-@pytest.mark.parametrize(("level", "calls", "hooks", "most"), [("L0", 1, 2, 47), ("L1", 3, 6, 30), ("mix", 4, 6, 34)])
+@pytest.mark.parametrize(("level", "calls", "hooks", "most"), [("L0", 1, 2, 56), ("L1", 3, 6, 40), ("mix", 4, 6, 44)])
 def test_a_call_runs_so_many_frames_of_python_and_places_no_hook_twice(collecting, level, calls, hooks, most):
     debugger = collecting(level=level)
     short, long = counted(debugger, SHORT), counted(debugger, LONG)

@@ -1,6 +1,6 @@
-/* Hooks that the training does not feel: what `Session.hook` and `Session.guard` do, and is read there. Included by
- * `_gradients.c`.
- */
+/* Hooks that the training does not feel: what `Session.hook` and `Session.guard` do, and is read there. */
+
+#include "_gradients.h"
 
 /* Makes hooks of pieces of collecting. */
 typedef struct {
@@ -13,8 +13,6 @@ typedef struct {
     PyObject *guard, *work;
     vectorcallfunc call;
 } Hook;
-
-static PyTypeObject GUARD, HOOK;
 
 static int guard_traverse(Guard *of, visitproc visit, void *arg)
 {
@@ -180,7 +178,7 @@ static PyObject *hook_name(Hook *of, void *Py_UNUSED(closure))
 
 static PyGetSetDef HOOK_GETTERS[] = {{"__name__", (getter)hook_name, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
 
-static PyTypeObject GUARD = {
+PyTypeObject GUARD = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Guard",
     .tp_doc = "Makes of a piece of collecting a hook that the training does not feel; see `Session.hook`.",
     .tp_basicsize = sizeof(Guard),
@@ -192,7 +190,7 @@ static PyTypeObject GUARD = {
     .tp_call = (ternaryfunc)guard_call,
 };
 
-static PyTypeObject HOOK = {
+PyTypeObject HOOK = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Hook",
     .tp_doc = "A hook made by a `Guard`.",
     .tp_basicsize = sizeof(Hook),

@@ -1,6 +1,8 @@
 /* Hooks placed on the nodes of a finished call, and who produced its arguments: what `inputs`, `place` and `_walk` of
- * gradient.py do. Included by `_gradients.c`.
+ * gradient.py do.
  */
+
+#include "_gradients.h"
 
 /* A result of a call that has a node; all owned. */
 struct result {
@@ -43,8 +45,6 @@ static int put_source(PyObject *sources, PyObject *tensor, PyObject *source)
     Py_XDECREF(id);
     return failed;
 }
-
-static PyObject *leaf_source, *code_source; /* "leaf" and "code" as JSON; made once */
 
 /* Add one more place to those of a key. */
 static int put_wanted(PyObject *wanted, PyObject *key, PyObject *place)
@@ -110,7 +110,7 @@ static int is_leaf_tuple(PyObject *leaf)
     return 0;
 }
 
-static PyObject *nodes_inputs(Nodes *of, PyObject *tensors)
+PyObject *nodes_inputs(Nodes *of, PyObject *tensors)
 {
     PyObject *all = PySequence_Fast(tensors, "leaves are a sequence"), *wanted = PyDict_New(), *sources = PyDict_New();
     long long floor = -1;
@@ -154,7 +154,7 @@ static PyObject *ours(Nodes *of, PyObject *tensors)
     return made;
 }
 
-static PyObject *nodes_probe(Nodes *of, PyObject *tensors)
+PyObject *nodes_probe(Nodes *of, PyObject *tensors)
 {
     PyObject *found = PyObject_CallOneArg(of->probe, tensors);
     if (found != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) /* of a tensor of another framework */
@@ -487,7 +487,7 @@ static int place_edge(Nodes *of, PyObject *backward, const struct edge *edge)
     return expects(backward, edge->places, edge->to_leaf);
 }
 
-static PyObject *nodes_place(Nodes *of, PyObject *const *args, Py_ssize_t count)
+PyObject *nodes_place(Nodes *of, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 5 || !PyUnicode_Check(args[1]) || !PyDict_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "place() takes a backward, a name, what is wanted, results and a floor");
@@ -513,7 +513,7 @@ static PyObject *nodes_place(Nodes *of, PyObject *const *args, Py_ssize_t count)
     return none_or_error(failed);
 }
 
-static PyObject *nodes_notice(Nodes *of, PyObject *outputs)
+PyObject *nodes_notice(Nodes *of, PyObject *outputs)
 {
     PyObject *known = ours(of, outputs);
     Py_ssize_t number = 0;
@@ -529,9 +529,9 @@ static PyObject *nodes_notice(Nodes *of, PyObject *outputs)
     return none_or_error(failed);
 }
 
-PyDoc_STRVAR(skeletons_doc, "skeletons(values, tensors)\n--\n\nAs `skeletons` of backward.py, as a tuple.");
+const char skeletons_doc[] = PyDoc_STR("skeletons(values, tensors)\n--\n\nAs `skeletons` of backward.py, as a tuple.");
 
-static PyObject *skeletons(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *skeletons(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     PyObject *values = count == 2 ? PySequence_Fast(args[0], "values are a sequence") : NULL;
     PyObject *tensors = values ? PySequence_Fast(args[1], "leaves are a sequence") : NULL;

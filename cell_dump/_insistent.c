@@ -1,4 +1,6 @@
-/* Functions whose callers in C++ do not expect an exception. Included by `_gradients.c`. */
+/* Functions whose callers in C++ do not expect an exception. */
+
+#include "_gradients.h"
 
 static int raise_later(void *exception)
 {
@@ -35,9 +37,9 @@ static PyObject *insistent_call(PyObject *function, PyObject *args)
 
 static PyMethodDef INSISTENT = {"insistent", insistent_call, METH_VARARGS, NULL};
 
-PyDoc_STRVAR(insistent_doc, "insistent(function)\n--\n\nA function that does the same, and returns before an interrupt is raised.");
+const char insistent_doc[] = PyDoc_STR("insistent(function)\n--\n\nA function that does the same, and returns before an interrupt is raised.");
 
-static PyObject *insistent(PyObject *Py_UNUSED(module), PyObject *function)
+PyObject *insistent(PyObject *Py_UNUSED(module), PyObject *function)
 {
     return PyCFunction_New(&INSISTENT, function);
 }

@@ -1,6 +1,6 @@
-/* A call's backward while its gradients arrive: what the class `Backward` of backward.py does, and is read there. Included
- * by `_gradients.c`.
- */
+/* A call's backward while its gradients arrive: what the class `Backward` of backward.py does, and is read there. */
+
+#include "_gradients.h"
 
 /* Bytes that grow, for JSON in UTF-8. */
 struct bytes {
@@ -47,7 +47,7 @@ static PyObject *text_of(struct bytes *from)
     return made;
 }
 
-static int flag(PyObject *of, PyObject *name)
+int flag(PyObject *of, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(of, name);
     int is_true = value ? PyObject_IsTrue(value) : -1;
@@ -56,7 +56,7 @@ static int flag(PyObject *of, PyObject *name)
 }
 
 /* A function of backward.py, for what is rare. */
-static PyObject *of_python(const char *name)
+PyObject *of_python(const char *name)
 {
     PyObject *module = PyImport_ImportModule("msprobe.cell_dump.backward");
     PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
@@ -80,25 +80,12 @@ static void part_free(Part *part)
     PyObject_Free(part);
 }
 
-static PyTypeObject PART = {
+PyTypeObject PART = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Part",
     .tp_basicsize = sizeof(Part),
     .tp_dealloc = (destructor)part_free,
     .tp_flags = Py_TPFLAGS_DEFAULT,
 };
-
-typedef struct backward {
-    PyObject_HEAD
-    PyObject *name, *at, *session, *describer, *above;
-    char begun, done, kept;
-    long long lowest;
-    Py_ssize_t waiting;
-    PyObject *inner, *incoming, *expected, *outgoing, *arguments, *results; /* NULL where there is none */
-} Backward;
-
-static PyTypeObject BACKWARD;
-
-#define IS_OURS(value) Py_IS_TYPE(value, &BACKWARD)
 
 static int backward_traverse(Backward *of, visitproc visit, void *arg)
 {
@@ -166,7 +153,7 @@ static Part *part_in(PyObject **in, PyObject *place, Part *known)
     return is_kept ? made : NULL;
 }
 
-static int expect(Backward *of, PyObject *places, int to_leaf)
+int expect(Backward *of, PyObject *places, int to_leaf)
 {
     of->waiting++;
     PyObject *all = places ? PySequence_Fast(places, "places are a sequence") : NULL;
@@ -207,8 +194,6 @@ static PyObject *accumulated(PyObject *record)
     return text_of(&text);
 }
 
-static PyObject *kernel_record; /* of `base/_statistic.c`; NULL where that was not built */
-
 static PyObject *described(Backward *of, PyObject *gradient, const char *side, PyObject *place)
 {
     int is_quick = kernel_record ? flag(of->describer, words.is_quick) : 0;
@@ -243,7 +228,7 @@ static PyObject *record_of(Backward *of, PyObject *gradient, const char *side, P
     return made;
 }
 
-static int incoming(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
+int incoming(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
 {
     if (of->done)
         return come_late(of, "input", place);
@@ -290,7 +275,7 @@ static int sum_up(Backward *of, Part *part, PyObject *gradient)
     return 0;
 }
 
-static int contribute(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
+int contribute(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
 {
     if (of->done)
         return come_late(of, "output", place);
@@ -388,8 +373,6 @@ static PyObject *records_of(Backward *of)
     return records;
 }
 
-static int arrived(Backward *of);
-
 /* Write what has come and notify the enclosing call; a second time does nothing. */
 static int finish(Backward *of)
 {
@@ -416,13 +399,13 @@ static int finish(Backward *of)
     return of->above ? arrived((Backward *)of->above) : 0;
 }
 
-static int arrived(Backward *of)
+int arrived(Backward *of)
 {
     return --of->waiting == 0 && !of->done ? finish(of) : 0;
 }
 
 /* Finish what has begun inside this call, then the call. */
-static int finish_all(Backward *of)
+int finish_all(Backward *of)
 {
     int failed = Py_EnterRecursiveCall(" while a backward ends");
     if (failed)
@@ -438,7 +421,7 @@ static int finish_all(Backward *of)
     return failed ? -1 : finish(of);
 }
 
-static PyObject *none_or_error(int failed)
+PyObject *none_or_error(int failed)
 {
     if (failed)
         return NULL;
@@ -470,8 +453,6 @@ static PyObject *backward_expect(Backward *of, PyObject *args, PyObject *kwargs)
         return NULL;
     return none_or_error(expect(of, places, to_leaf));
 }
-
-typedef int Arrival(Backward *, PyObject *, PyObject *, Py_ssize_t, PyObject *, int);
 
 static PyObject *arrival(Backward *of, PyObject *args, PyObject *kwargs, Arrival *take)
 {
@@ -528,8 +509,6 @@ static PyObject *backward_parent(Backward *of, void *Py_UNUSED(closure))
     return Py_NewRef(of->above ? ((Backward *)of->above)->name : Py_None);
 }
 
-#define TAKES(function, how) (PyCFunction)(void (*)(void))function, how
-
 static PyMethodDef BACKWARD_METHODS[] = {
     {"describe", TAKES(backward_describe, METH_VARARGS), NULL},
     {"expect", TAKES(backward_expect, METH_VARARGS | METH_KEYWORDS), NULL},
@@ -555,7 +534,7 @@ static PyGetSetDef BACKWARD_GETTERS[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject BACKWARD = {
+PyTypeObject BACKWARD = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Backward",
     .tp_doc = "As `Backward` of backward.py.",
     .tp_basicsize = sizeof(Backward),
