@@ -27,8 +27,10 @@ from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
 from .records import EntryMerger, MergeNote, Tally
+from .shards import any_shard
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
-from .wording import summary
+from .tensors import Tensors
+from .wording import summary, suspected
 
 MERGE = "merge.json"
 
@@ -37,13 +39,15 @@ MERGE = "merge.json"
 class Merged:
     """Where both sides are now, and in sentences what was found; `golden` is None where there is one side alone.
 
-    `is_clean`: no copies of one value differ.
+    `is_clean`: no copies of one value differ. `suspects` name the ranks whose shards differ from the golden, which
+    matters where the whole tensors differ.
     """
 
     target: Path
     golden: Path | None
     notes: tuple[Words, ...] = ()
     is_clean: bool = True
+    suspects: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,13 @@ class _Model:
     ranks: Sequence[Sequence[RankDump]]
     exchanges: Exchanges
     chain: Chain
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether tensors are distributed, as their records tell."""
+        return bool(self.exchanges.internal) or any(
+            any_shard(entry) for stage in self.ranks[0] for entry in stage.entries.values()
+        )
 
     def is_of_layout(self, call: Placed) -> bool:
         """Whether a call without a counterpart is there because the model is shared out: a function that a parallel
@@ -127,8 +138,10 @@ class _Stages(NamedTuple):
 
     def model(self) -> _Model:
         sums = {what: made for each in self.exchanges for what, made in each.sums.items()}
-        chain = chain_of(self.ranks[0], self.numbering, [each.calls for each in self.exchanges])
-        return _Model(self.ranks, Exchanges(frozenset(), sums), chain)
+        dropped, internal = ([getattr(each, word) for each in self.exchanges] for word in ("calls", "internal"))
+        chain = chain_of(self.ranks[0], self.numbering, dropped, internal)
+        own = frozenset(name for names in internal for name in names)
+        return _Model(self.ranks, Exchanges(frozenset(), sums, own), chain)
 
 
 def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_Model]:
@@ -142,26 +155,42 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
     """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
     notes: list[Words] = []
+    suspects: list[Words] = []
     is_clean = True
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
             models = _models(sides, of_sides, copy)
             keys = [model.by_key() for model in models]
             golden: Mapping[str, Any] | None = None  # entries by the names of calls
+            trusted: Path | None = None  # the folder of their dump
+            has_tensors = all(model.ranks[0][0].head.get("task") == "tensor" for model in models)
             for at in reversed(range(len(sides))):  # what is trusted first, so that the target can be held to it
                 each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
                 if each.layout.is_whole:
                     golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
+                    trusted = model.ranks[0][0].folder
                     continue
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
-                merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
+                merging = _Merging(
+                    model,
+                    others,
+                    _wholes(models, golden),
+                    each.layout,
+                    copy,
+                    is_golden=at == 1,
+                    tensors=Tensors([stages[0].folder for stages in model.ranks], folder, trusted)
+                    if has_tensors and each.layout.pp == 1 and model.has_shards
+                    else None,
+                )
                 golden = merging.write(folder)
+                trusted = folder
                 where = phrase("{side}{place}", side=each.which, place=_place(of_sides[at], copy, each.layout))
                 said = list(summary(merging.tally, where))
                 is_clean = is_clean and not any(f.kind is kinds.REPLICAS_DIFFER for f in merging.tally.findings)
                 notes += said
+                suspects += suspected(merging.tally, where)
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
-    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean)
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(notes), is_clean, tuple(suspects))
 
 
 def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
@@ -194,11 +223,22 @@ class _Merging:
         copy: int,
         *,
         is_golden: bool,
+        tensors: Tensors | None,
     ) -> None:
         self._model, self._others, self._wholes = model, others, wholes
         self._layout, self._copy = layout, copy
         is_ours = all("format_version" in stage.head for stage in model.ranks[0])
-        self._merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_ours=is_ours)
+        ranks = [layout.rank(tp, 0, copy) for tp in range(layout.tp)]
+        self._merger = EntryMerger(
+            model.exchanges,
+            model.chain.names(),
+            ranks,
+            tensors,
+            has_shards=model.has_shards,
+            is_golden=is_golden,
+            is_ours=is_ours,
+        )
+        self._has_tensors = tensors is not None
         self.tally = self._merger.tally
 
     def write(self, folder: Path) -> dict[str, Any]:
@@ -221,7 +261,7 @@ class _Merging:
         _write_json(folder / files.STACK, _stacks(model, left_out).items())
         _write_json(folder / files.CONSTRUCT, parents)
         _write_json(folder / MERGE, _report(self.tally, self._layout, self._copy).items())
-        head = _head(model, self._layout, self._copy, self.tally)
+        head = _head(model, self._layout, self._copy, self.tally, has_tensors=self._has_tensors)
         _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
         return data
 
@@ -245,6 +285,9 @@ def _in_dump_order(model: _Model) -> list[Placed]:
 
 
 _NOT_MERGED = (
+    kinds.PARTIAL,
+    kinds.SHARE_OF_BATCH,
+    kinds.SHARDS_ABSENT,
     kinds.PART_OF_A_SUM,
     kinds.NOT_KNOWN,
     kinds.INPUTS_NOT_MERGED,
@@ -253,12 +296,13 @@ _NOT_MERGED = (
 )
 
 
-def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
+def _head(model: _Model, layout: Layout, copy: int, tally: Tally, *, has_tensors: bool) -> dict[str, Any]:
     """What stands beside the entries: that of the first rank, and what could not be merged among what is missing."""
     first = model.ranks[0][0].head
     task = first.get("task")
     head = {key: value for key, value in first.items() if key not in ("missing", "rebuilt")}
-    head |= {"task": task if task == "structure" else "statistics", "dump_data_dir": None}
+    is_kept = task == "structure" or (task == "tensor" and has_tensors)
+    head |= {"task": task if is_kept else "statistics", "dump_data_dir": None}
     run = first.get("run")
     if isinstance(run, dict):
         head["run"] = {key: value for key, value in run.items() if key != "frozen"}
@@ -284,12 +328,13 @@ def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
 def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
     def found(kind: Kind) -> list[dict[str, Any]]:
         each = [finding for finding in tally.findings if finding.kind is kind]
-        is_apart = kind is kinds.REPLICAS_DIFFER
+        is_apart = kind in (kinds.REPLICAS_DIFFER, kinds.SHARD_DIFFERS)
         return [
             {
                 "call": f.call,
                 **({"place": f.place} if f.place else {}),
                 **({"distance": f.distance} if is_apart else {}),
+                **({"ranks": list(f.ranks)} if f.ranks else {}),
             }
             for f in each
         ]

@@ -28,7 +28,28 @@ _SENTENCES = {
     ),
     kinds.NOT_ON_ALL_RANKS: "{n} are not on all tensor parallel ranks and were omitted, first {first}",
     kinds.ON_SEVERAL_STAGES: "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
+    kinds.PARTIAL: (
+        "{n} are terms of a sum (partial placement) and were not merged, first {first}: collect tensors to compare them"
+    ),
+    kinds.SHARE_OF_BATCH: (
+        "{n} belong to each rank's share of the batch and were not merged, first {first}: parameters and their "
+        "gradients are compared"
+    ),
+    kinds.SHARDS_ABSENT: "{n} lack shards of other ranks and were not merged, first {first}",
 }
+
+
+def suspected(tally: Tally, where: Words) -> Iterator[Words]:
+    """One sentence for each shard that differs from the golden; those of the earliest call first."""
+    for note in tally.findings:
+        if note.kind is kinds.SHARD_DIFFERS:
+            yield phrase(
+                "{where}: {name} differs in the shard of rank {ranks}, by {apart}",
+                where=where,
+                name=f"{note.call}.{note.place}",
+                ranks=", ".join(map(str, note.ranks)),
+                apart=f"{note.distance:.3g}",
+            )
 
 
 def summary(tally: Tally, where: Words) -> Iterator[Words]:
@@ -42,5 +63,7 @@ def summary(tally: Tally, where: Words) -> Iterator[Words]:
             is_call = kind in (kinds.NOT_ON_ALL_RANKS, kinds.ON_SEVERAL_STAGES)
             one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
             n = phrase(one if len(each) == 1 else several, number=len(each))
+            if each[0].ranks:
+                first = f"{first} (rank {', '.join(map(str, each[0].ranks))})"
             said = phrase(sentence, n=n, first=first, apart=f"{each[0].distance:.3g}")
             yield phrase("merged {where}: {said}", where=where, said=said)

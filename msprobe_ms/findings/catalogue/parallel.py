@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP160."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP164."""
 
 from msprobe.findings.kind import Kind, Severity, Text
 
@@ -126,7 +126,58 @@ ON_SEVERAL_STAGES = _merging(
     Severity.NOTE,
 )
 
+PARTIAL = _merging(
+    "MSP161",
+    "partial placement",
+    Text("terms of a sum were not merged", "部分和（Partial）未合并"),
+    Text(
+        "The ranks have terms of a distributed tensor with a partial placement; maximum, minimum and norm of a sum "
+        "cannot be computed from those of its terms.",
+        "各 rank 持有 placement 为 Partial 的分布式张量的部分和；和的最大值、最小值、范数无法由各部分的统计量得出。",
+    ),
+    Text(
+        "statistics were collected; with task tensor the terms are added up", "采集的是统计量；task 为 tensor 时可求和"
+    ),
+)
+SHARE_OF_BATCH = _merging(
+    "MSP162",
+    "share of the batch",
+    Text("a value of each rank's share of the batch was not merged", "各 rank 的 batch 分片上的值未合并"),
+    Text(
+        "Each rank computes the loss of its own share of the batch; how these losses and their gradients relate to those "
+        "of the whole batch depends on how the loss is averaged.",
+        "各 rank 只计算自身 batch 分片的 loss；这些 loss 及其梯度与整个 batch 的关系取决于 loss 的平均方式。",
+    ),
+    Text("data parallelism; parameters and their gradients are merged", "数据并行；参数及其梯度已合并"),
+    Severity.NOTE,
+)
+SHARDS_ABSENT = _merging(
+    "MSP163",
+    "shards absent",
+    Text("shards of a tensor are absent", "缺少张量的分片"),
+    Text(
+        "The shards of the ranks that are merged are not all of the distributed tensor.",
+        "参与合并的各 rank 的分片不能拼成完整的分布式张量。",
+    ),
+    Text(
+        "dumps of some ranks are missing, or the mesh extends over more ranks",
+        "缺少部分 rank 的 dump，或 mesh 跨越更多 rank",
+    ),
+)
+SHARD_DIFFERS = _merging(
+    "MSP164",
+    "shard differs",
+    Text("a shard differs from the golden", "某个分片与标杆不同"),
+    Text(
+        "One shard of a tensor differs from its part of the golden tensor far more than the other shards.",
+        "张量的某个分片与标杆张量对应部分的差异远大于其他分片。",
+    ),
+    Text("an update, a load or a communication that went wrong on these ranks", "这些 rank 上的更新、加载或通信有误"),
+    Severity.ERROR,
+)
+
 KINDS = (
     *(REPLICAS_DIFFER, PART_OF_A_SUM, NOT_KNOWN, INPUTS_NOT_MERGED, SIDE_BY_SIDE),
     *(VALUES_DIFFER, STRUCTURES_DIFFER, OF_THE_LAYOUT, NOT_ON_ALL_RANKS, ON_SEVERAL_STAGES),
+    *(PARTIAL, SHARE_OF_BATCH, SHARDS_ABSENT, SHARD_DIFFERS),
 )
