@@ -113,7 +113,7 @@ class CellCalls:
             for name, parameter in self._framework.own_parameters(cell):
                 if parameter.requires_grad:
                     hook = session.hook(session.parameter_gradient, named.stem, name)
-                    self._handles.append((parameter, hook, parameter.register_hook(hook)))
+                    self._handles.append((parameter, hook, self._framework.hook_parameter(parameter, hook)))
 
     @property
     def has_hooks(self) -> bool:
@@ -135,7 +135,8 @@ class CellCalls:
         try:
             yield
         finally:
-            self._handles = [(parameter, hook, parameter.register_hook(hook)) for parameter, hook, _ in self._handles]
+            again = self._framework.hook_parameter
+            self._handles = [(parameter, hook, again(parameter, hook)) for parameter, hook, _ in self._handles]
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current, compiled_class = self._stems, self._current, self._framework.compiled_class

@@ -168,6 +168,11 @@ class Framework:
         raise NotImplementedError
 
     @staticmethod
+    def hook_parameter(parameter: Any, hook: Callable[[Any], None]) -> Any:
+        """Hook the gradient of a parameter; return a handle."""
+        return parameter.register_hook(hook)
+
+    @staticmethod
     def when_backward_ends(call: Callable[[], None]) -> bool:
         """From inside a backward: have `call` called once when it has run as a whole; whether the framework can."""
         raise NotImplementedError

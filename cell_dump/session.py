@@ -104,6 +104,7 @@ class Session:
         self._keeps_all, self._saves_some = scope.trivial, bool(wishes.saved)
         self.keeps_backwards = scope.trivial and wishes.values
         """Whether `begin_backward` says yes to every call."""
+        self._names = names
         self._saving = self.describer
         if self._saves_some:
             self._saving = framework.describer(writer, **wishes.of_records(True))
@@ -235,6 +236,12 @@ class Session:
     def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
         """The same of memory that no tensor is at hand for."""
         self._blanks.note_memory(memory, is_held)
+
+    def also_named(self, parameter: Any, other: Any) -> None:
+        """Give a parameter's name to another tensor that takes its place for a while."""
+        name = self._names.get(id(parameter))
+        if name and other is not None:
+            self._names[id(other)] = name
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""

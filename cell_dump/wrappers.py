@@ -44,6 +44,9 @@ class Recorder(Protocol):
     def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
         """The same of memory that no tensor is at hand for."""
 
+    def also_named(self, parameter: Any, other: Any) -> None:
+        """Give a parameter's name to another tensor that takes its place for a while."""
+
 
 Current = Callable[[], Recorder | None]
 """Returns the session that records, or None."""

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from .rl.result import FlowResult, Stepwise
 
 
+_MOST_SUSPECTS = 5
+"""Shards that are named; one that is wrong usually makes later ones wrong."""
+
+
 def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult | FlowResult | Stepwise":
     """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. `loud` is the level
     at which the log says what of dumps is compared and written.
 
     UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
     counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
-    Ranks that share a model out are merged first, into the folder `merged` of the output.
+    Ranks that share a model out are merged first, into the folder `merged` of the output: those of the layouts that the
+    request names, and those that have shards of distributed tensors, unless both sides have the same ones.
     """
     if request.layouts is not None:
         return _compare_merged(request, request.layouts, loud)
@@ -50,6 +55,12 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
             _refuse_calibrating(request)
             return compare_steps(request, target, golden)
     if not roots:
+        if not request.read_as and request.calibrate is None:
+            from .parallel.detect import layouts_of_shards
+
+            if (found := layouts_of_shards(*paths)) is not None:
+                logger.log(loud, "the runs distribute their tensors differently; the ranks of each are merged first")
+                return _compare_merged(request, found, loud)
         try:
             return run_request(request, loud)
         except DumpError:
@@ -79,7 +90,8 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
             logger.log(loud, "the merged dumps are in %s", path)
     golden = merged.golden or request.golden
     result = run_request(replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), loud)
-    return replace(result, merging=merged.findings)
+    suspects = merged.suspects[:_MOST_SUSPECTS] if result.differs else ()
+    return replace(result, merging=(*suspects, *merged.findings))
 
 
 def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":

@@ -15,8 +15,8 @@ from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimit
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
 from msprobe.compare.locate.wording import short
 from msprobe.compare.tables.console import excused_phrase, left_open, no_difference
+from msprobe.findings.catalogue.parallel import REPLICAS_DIFFER
 from msprobe.findings.finding import Finding
-from msprobe.findings.kind import Severity
 
 from .outcome import Outcome
 
@@ -44,7 +44,7 @@ class RequestResult:
     @property
     def copies_agree(self) -> bool:
         """Return whether no value of which each rank has a copy differed while ranks were merged."""
-        return not any(finding.severity is Severity.ERROR for finding in self.merging)
+        return not any(finding.kind is REPLICAS_DIFFER for finding in self.merging)
 
     @property
     def is_clean(self) -> bool:
@@ -115,7 +115,7 @@ class RequestResult:
     @property
     def of_merging(self) -> list[Finding]:
         """What was found while ranks were merged, copies that differ last."""
-        return sorted(self.merging, key=lambda finding: finding.severity is Severity.ERROR)
+        return sorted(self.merging, key=lambda finding: finding.kind is REPLICAS_DIFFER)
 
     @property
     def last(self) -> Words:

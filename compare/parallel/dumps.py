@@ -31,6 +31,7 @@ class RankDump:
     """One rank's dump: `head` has what stands beside the entries in its dump.json."""
 
     where: str
+    folder: Path
     head: Mapping[str, Any]
     entries: Mapping[str, Any] = field(repr=False)
     construct: Mapping[str, str | None] = field(repr=False)
@@ -81,4 +82,4 @@ def read_rank(path: Path) -> RankDump:
             f"{file}: the modules around its calls are unknown ({files.CONSTRUCT} next to it is empty or "
             "missing), so micro batches and stages cannot be distinguished; collect with level L0 or mix"
         )
-    return RankDump(str(file), head, entries, construct, frames)
+    return RankDump(str(file), file.parent, head, entries, construct, frames)

@@ -4,6 +4,7 @@ They tell what a value on the tensor parallel ranks is: one that goes into an al
 comes out is the value that the whole model has there.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,10 +23,14 @@ _ADDING = ("all_reduce", "reduce_scatter")
 
 @dataclass(frozen=True)
 class Exchanges:
-    """The exchanges of one stage, or of all: their calls, and what comes out by what goes in, of those that add up."""
+    """The exchanges of one stage, or of all: their calls, and what comes out by what goes in, of those that add up.
+
+    `internal` are the calls that the framework makes to distribute the model, exchanges among them.
+    """
 
     calls: frozenset[str]
     sums: Mapping[Signature, Sequence[Record]] = field(default_factory=dict, repr=False)
+    internal: frozenset[str] = frozenset()
 
     def sum_of(self, records: Sequence[Record]) -> Sequence[Record] | None:
         """What an exchange makes of the values of all ranks; None where none adds them up."""
@@ -58,7 +63,30 @@ def exchanges_of(ranks: Sequence[RankDump], model: frozenset[int], *, has_stages
         calls.append(name)
         if len(ranks) > 1 and any(adding in word for adding in _ADDING):
             sums |= _sums([rank.entries.get(name) for rank in ranks])
-    return Exchanges(frozenset(calls), sums)
+    return Exchanges(frozenset(calls), sums, internal_calls(first))
+
+
+_INTERNAL = re.compile(r"File (.*?/torch/)distributed/(?:fsdp|_composable|tensor)/")
+"""Code that gathers, scatters and reduces the parameters of a distributed model in PyTorch; before it, where PyTorch is
+installed."""
+
+
+def internal_calls(rank: RankDump) -> frozenset[str]:
+    """Return the calls that PyTorch makes to distribute the model, and their backward calls.
+
+    Between such a call and the code that distributes there are only frames of PyTorch, and none of a layer.
+    """
+    found = {name for name, frames in rank.stacks.items() if _is_internal(frames)}
+    backward = {name for name in rank.entries if names.counterpart(name, "forward") in found}
+    return frozenset(found | backward)
+
+
+def _is_internal(frames: Sequence[str]) -> bool:
+    for at, frame in enumerate(frames):
+        if inside := _INTERNAL.match(frame):
+            beginning = f"File {inside[1]}"
+            return all(each.startswith(beginning) and "/torch/nn/modules/" not in each for each in frames[:at])
+    return False
 
 
 def _group(entry: Any) -> frozenset[int]:

@@ -29,7 +29,9 @@ from .cuts import class_of
 from .dumps import RankDump, Step, read_rank, steps_of
 from .exchanges import Exchanges, exchanges_of
 from .records import EntryMerger, MergeNote, Tally
+from .shards import any_shard
 from .stages import Chain, Key, Layers, Placed, Segment, chain_of
+from .tensors import Tensors
 
 MERGE = "merge.json"
 
@@ -39,11 +41,13 @@ class Merged:
     """Where both sides are now, and what was found; `golden` is None where there is one side alone.
 
     findings : one of each kind, side and copy of the model, with its first place.
+    suspects : shards that differ from the golden, by rank; they matter where the whole tensors differ.
     """
 
     target: Path
     golden: Path | None
     findings: tuple[Finding, ...] = ()
+    suspects: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,13 @@ class _Model:
     ranks: Sequence[Sequence[RankDump]]
     exchanges: Exchanges
     chain: Chain
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether tensors are distributed, as their records tell."""
+        return bool(self.exchanges.internal) or any(
+            any_shard(entry) for stage in self.ranks[0] for entry in stage.entries.values()
+        )
 
     def is_of_layout(self, call: Placed) -> bool:
         """Return whether a call has no counterpart because of the layout: a function that a parallel layer calls, or
@@ -126,8 +137,10 @@ class _Stages(NamedTuple):
 
     def model(self) -> _Model:
         sums = {what: made for each in self.exchanges for what, made in each.sums.items()}
-        chain = chain_of(self.ranks[0], self.numbering, [each.calls for each in self.exchanges])
-        return _Model(self.ranks, Exchanges(frozenset(), sums), chain)
+        dropped, internal = ([getattr(each, word) for each in self.exchanges] for word in ("calls", "internal"))
+        chain = chain_of(self.ranks[0], self.numbering, dropped, internal)
+        own = frozenset(name for names in internal for name in names)
+        return _Model(self.ranks, Exchanges(frozenset(), sums, own), chain)
 
 
 def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_Model]:
@@ -141,22 +154,39 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
     """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
     findings: list[Finding] = []
+    suspects: list[Finding] = []
     for of_sides in steps:
         for copy in range(sides[0].layout.dp):
             models = _models(sides, of_sides, copy)
             keys = [model.by_key() for model in models]
             golden: Mapping[str, Any] | None = None  # entries by the names of calls
+            trusted: Path | None = None  # the folder of their dump
+            has_tensors = all(model.ranks[0][0].head.get("task") == "tensor" for model in models)
             for at in reversed(range(len(sides))):  # the trusted side first, so that the target can be compared with it
                 each, model, others = sides[at], models[at], keys[1 - at] if len(keys) > 1 else None
                 if each.layout.is_whole:
                     golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
+                    trusted = model.ranks[0][0].folder
                     continue
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
-                merging = _Merging(model, others, _wholes(models, golden), each.layout, copy, is_golden=at == 1)
+                merging = _Merging(
+                    model,
+                    others,
+                    _wholes(models, golden),
+                    each.layout,
+                    copy,
+                    is_golden=at == 1,
+                    tensors=Tensors([stages[0].folder for stages in model.ranks], folder, trusted)
+                    if has_tensors and each.layout.pp == 1 and model.has_shards
+                    else None,
+                )
                 golden = merging.write(folder)
-                findings += _findings(merging.tally, each.which, of_sides[at], copy, each.layout)
+                trusted = folder
+                found = each.which, of_sides[at], copy, each.layout
+                findings += _findings(merging.tally, *found)
+                suspects += _suspects(merging.tally, *found)
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
-    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(findings))
+    return Merged(places[0], places[1] if len(places) == 2 else None, tuple(findings), tuple(suspects))
 
 
 def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:
@@ -164,19 +194,44 @@ def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) ->
     where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
     for kind in kinds_in(kinds):
         found = [note for note in tally.findings if note.kind is kind]
-        if not found or not kind.messages:
+        if not found or not kind.messages or kind is kinds.SHARD_DIFFERS:
             continue
         first = " ".join(filter(None, (found[0].call, found[0].place)))
+        if found[0].ranks:
+            first = f"{first} (rank {', '.join(map(str, found[0].ranks))})"
         is_call = kind in (kinds.NOT_ON_ALL_RANKS, kinds.ON_SEVERAL_STAGES)
         one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
         n = phrase(one if len(found) == 1 else several, number=len(found))
         said = kind.sentence(n=n, first=first, apart=f"{found[0].distance:.3g}")
         yield Finding(
             kind,
-            Place(found[0].call, record=found[0].place, step=step.step),
+            Place(found[0].call, record=found[0].place, step=step.step, rank=_only(found[0].ranks)),
             phrase("merged {where}: {said}", where=where, said=said),
-            fields={"side": side, "copy": copy, "places": len(found), "distance": found[0].distance},
+            fields={
+                **{"side": side, "copy": copy, "places": len(found), "distance": found[0].distance},
+                "ranks": found[0].ranks,
+            },
         )
+
+
+def _suspects(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:
+    """Return a finding for each shard that differs from the golden; those of the earliest call first."""
+    where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
+    for note in tally.findings:
+        if note.kind is kinds.SHARD_DIFFERS:
+            said = note.kind.sentence(
+                where=where,
+                name=f"{note.call}.{note.place}",
+                ranks=", ".join(map(str, note.ranks)),
+                apart=f"{note.distance:.3g}",
+            )
+            place = Place(note.call, record=note.place, step=step.step, rank=_only(note.ranks))
+            facts = {"side": side, "copy": copy, "ranks": note.ranks, "distance": note.distance}
+            yield Finding(note.kind, place, said, fields=facts)
+
+
+def _only(ranks: Sequence[int]) -> int | None:
+    return ranks[0] if len(ranks) == 1 else None
 
 
 def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
@@ -209,11 +264,22 @@ class _Merging:
         copy: int,
         *,
         is_golden: bool,
+        tensors: Tensors | None,
     ) -> None:
         self._model, self._others, self._wholes = model, others, wholes
         self._layout, self._copy = layout, copy
         is_ours = all("format_version" in stage.head for stage in model.ranks[0])
-        self._merger = EntryMerger(model.exchanges, model.chain.names(), is_golden=is_golden, is_ours=is_ours)
+        ranks = [layout.rank(tp, 0, copy) for tp in range(layout.tp)]
+        self._merger = EntryMerger(
+            model.exchanges,
+            model.chain.names(),
+            ranks,
+            tensors,
+            has_shards=model.has_shards,
+            is_golden=is_golden,
+            is_ours=is_ours,
+        )
+        self._has_tensors = tensors is not None
         self.tally = self._merger.tally
 
     def write(self, folder: Path) -> dict[str, Any]:
@@ -236,7 +302,7 @@ class _Merging:
         _write_json(folder / files.STACK, _stacks(model, left_out).items())
         _write_json(folder / files.CONSTRUCT, parents)
         _write_json(folder / MERGE, _report(self.tally, self._layout, self._copy).items())
-        head = _head(model, self._layout, self._copy, self.tally)
+        head = _head(model, self._layout, self._copy, self.tally, has_tensors=self._has_tensors)
         _write_json(folder / files.DUMP, [*head.items(), ("data", data)])
         return data
 
@@ -260,6 +326,9 @@ def _in_dump_order(model: _Model) -> list[Placed]:
 
 
 _NOT_MERGED = (
+    kinds.PARTIAL,
+    kinds.SHARE_OF_BATCH,
+    kinds.SHARDS_ABSENT,
     kinds.PART_OF_A_SUM,
     kinds.NOT_KNOWN,
     kinds.INPUTS_NOT_MERGED,
@@ -268,12 +337,13 @@ _NOT_MERGED = (
 )
 
 
-def _head(model: _Model, layout: Layout, copy: int, tally: Tally) -> dict[str, Any]:
+def _head(model: _Model, layout: Layout, copy: int, tally: Tally, *, has_tensors: bool) -> dict[str, Any]:
     """Return the header of the dump: that of the first rank, with what could not be merged among what is missing."""
     first = model.ranks[0][0].head
     task = first.get("task")
     head = {key: value for key, value in first.items() if key not in ("missing", "rebuilt")}
-    head |= {"task": task if task == "structure" else "statistics", "dump_data_dir": None}
+    is_kept = task == "structure" or (task == "tensor" and has_tensors)
+    head |= {"task": task if is_kept else "statistics", "dump_data_dir": None}
     run = first.get("run")
     if isinstance(run, dict):
         head["run"] = {key: value for key, value in run.items() if key != "frozen"}
@@ -299,12 +369,13 @@ def _stacks(model: _Model, left_out: Collection[str]) -> dict[str, Any]:
 def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
     def found(kind: Kind) -> list[dict[str, Any]]:
         each = [finding for finding in tally.findings if finding.kind is kind]
-        is_apart = kind is kinds.REPLICAS_DIFFER
+        is_apart = kind in (kinds.REPLICAS_DIFFER, kinds.SHARD_DIFFERS)
         return [
             {
                 "call": f.call,
                 **({"place": f.place} if f.place else {}),
                 **({"distance": f.distance} if is_apart else {}),
+                **({"ranks": list(f.ranks)} if f.ranks else {}),
             }
             for f in each
         ]

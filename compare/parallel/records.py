@@ -2,6 +2,7 @@
 
 | the ranks' values | the merged one |
 |---|---|
+| shards of a distributed tensor, which their records describe | see `shards.py` |
 | parts of a whole | their concatenation; where the axis is not known, stacked along a new one |
 | of one whole, and equal | it |
 | of one whole, and not equal | a finding; the one that is farthest from the other side's stands there |
@@ -9,26 +10,35 @@
 | anything else | a tensor without statistics, and a finding that says why |
 """
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.core.tensor import source_of
 from msprobe.findings.catalogue import parallel as kinds
 from msprobe.findings.kind import Kind
+from msprobe.store.describe import statistics
 
 from .cuts import UNKNOWN, Cut, TakenAs, by_class, by_shapes, stacked
 from .exchanges import Exchanges
+from .shards import Array, Parts, assembled, outside, parts_by_mesh
 from .stages import Part, Placed
+from .tensors import Tensors, joined_axis
 from .values import (
     Record,
     Shape,
     are_alike,
     concatenated,
     described,
+    different_ones,
     distance,
     is_tensor,
+    odd_ones,
     settled,
     shape_of,
     without_statistics,
@@ -39,13 +49,15 @@ from .values import (
 class MergeNote:
     """One finding while ranks are merged, of a kind of `msprobe.findings.catalogue.parallel`.
 
-    distance : by how much copies differ, as a share of the larger norm.
+    distance : by how much copies differ, as a share of the larger norm; or a shard from its part of the golden.
+    ranks : the ranks that differ from the others.
     """
 
     kind: Kind
     call: str
     place: str = ""
     distance: float = 0.0
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass
@@ -82,11 +94,26 @@ class _At:
 class EntryMerger:
     """Merges the entries of calls.
 
-    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64.
+    `ranks` are the numbers of the ranks; `tensors` reads and writes elements, None where statistics alone are merged.
+    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64. `has_shards`:
+    tensors are distributed, as their records tell; `shares_batch`: each rank has its share of the batch.
     """
 
-    def __init__(self, exchanges: Exchanges, renamed: Mapping[Part, str], *, is_golden: bool, is_ours: bool) -> None:
+    def __init__(
+        self,
+        exchanges: Exchanges,
+        renamed: Mapping[Part, str],
+        ranks: Sequence[int],
+        tensors: Tensors | None,
+        *,
+        has_shards: bool,
+        is_golden: bool,
+        is_ours: bool,
+    ) -> None:
         self.exchanges, self.is_golden, self.is_ours = exchanges, is_golden, is_ours
+        self.ranks, self.tensors = ranks, tensors
+        self.has_shards = has_shards
+        self.shares_batch = False
         self._renamed = renamed
         self._has_stages = any(part.stage for part in renamed)
         self.tally = Tally()
@@ -142,7 +169,8 @@ class _Call:
         """What stands at a place, of the ranks of this side and of the other's, where those have the like."""
         first = trees[0]
         if is_tensor(first) and all(map(is_tensor, trees)):
-            made = self._tensor(trees, [other for other in others if is_tensor(other)], at)
+            trusted = whole if is_tensor(whole) else None
+            made = self._tensor(trees, [other for other in others if is_tensor(other)], at, trusted)
             return settled(made, whole, is_ours=self._merger.is_ours) if len(trees) > 1 and is_tensor(whole) else made
         if isinstance(first, dict) and "type" not in first and all(_keys(tree) == _keys(first) for tree in trees):
             inside = {key: ([t[key] for t in trees], [o[key] for o in others if key in _keys(o)]) for key in first}
@@ -173,24 +201,89 @@ class _Call:
             return {**first, "value": theirs}
         return first
 
-    def _tensor(self, records: Sequence[Record], others: Sequence[Record], at: _At) -> Record:
+    def _tensor(self, records: Sequence[Record], others: Sequence[Record], at: _At, trusted: Record | None) -> Record:
+        if (theirs := parts_by_mesh(others)) and all(each.is_whole for each in theirs):
+            others = [each.bare() if each.is_sum else each.merged(None) for each in theirs]
+        tensors = self._merger.tensors
+        arrays = tensors.all(records) if tensors is not None else None
+        parts = parts_by_mesh(records)
+        if parts is None:
+            return self._plain(records, others, at, arrays)
+        by_rank = None if arrays is None else dict(enumerate(arrays))
+        if not all(each.is_whole for each in parts):
+            return self._unmerged(kinds.SHARDS_ABSENT, records[0], at, parts[0].shape)
+        wholes, elements = [], []
+        for each in parts:
+            array = None if by_rank is None else assembled(each, by_rank)
+            if each.is_sum and array is None:
+                return self._unmerged(kinds.PARTIAL, records[0], at, each.shape)
+            self._note_copies(each, at)
+            if array is not None and each.is_sum:
+                wholes.append(each.bare() | json.loads(f"{{{statistics(array)}}}"))
+            else:
+                wholes.append(each.merged(trusted))
+            elements.append(array)
+            if trusted is not None and not self._merger.is_golden:
+                self._note_suspects(each, array, trusted, at)
+        known = [array for array in elements if array is not None]
+        if len(parts) > 1:
+            return self._plain(wholes, others, at, known if len(known) == len(parts) else None)
+        self._tally.count("put together from shards")
+        made = self._described({**wholes[0], "from": records[0].get("from")}, parts[0].shape)
+        return self._saved(made, at, elements[0])
+
+    def _note_copies(self, parts: Parts, at: _At) -> None:
+        for copies in parts.copies_that_differ:
+            records = [shard.record for shard in copies]
+            apart = max(distance(record, records[0]) for record in records)
+            ranks = tuple(self._merger.ranks[copies[n].index] for n in odd_ones(records))
+            self._tally.findings.append(MergeNote(kinds.REPLICAS_DIFFER, self._call.name, at.text, apart, ranks))
+
+    def _note_suspects(self, parts: Parts, array: Array | None, trusted: Record, at: _At) -> None:
+        """Note the blocks that differ from the golden far more than the others, with the ranks that have them."""
+        if shape_of(trusted) != parts.shape or parts.is_sum:
+            return
+        golden = None
+        if array is not None and self._merger.tensors is not None:
+            golden = self._merger.tensors.trusted(trusted)
+        if array is not None and golden is not None and golden.shape == array.shape:
+            apart = [_relative(array[block.slices], golden[block.slices]) for block in parts.blocks]
+        else:
+            apart = [outside(block.first.record, trusted) for block in parts.blocks]
+        usual = sorted(apart)[(len(apart) - 1) // 2]
+        for block, far in zip(parts.blocks, apart, strict=True):
+            if far > max(_FAR, _FARTHER * usual):
+                ranks = tuple(self._merger.ranks[index] for index in block.ranks)
+                self._tally.findings.append(MergeNote(kinds.SHARD_DIFFERS, self._call.name, at.text, far, ranks))
+
+    def _plain(
+        self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
+    ) -> Record:
+        """Merge values that do not tell of shards, or those of several meshes."""
+        if self._merger.has_shards:
+            records, others, arrays = self._without_copies(records, others, arrays)
         shapes = [shape_of(record) for record in records]
         are_equal = are_alike(records)
         cut = self._cut(shapes, others, at, are_equal)
         if at.part == "output" and self._has_lost_inputs:
             # Each rank computes something else than the whole model does.
             return self._unmerged(kinds.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
+        if self._is_of_share(cut, records, at):
+            return self._unmerged(kinds.SHARE_OF_BATCH, records[0], at, cut.shape or shapes[0])
         if cut.taken_as in (TakenAs.PARTS, TakenAs.STACK):
             self._tally.count("concatenated")
-            return self._described({**concatenated(records, cut.shape), "from": records[0].get("from")}, cut.shape)
+            made = self._described({**concatenated(records, cut.shape), "from": records[0].get("from")}, cut.shape)
+            return self._saved(made, at, _joined(arrays, cut))
         if are_equal:
             self._tally.count("equal on all ranks")
-            return self._described(records[0], shapes[0])
+            return self._saved(self._described(records[0], shapes[0]), at, arrays[0] if arrays else None)
         if sums := self._merger.exchanges.sum_of(records):
             self._tally.count("reduced over ranks")
             # Of a reduce-scatter each rank keeps a part.
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])
+        if self._merger.shares_batch and at.part not in ("parameters", "parameters_grad"):
+            return self._unmerged(kinds.SHARE_OF_BATCH, records[0], at, shapes[0])
         if cut.taken_as is TakenAs.UNKNOWN and self._is_alone:
             self._found(kinds.SIDE_BY_SIDE, at)
             self._tally.count("side by side")
@@ -200,7 +293,40 @@ class _Call:
             return self._unmerged(kinds.NOT_KNOWN, records[0], at, shapes[0])
         if not self._is_copy(at):
             return self._unmerged(kinds.PART_OF_A_SUM, records[0], at, shapes[0])
-        return self._astray(records, others, at)
+        return self._astray(records, others, at, arrays)
+
+    def _without_copies(
+        self, records: Sequence[Record], others: Sequence[Record], arrays: Sequence[Array] | None
+    ) -> tuple[Sequence[Record], Sequence[Record], Sequence[Array] | None]:
+        """Of a distributed model, the values that are not copies of each other, on both sides, if these fit together.
+
+        Ranks of one tensor-parallel group have the same share of the batch.
+        """
+        mine, theirs = different_ones(records), different_ones(others)
+        if len(mine) == 1 or not theirs or (len(mine), len(theirs)) == (len(records), len(others)):
+            return records, others, arrays
+        ours, golden = [records[n] for n in mine], [others[n] for n in theirs]
+        if len(ours) != len(golden) and by_shapes([*map(shape_of, ours)], [*map(shape_of, golden)]) == UNKNOWN:
+            return records, others, arrays
+        return ours, golden, None if arrays is None else [arrays[n] for n in mine]
+
+    def _is_of_share(self, cut: Cut, records: Sequence[Record], at: _At) -> bool:
+        """Whether a value is a gradient of the loss of a rank's own share of the batch: how it relates to that of the
+        whole batch depends on how the loss is averaged."""
+        merger, name = self._merger, names.parse(self._call.name)
+        if not merger.has_shards or len(records) < 2 or cut.taken_as is not TakenAs.PARTS:
+            return False
+        if name.direction != "backward":
+            is_batch = at.part in ("input_args", "input_kwargs") and records[0].get("from") in (None, "leaf")
+            merger.shares_batch = merger.shares_batch or is_batch
+            return False
+        return merger.shares_batch and name.kind != "parameters_grad"
+
+    def _saved(self, record: Record, at: _At, array: Array | None) -> Record:
+        """A record with its elements written, where they are known."""
+        if array is None or self._merger.tensors is None:
+            return record
+        return {**record, "data_name": self._merger.tensors.save(f"{self._call.name}.{at.text}", array)}
 
     def _cut(self, shapes: Sequence[Shape], others: Sequence[Record], at: _At, are_equal: bool) -> Cut:
         if others and (cut := by_shapes(shapes, [shape_of(other) for other in others])) != UNKNOWN:
@@ -228,14 +354,19 @@ class _Call:
         parameters. Gradients of parameters may still be added up, and so may what functions inside a cell make."""
         return self._is_cell and at.part != "parameters_grad"
 
-    def _astray(self, records: Sequence[Record], others: Sequence[Record], at: _At) -> Record:
+    def _astray(
+        self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
+    ) -> Record:
         """Of copies that differ the one that differs most from the other side, so that a comparison sees it."""
         trusted = others[0] if others and not self._merger.is_golden else records[0]
         worst = max(records, key=lambda record: distance(record, trusted))
         apart = max(distance(record, records[0]) for record in records)
-        self._tally.findings.append(MergeNote(kinds.REPLICAS_DIFFER, self._call.name, at.text, apart))
+        odd = odd_ones(records) if len(records) == len(self._merger.ranks) else ()
+        ranks = tuple(self._merger.ranks[n] for n in odd)
+        self._tally.findings.append(MergeNote(kinds.REPLICAS_DIFFER, self._call.name, at.text, apart, ranks))
         self._tally.count("copies that differ")
-        return self._described(worst, shape_of(worst))
+        place = next(n for n, record in enumerate(records) if record is worst)
+        return self._saved(self._described(worst, shape_of(worst)), at, arrays[place] if arrays else None)
 
     def _unmerged(self, kind: Kind, record: Record, at: _At, shape: Shape) -> Record:
         self._found(kind, at)
@@ -251,6 +382,32 @@ class _Call:
 
     def _found(self, kind: Kind, at: _At) -> None:
         self._tally.findings.append(MergeNote(kind, self._call.name, at.text))
+
+
+_FAR, _FARTHER = 1e-3, 10
+"""A shard is suspect whose relative distance from its part of the golden is more than this, and so many times that of
+the median shard. A difference within the rounding of float16 is not."""
+
+
+def _relative(array: Array, golden: Array) -> float:
+    """The norm of the difference as a share of the golden's norm; infinite where one is not finite and they differ."""
+    mine, theirs = array.astype(np.float64), golden.astype(np.float64)
+    if np.array_equal(mine, theirs, equal_nan=True):
+        return 0.0
+    with np.errstate(all="ignore"):
+        found = float(np.linalg.norm(mine - theirs) / max(np.linalg.norm(theirs), np.finfo(np.float64).tiny))
+    return found if math.isfinite(found) else math.inf
+
+
+def _joined(arrays: Sequence[Array] | None, cut: Cut) -> Array | None:
+    """The elements of parts together; None where they are not known, or the axis is not."""
+    if not arrays:
+        return None
+    if cut.taken_as is TakenAs.STACK:
+        is_stack = all(cut.shape == (len(arrays), *array.shape) for array in arrays)
+        return np.stack(arrays) if is_stack else None
+    axis = joined_axis([array.shape for array in arrays], cut.shape)
+    return None if axis is None else np.concatenate(arrays, axis)
 
 
 def _keys(tree: Any) -> list[str]:

@@ -74,22 +74,30 @@ class Chain:
         return {part: call.name for call in self.calls for part in call.parts}
 
 
-def chain_of(stages: Sequence[RankDump], numbering: "Layers", dropped: Sequence[frozenset[str]]) -> Chain:
+def chain_of(
+    stages: Sequence[RankDump],
+    numbering: "Layers",
+    dropped: Sequence[frozenset[str]],
+    internal: Sequence[frozenset[str]],
+) -> Chain:
     """Put the stages of one tensor parallel rank together.
 
-    `dropped` are the exchanges of each, which the model does not have.
+    `dropped` are the exchanges of each, which the model does not have, and `internal` the calls that the framework
+    makes around modules to distribute it.
     """
     segments = {
         Part(stage, name): segment
         for stage, dump in enumerate(stages)
         for name, segment in _segments(dump, numbering, stage).items()
-        if name not in dropped[stage]
+        if name not in dropped[stage] and name not in internal[stage]
     }
     parts = sorted(segments, key=segments.__getitem__)  # what has one segment is of one stage, and stays in its order
     cells, repeated = _cells(parts, numbering)
     renamed = {part: name for name, each in cells.items() for part in each}
     around = {
-        Part(stage, dump.construct.get(name) or "") for stage, dump in enumerate(stages) for name in dropped[stage]
+        Part(stage, dump.construct.get(name) or "")
+        for stage, dump in enumerate(stages)
+        for name in dropped[stage] - internal[stage]
     }
     exchanging = frozenset(parse(renamed.get(part, "")).stem for part in around)
     chain = _named(parts, cells, renamed, repeated, stages, segments, numbering)

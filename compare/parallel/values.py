@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 _COUNTS = tuple(each.key for each in COUNTS)
 _EXACT = tuple(each.key for each in (*NUMBERS, *COUNTS) if each.rule in ("extreme", "equal"))
-_OF_ONE_RANK = (DIGEST.key, "data_name", "from", *[each.key for each in LAYOUT])
+_OF_ONE_RANK = (DIGEST.key, "data_name", "from", "shard", *[each.key for each in LAYOUT])
 """What says something of the one tensor of one rank, or names its calls."""
 
 
@@ -50,6 +50,21 @@ def are_alike(records: Sequence[Record]) -> bool:
     first = records[0]
     known = [(shape_of(r), r.get("dtype"), r.get("md5"), signature(r)) for r in records]
     return "tensor_stat_index" not in first and all(each == known[0] for each in known[1:])
+
+
+def different_ones(records: Sequence[Record]) -> list[int]:
+    """Return the places of records of different tensors: of equal ones the first."""
+    firsts: dict[object, int] = {}
+    for n, record in enumerate(records):
+        firsts.setdefault((shape_of(record), record.get("md5"), signature(record)), n)
+    return list(firsts.values())
+
+
+def odd_ones(records: Sequence[Record]) -> tuple[int, ...]:
+    """Return the places of the copies that are not like most; of two halves the later."""
+    prints = [(shape_of(r), r.get("md5"), signature(r)) for r in records]
+    most = max(prints, key=prints.count)
+    return tuple(n for n, each in enumerate(prints) if each != most)
 
 
 def described(record: Record, shape: Shape) -> Record:

@@ -49,6 +49,10 @@ _IN_LINE = 10.0
 more is a gradient that a fault changed. Key biases before a softmax, clean pairs in float32, bfloat16 and float16: at
 most 3."""
 
+_OUTLYING = 10.0
+"""The updates of an element may be so many times as far apart as the golden's largest update of all parameters. Noise
+turns an update around at most, which is twice its size; an element or a shard that was overwritten is far beyond."""
+
 _FAR = 0.05  # a factor of two updates that is nearer to 1 is none
 _CLEAR = 4.0  # a pattern leaves less than this share of the difference
 _SAME = 0.1  # factors that are nearer are one
@@ -143,6 +147,10 @@ def judge(
             verdicts[p.names] = _amplified(verdicts[p.names], is_rounding)
         if verdicts[p.names].status is Status.DIFFERS:
             patterns[p.names] = pattern
+    for p, far in zip(parameters, _outliers(parameters, at), strict=True):
+        if far > 1 and verdicts[p.names].status is not Status.DIFFERS:
+            verdicts[p.names] = verdict_of(p.name, p.golden_name, Basis.UPDATES, far)
+            patterns[p.names] = UpdateCause.UNKNOWN, 0.0
     patterns_of = {name: pattern for (name, _), pattern in patterns.items()}
     differences += _grouped(patterns_of, sum(v.status is Status.AGREES for v in verdicts.values()))
     return UpdateJudgement(step, tuple(verdicts[p.names] for p in parameters), tuple(differences))
@@ -293,6 +301,25 @@ def _by_gradients(
         _median(t - g) / max(_median(g), float(np.finfo(np.float64).tiny)) for t, g in zip(target, golden, strict=True)
     )
     return excess_of(_median((ours - theirs)[clear]), _LIMIT * (relative * _median(theirs[clear]) + rounding))
+
+
+def _outliers(parameters: Sequence[Parameter], at: int) -> list[float]:
+    """max |U_t - U_g| / (_OUTLYING * (max |U_g| of all parameters + rounding)), which medians over elements do not
+    show; NaN where elements cannot be held against each other."""
+    known = [p for p in parameters if p.is_comparable and p.golden.weights[0].size]
+    updates = [_largest(p.golden.weights[at] - p.golden.weights[at - 1]) for p in known]
+    usual = max(updates, default=0.0)
+    found = dict.fromkeys((p.names for p in parameters), nan)
+    for p in known:
+        before, after = p.golden.weights[at - 1], p.golden.weights[at]
+        ours = p.target.weights[at] - p.target.weights[at - 1]
+        rounding = p.golden.ulp * max(_largest(before), _largest(after))
+        found[p.names] = excess_of(_largest(ours - (after - before)), _OUTLYING * (usual + rounding))
+    return [found[p.names] for p in parameters]
+
+
+def _largest(values: Floats) -> float:
+    return float(np.max(np.abs(values)))
 
 
 def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> tuple[UpdateCause, float]:

@@ -80,17 +80,41 @@ def elements_of(capsule: Any) -> Array:
     return np.from_dlpack(_Capsule(capsule))
 
 
+_DISTRIBUTED = ("torch.distributed.tensor", "torch.distributed._tensor")
+"""The module of PyTorch's `DTensor`, from 2.5 on and before."""
+
+
+def is_distributed(tensor: AnyTensor) -> bool:
+    """Return whether a tensor is a `DTensor` of PyTorch, of which each rank holds a shard."""
+    for name in _DISTRIBUTED:
+        kind = getattr(sys.modules.get(name), "DTensor", None)
+        if isinstance(kind, type):
+            return isinstance(tensor, kind)
+    return False
+
+
+def local_part(tensor: AnyTensor) -> AnyTensor:
+    """Return the elements that this rank holds of a distributed tensor, and any other tensor itself.
+
+    Nothing is communicated, and no node is added to the autograd graph. The result of a collective that still runs is
+    waited for, as by any other use.
+    """
+    if is_distributed(tensor):
+        tensor = tensor._local_tensor
+    return tensor.trigger_wait() if type(tensor).__name__ == "AsyncCollectiveTensor" else tensor
+
+
 def array_of(tensor: AnyTensor) -> Array:
     """The elements of a framework's tensor, perhaps in the tensor's own memory: read them at once, and change nothing.
 
     The dtype is the tensor's where numpy has it. bfloat16 of MindSpore has the dtype that the framework registers with
-    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32 or complex64. Raises
-    UsageError for a tensor that has no data yet, since reading it would draw its numbers, and otherwise whatever the
-    framework raises.
+    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32 or complex64. Of a
+    distributed tensor the elements are those of this rank. Raises UsageError for a tensor that has no data yet, since
+    reading it would draw its numbers, and otherwise whatever the framework raises.
     """
     if maker(tensor) == "pytorch":
         torch = sys.modules["torch"]
-        tensor = tensor.detach()
+        tensor = local_part(tensor).detach()
         if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
         elif tensor.dtype is torch.complex32:
@@ -177,6 +201,20 @@ def roots_of(model: AnyModel, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]
     return [(f"{kind.prefix}.{key}", root) for key, root in pairs]
 
 
+_SHARDED = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
+"""The module of `FSDPModule`, from 2.6 on and before."""
+
+
+def class_name(cell: AnyModule) -> str:
+    """Return the name of a cell's class as the training wrote it: FSDP2 replaces it by a subclass, `FSDPLinear`."""
+    kind = type(cell)
+    for name in _SHARDED:
+        sharded = getattr(sys.modules.get(name), "FSDPModule", None)
+        if sharded in kind.__bases__:
+            return next((base.__name__ for base in kind.__bases__ if base is not sharded), kind.__name__)
+    return kind.__name__
+
+
 def named_cells(prefix: str, root: AnyModule, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]:
     """The descendants of a root (the root itself is not collected) by their stems, each under the first name found."""
     found: list[tuple[str, Any]] = []
@@ -193,7 +231,7 @@ def _descend(
         if child is None or id(child) in seen or name == "_recompute_cell":
             continue
         seen.add(id(child))
-        found.append((f"{prefix}.{name}.{type(child).__name__}", child))
+        found.append((f"{prefix}.{name}.{class_name(child)}", child))
         if children(child):
             _descend(f"{prefix}.{name}", child, children, seen, found)
 

@@ -27,7 +27,7 @@ from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current
 from msprobe.store.writer import StepWriter
 
-from . import api, compiled, gradient
+from . import api, compiled, gradient, shards
 from .tensor import Describer, own_parameters
 
 
@@ -108,6 +108,7 @@ class PyTorch(Framework):
     apart = staticmethod(apart)
     own_parameters = staticmethod(own_parameters)
     hook_of = staticmethod(gradient.hook_of)
+    hook_parameter = staticmethod(shards.hook_parameter)
     when_backward_ends = staticmethod(gradient.when_backward_ends)
 
     @staticmethod
@@ -154,6 +155,7 @@ class PyTorch(Framework):
     def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
         compiled.plan(current, guards, patches)
         plan_recompute(current, guards)
+        shards.plan_names(current, guards)
         gradient.plan_node_backward(current, guards)
 
     def dispatch(self, current: Current) -> Dispatch:

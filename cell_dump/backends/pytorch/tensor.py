@@ -3,9 +3,14 @@
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
-from msprobe.base.framework import array_of
+from msprobe.base.errors import reason
+from msprobe.base.framework import array_of, is_distributed, local_part
+from msprobe.base.interrupts import passes
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
+from msprobe.store.writer import StepWriter
+
+from .shards import Shards, own_part
 
 _LETTERS: dict[torch.dtype, str] = {
     **{torch.float32: "f", torch.float16: "e", torch.bfloat16: "E", torch.float64: "d", torch.bool: "?"},
@@ -34,9 +39,12 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
 
 
 def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """A module's own parameters, not those of the modules inside, with their names in the module."""
+    """A module's own parameters, not those of the modules inside, with their names in the module.
+
+    Of a parameter that FSDP2 has gathered, the sharded one.
+    """
     return [
-        (key, parameter)
+        (key, own_part(parameter))
         for key, parameter in module._parameters.items()
         if parameter is not None and not isinstance(parameter, UninitializedTensorMixin)
     ]
@@ -53,6 +61,25 @@ class Describer(describer.Describer):
     letters = _LETTERS
     tensors = torch.Tensor
     reads_in_place = staticmethod(_reads_in_place)
+
+    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
+        super().__init__(writer, saves=saves, digests=digests)
+        self._shards = Shards()
+
+    def tensor(self, tensor: torch.Tensor, call: str, part: str) -> str:
+        """As the base; of a distributed tensor the record of this rank's shard, with its place in the whole."""
+        if type(tensor) in _PLAIN:
+            return super().tensor(tensor, call, part)
+        try:
+            local = local_part(tensor)
+            shard = f',"shard":{self._shards.text(tensor)}' if is_distributed(tensor) else ""
+        except Exception as cause:  # a debugger never stops the training because of itself
+            if passes(cause):
+                raise
+            self.lost(call, part, reason(cause))
+            return "null"
+        record = super().tensor(local, call, part)
+        return record if record == "null" else f"{record[:-1]}{shard}}}"
 
     def without_data(self, tensor: torch.Tensor) -> str:
         """numpy would read an address behind which there is nothing."""

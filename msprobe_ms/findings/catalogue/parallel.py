@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP160."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP164."""
 
 from functools import partial
 
@@ -156,5 +156,80 @@ ON_SEVERAL_STAGES = _merging(
     message=Text(
         "{n} are on several pipeline stages; those of the first stage are kept, first {first}",
         "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",
+    ),
+)
+PARTIAL = _merging(
+    "MSP161",
+    "partial placement",
+    title=Text("terms of a sum were not merged", "部分和（Partial）未合并"),
+    means=Text(
+        "The ranks have terms of a distributed tensor with a partial placement; maximum, minimum and norm of a sum "
+        "cannot be computed from those of its terms.",
+        "各 rank 持有 placement 为 Partial 的分布式张量的部分和；和的最大值、最小值、范数无法由各部分的统计量得出。",
+    ),
+    causes=(
+        Text(
+            "statistics were collected; with task tensor the terms are added up",
+            "采集的是统计量；task 为 tensor 时可求和",
+        ),
+    ),
+    message=Text(
+        "{n} are terms of a sum (partial placement) and were not merged, first {first}: collect tensors to compare them",
+        "{n}是部分和（placement 为 Partial），未合并，首个为 {first}：采集张量后可比对",
+    ),
+)
+SHARE_OF_BATCH = _merging(
+    "MSP162",
+    "share of the batch",
+    severity=Severity.NOTE,
+    title=Text("a value of each rank's share of the batch was not merged", "各 rank 的 batch 分片上的值未合并"),
+    means=Text(
+        "Each rank computes the loss of its own share of the batch; how these losses and their gradients relate to those "
+        "of the whole batch depends on how the loss is averaged.",
+        "各 rank 只计算自身 batch 分片的 loss；这些 loss 及其梯度与整个 batch 的关系取决于 loss 的平均方式。",
+    ),
+    causes=(Text("data parallelism; parameters and their gradients are merged", "数据并行；参数及其梯度已合并"),),
+    message=Text(
+        "{n} belong to each rank's share of the batch and were not merged, first {first}: parameters and their "
+        "gradients are compared",
+        "{n}属于各 rank 自身的 batch 分片，未合并，首个为 {first}：参数及其梯度会比对",
+    ),
+)
+SHARDS_ABSENT = _merging(
+    "MSP163",
+    "shards absent",
+    title=Text("shards of a tensor are absent", "缺少张量的分片"),
+    means=Text(
+        "The shards of the ranks that are merged are not all of the distributed tensor.",
+        "参与合并的各 rank 的分片不能拼成完整的分布式张量。",
+    ),
+    causes=(
+        Text(
+            "dumps of some ranks are missing, or the mesh extends over more ranks",
+            "缺少部分 rank 的 dump，或 mesh 跨越更多 rank",
+        ),
+    ),
+    message=Text(
+        "{n} lack shards of other ranks and were not merged, first {first}",
+        "{n}缺少其他 rank 的分片，未合并，首个为 {first}",
+    ),
+)
+SHARD_DIFFERS = _merging(
+    "MSP164",
+    "shard differs",
+    severity=Severity.ERROR,
+    title=Text("a shard differs from the golden", "某个分片与标杆不同"),
+    means=Text(
+        "One shard of a tensor differs from its part of the golden tensor far more than the other shards.",
+        "张量的某个分片与标杆张量对应部分的差异远大于其他分片。",
+    ),
+    causes=(
+        Text(
+            "an update, a load or a communication that went wrong on these ranks", "这些 rank 上的更新、加载或通信有误"
+        ),
+    ),
+    message=Text(
+        "{where}: {name} differs in the shard of rank {ranks}, by {apart}",
+        "{where}：{name} 在 rank {ranks} 的分片中不同，相差 {apart}",
     ),
 )

@@ -1,0 +1,225 @@
+"""One rank of a training whose model is distributed: `sharded.py FOLDER RANK RANKS KIND [OPTION=VALUE ...]`.
+
+KIND: `one` (a single process), `ddp`, `fsdp` (FSDP2), `fsdp_recompute`, `uneven` (FSDP2, shards of unequal lengths and
+empty ones), `tp` (tensor parallel), `2d` (FSDP2 and tensor parallel, four ranks), `fsdp1` (the older FSDP, flat
+parameters), `zero` (DDP with a ZeroRedundancyOptimizer).
+
+Each rank trains on its share of one batch, with AdamW. It trains twice, without and with the debugger (`collects=0`
+only without, `collects=1` only with), and writes to FOLDER/rank{RANK}.json a digest of all bits of parameters,
+gradients and states of the optimizer after each step.
+
+Options: `like` (the KIND whose model it is), `task`, `level`, `format`, `steps`, `mode` (summary_mode), and
+`fault=STEP:RANK:NAME`: after that step's update the rank adds 1 to one element of its shard of a parameter; `micro`,
+the number of micro batches; `bug=NAME`, one of BUGS.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import distributed, nn
+from torch.utils.checkpoint import checkpoint
+
+BATCH, WIDTH = 16, 12
+
+BUGS = {
+    "same_batch": "all ranks read the same files (VeOmni#1075)",
+    "skips": "rank 0 alone skips the second update (WeatherGenerator#2724)",
+    "own_seed": "each rank draws its own initial weights (OLMo-core#319)",
+    "not_reduced": "a module is left out of the reduction of gradients (Megatron-LM#599, bigcode Megatron-LM#11)",
+    "sum": "gradients are summed over the ranks where their mean is meant (pytorch#160285)",
+    "old_parameters": "the optimizer has the parameters from before they were distributed (accelerate#2665)",
+    "last_micro_batch": "of two micro batches only the last one survives (open-instruct#1498)",
+    "leak": "the last micro batch leaks into the next step (DeepSpeed#7985)",
+    "lossy": "one rank's part of a reduced gradient is lost (pytorch#84803)",
+}
+"""Published bugs of trainings on several ranks, and by which mechanism they are planted here."""
+
+
+class Block(nn.Module):
+    def __init__(self, width, inner, recompute):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, inner), nn.Linear(inner, width)
+        self.recompute = recompute
+
+    def inside(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+    def forward(self, x):
+        return checkpoint(self.inside, x, use_reentrant=False) if self.recompute else self.inside(x)
+
+
+class Net(nn.Module):
+    def __init__(self, inner=(24, 24), recompute=False):
+        super().__init__()
+        self.embed = nn.Linear(8, WIDTH)
+        self.blocks = nn.ModuleList([Block(WIDTH, each, recompute) for each in inner])
+        self.head = nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def made(kind):
+    """The whole model, equal on all ranks."""
+    torch.manual_seed(0)
+    net = Net((5, 1) if kind == "uneven" else (24, 24), recompute=kind == "fsdp_recompute")
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.05)
+    return net
+
+
+def batch(step):
+    generator = torch.Generator().manual_seed(1000 + step)
+    return torch.randn(BATCH, 8, generator=generator), torch.randn(BATCH, 4, generator=generator)
+
+
+def distribute(net, kind, ranks, bug=""):
+    """The model as this kind distributes it."""
+    if kind == "one":
+        return net
+    if kind in ("ddp", "zero"):
+        return nn.parallel.DistributedDataParallel(net)
+    if kind == "fsdp1":
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        return FullyShardedDataParallel(net, device_id=torch.device("cpu"))
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    if kind == "2d":
+        mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("dp", "tp"))
+        parallel(net, mesh["tp"])
+        shard(net, mesh["dp"], fully_shard)
+    elif kind == "tp":
+        parallel(net, init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",)))
+    else:
+        shard(net, init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",)), fully_shard, bug)
+    return net
+
+
+def shard(net, mesh, fully_shard, bug=""):
+    left = {net.blocks[1].norm.weight, net.blocks[1].norm.bias} if bug == "not_reduced" else set()
+    for each in (*net.blocks, net.head, net):
+        fully_shard(each, mesh=mesh, ignored_params=left)
+        if bug == "sum":
+            each.set_gradient_divide_factor(1.0)
+
+
+def parallel(net, mesh):
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    for block in net.blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+
+def digest(net, optimizer):
+    found = hashlib.sha256()
+    for parameter in net.parameters():
+        state = optimizer.state.get(parameter, {})
+        for tensor in (parameter, parameter.grad, *(state[key] for key in sorted(state))):
+            if tensor is not None:
+                found.update(getattr(tensor, "_local_tensor", tensor).detach().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def train_on(net, x, y, optimizer, options, bug):
+    """Forward and backward of one step, in `micro` micro batches; the mean loss."""
+    count = int(options.get("micro", 1))
+    losses = []
+    for some, wanted in zip(x.chunk(count), y.chunk(count), strict=True):
+        if bug == "last_micro_batch":
+            optimizer.zero_grad()
+        losses.append((net(some) - wanted).square().mean() / count)
+        losses[-1].backward()
+    return sum(losses)
+
+
+def train(folder, rank, ranks, kind, options, *, collects):
+    bug = options.get("bug", "")
+    net = made(options.get("like", kind))
+    if bug == "own_seed":
+        torch.manual_seed(rank)
+        for parameter in net.parameters():
+            parameter.data.copy_(torch.randn(parameter.shape) * 0.05)
+    before = list(net.parameters()) if bug == "old_parameters" else None
+    net = distribute(net, kind, ranks, bug)
+    if kind == "zero":
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.AdamW, lr=1e-2)
+    else:
+        optimizer = torch.optim.AdamW(before or net.parameters(), lr=1e-2)
+    debugger = None
+    if collects:
+        from msprobe.pytorch import PrecisionDebugger
+
+        task = options.get("task", "statistics")
+        config = {
+            "task": task,
+            "level": options.get("level", "mix"),
+            "dump_path": str(folder / "dump"),
+            "rank": [],
+            "step": [],
+            "format": options.get("format", "json"),
+            task: {"summary_mode": options["mode"]} if "mode" in options else {},
+        }
+        path = folder / f"config{rank}.json"
+        path.write_text(json.dumps(config))
+        debugger = PrecisionDebugger(config_path=str(path))
+    replicas = {"one": 1, "tp": 1, "2d": 2}.get(kind, ranks)
+    share = BATCH // replicas
+    at = 0 if replicas == 1 else rank // (ranks // replicas)
+    fault = options.get("fault", "-1:0:").split(":")
+    found = []
+    for step in range(int(options.get("steps", 2))):
+        first = 0 if bug == "same_batch" else at * share
+        x, y = (each[first : first + share] for each in batch(step))
+        if debugger is not None:
+            debugger.start(net)
+        loss = train_on(net, x, y, optimizer, options, bug)
+        if debugger is not None:
+            debugger.stop()
+        if bug == "lossy" and (step, rank) == (0, ranks - 1):
+            net.head.weight.grad._local_tensor.zero_()
+        if bug != "skips" or (step, rank) != (1, 0):
+            optimizer.step()
+        if (step, rank) == (int(fault[0]), int(fault[1])):
+            with torch.no_grad():
+                parameter = dict(net.named_parameters())[fault[2]]
+                getattr(parameter, "_local_tensor", parameter).view(-1)[0] += 1.0
+        found.append([loss.item(), digest(net, optimizer)])
+        if bug != "leak":
+            optimizer.zero_grad()
+        if debugger is not None:
+            debugger.step()
+    return found
+
+
+def main(folder, rank, ranks, kind, *pairs):
+    folder, rank, ranks = Path(folder), int(rank), int(ranks)
+    options = dict(pair.split("=") for pair in pairs)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    if kind != "one":
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{folder.absolute()}/meeting", rank=rank, world_size=ranks
+        )
+    wanted = [int(options["collects"])] if "collects" in options else [0, 1]
+    report = {str(each): train(folder, rank, ranks, kind, options, collects=bool(each)) for each in wanted}
+    (folder / f"rank{rank}.json").write_text(json.dumps(report))
+    if kind != "one":
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
