@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from msprobe.compare.ranks.search import First
 
 Group = tuple[int, bool, int]
-"""A step, whether it is of what was saved by hand, and the number of the tree."""
+"""A step, whether it has explicitly saved values, and the number of the tree."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,26 @@ class RequestResult:
 
     @property
     def judged(self) -> int:
-        """How many pairs of records have a verdict."""
+        """Return the number of pairs of records with a verdict."""
         return sum(outcome.judged for outcome in self.outcomes)
 
     @property
     def differing(self) -> int:
-        """How many of these pairs do not pass."""
+        """Return the number of these pairs that do not pass."""
         return sum(number_differing(outcome.counts) for outcome in self.outcomes)
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Why pairs of records have none."""
+        """Return why pairs of records have no verdict."""
         return sum((Counter(outcome.unjudged) for outcome in self.outcomes), Counter())
 
     @property
     def first(self) -> Outcome | None:
-        """The outcome with the first wrong call of all; None where nothing differs.
+        """Return the outcome with the first wrong call of all; None if nothing differs.
 
-        Of the earliest step that has one, it is of the rank where a difference begins that no exchange brought; where
-        exchanges do not tell, of a rank with an error before those whose differences are within tolerance; of these the
-        rank whose beginning is earliest in execution order, and of equal ones the lowest.
+        Of the earliest step that differs, it is the rank in which a difference begins that it did not receive by a
+        collective; if collectives do not show that, a rank with an error before ranks with differences within
+        tolerance; of these the earliest in execution order, and then the lowest rank.
         """
         wrong = [outcome for outcome in self.outcomes if outcome.first is not None]
         if not wrong:
@@ -90,7 +90,7 @@ class RequestResult:
         return earliest
 
     def firsts(self, group: Group) -> "list[First]":
-        """The calls that differ first among the ranks of a step; joining thousands of ranks takes seconds."""
+        """Return the calls that differ first among the ranks of a step; joining thousands of ranks takes seconds."""
         if group not in self._firsts:
             from msprobe.compare.ranks.search import first_over_ranks
 
@@ -136,12 +136,12 @@ class RequestResult:
 
     @property
     def excused(self) -> ExcusedCounts | None:
-        """What the limits of the user excuse in all jobs; None where there are no such limits."""
+        """Return what the limits of the user excuse in all jobs; None without such limits."""
         return excused_of(self.outcomes)
 
     @property
     def limits(self) -> tuple[Words, ...]:
-        """Up to where differences were noise, each once."""
+        """Return the noise limits, without duplicates."""
         return tuple({str(o.limits): o.limits for o in self.outcomes if o.limits}.values())
 
     def _compared(self) -> Iterator[str]:
@@ -175,7 +175,7 @@ def excused_of(outcomes: Iterable[Outcome]) -> ExcusedCounts | None:
 
 
 def _state(outcome: Outcome) -> str:
-    """What became of one job, in words."""
+    """Return the result of one job as a sentence."""
     return (
         f"not compared: {outcome.failed}"
         if outcome.failed
@@ -184,21 +184,21 @@ def _state(outcome: Outcome) -> str:
 
 
 def _order(outcome: Outcome) -> tuple[int, bool, bool, int, int]:
-    """What comes first: the step, calls before what was saved by hand, errors before what is within tolerance, the
-    place in execution order, the rank."""
+    """Return the order of an outcome: the step, calls before explicitly saved values, errors before differences within
+    tolerance, the place in execution order, the rank."""
     at = outcome.first.at if outcome.first is not None else 0
     return *_group(outcome), not outcome.counts.get("error"), at, -1 if outcome.rank is None else outcome.rank
 
 
 def _group(outcome: Outcome) -> tuple[int, bool]:
-    """The step, -1 without one, and whether it is what was saved by hand."""
+    """Return the step, -1 without one, and whether it has explicitly saved values."""
     return -1 if outcome.step is None else outcome.step, outcome.what == "debug"
 
 
 def write_summary(path: Path, result: RequestResult) -> None:
-    """Write what `lines` says, with the beginnings of every job, as one JSON object.
+    """Write the content of `lines`, with the divergences of every job, as one JSON object.
 
-    It is the same wherever the jobs were done: of machines and of the time it says nothing.
+    It is independent of the machines that ran the jobs, and of the time.
     """
     from msprobe.compare.tables.json_file import as_object, causes, counts_of_excused
     from msprobe.compare.tables.table_file import write_text
@@ -236,7 +236,7 @@ def write_summary(path: Path, result: RequestResult) -> None:
 def write_first_over_ranks(path: Path, result: RequestResult) -> None:
     """Write the calls that differ first among all ranks, `{"rank_0": [...]}`; the answer of `-da`.
 
-    Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
+    Of several steps the earliest that differs counts, and of its trees the first; an empty object if nothing differs.
     """
     from msprobe.compare.ranks.search import as_objects
     from msprobe.compare.tables.table_file import write_text
@@ -249,7 +249,7 @@ def write_first_over_ranks(path: Path, result: RequestResult) -> None:
 
 
 def ranks_of(result: RequestResult) -> dict[Group, dict[int, Outcome]]:
-    """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
+    """Return the outcomes by rank, of each step, for calls and for explicitly saved values, and of each tree."""
     found: dict[Group, dict[int, Outcome]] = {}
     for outcome in result.outcomes:
         if outcome.rank_summary is not None:

@@ -13,7 +13,7 @@ from .kinds import FLAG, NUMBERS, OPTIONAL_FILE, PATH, TEXT, Kind, one_of, whole
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Selection(OptionGroup):
-    """Which steps and ranks of a dump or of two; None takes all."""
+    """Selection of steps and ranks of one dump or of two; None selects all."""
 
     TITLE: ClassVar[tuple[str, str]] = ("selection", "范围")
 
@@ -30,7 +30,7 @@ class Selection(OptionGroup):
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Workers(OptionGroup):
-    """How many processes work; None is one for each core."""
+    """Number of worker processes; None is one per core."""
 
     TITLE: ClassVar[tuple[str, str]] = ("execution", "执行")
 
@@ -46,7 +46,7 @@ class Workers(OptionGroup):
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class WorkersOrZero(Workers):
-    """As `Workers`; 0 means one for each core too."""
+    """Like `Workers`; 0 also means one per core."""
 
     TITLE: ClassVar[tuple[str, str]] = Workers.TITLE
 
@@ -90,7 +90,7 @@ class Cluster(Workers):
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ExitZero(OptionGroup):
-    """The exit code of a command whose findings a script expects."""
+    """Exit code of a command whose findings a script expects."""
 
     TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
 
@@ -224,7 +224,7 @@ def output_option(
     help: str = "folder for the results",
     zh: str = "结果所在的文件夹",
 ) -> Any:
-    """The option that says where a command writes."""
+    """Return the option for the output of a command."""
     return option(
         PATH,
         "-o",

@@ -1,4 +1,4 @@
-"""The csv files of a check: results, details, and what was skipped. utf-8 with BOM, appended API by API.
+"""The csv files of a check: results, details, and skipped directions. utf-8 with BOM, appended API by API.
 
 `accuracy_checking_result_TIME.csv` has a row for each API, `accuracy_checking_details_TIME.csv` one for each output,
 `accuracy_checking_skipped_TIME.csv` one for each direction that was not checked. The headings of msprobe come first.
@@ -38,9 +38,9 @@ DETAILS = (
     *("Mean ULP", "ULP Share", "RMSE", "MeanRelativeErr", "Small Value Error Share", "Error Balance"),
     *("Error", "Limit", "Worst Element", "Assumed"),
 )
-"""The first row is msprobe's. `Error` was held to `Limit` by the criterion; `Worst Element` is an index of the shape.
-What `api_precision_compare` divides stands between; `ULP Share`: of elements beyond 32 ULP, in half precision 1.
-`Assumed`: of an option that the record does not tell."""
+"""Headings of the details, those of msprobe in the first row. `Error` was compared with `Limit` by the criterion;
+`Worst Element` is an index of the shape. The errors for `api_precision_compare` are in between; `ULP Share`: of
+elements beyond 32 ULP, in half precision 1. `Assumed`: an option that was not recorded."""
 
 SKIPPED = ("API Name", "Direction", "Reason", "Detail")
 
@@ -67,15 +67,16 @@ class Files:
 
     @classmethod
     def beside(cls, result: Path) -> "Files":
-        """The files of a check by the name of its results."""
+        """Return the files of a check by the name of its results."""
         return cls(result, *(_beside(result, kind) for kind in ("details", "skipped")))
 
     def beside_result(self, kind: str, suffix: str) -> Path:
-        """A further file of the check, by the name of its results."""
+        """Return another file of the check, by the name of its results."""
         return _beside(self.result, kind).with_suffix(suffix)
 
     def append(self, checked: Checked) -> None:
-        """The rows of one API, that of the results last: who resumes takes the API for done when it is there."""
+        """Append the rows of one API, that of the results last: a resumed check assumes that the API is done if it is
+        there."""
         details = [detail_row(direction, output) for direction in checked.directions for output in direction.outputs]
         with writing(self.result.parent):
             skipped, result = skipped_rows(checked), [result_row(checked)]
@@ -84,10 +85,10 @@ class Files:
                     _append(file, "".join(map(_line, rows)))
 
     def done(self) -> set[str]:
-        """The APIs that have a result; what an interrupted check left behind of others is taken out of the files.
+        """Return the APIs with a result, and remove rows of other APIs that an interrupted check has left in the files.
 
-        The two other files are made where they are missing: msprobe 8.1 has none of what was skipped, and its details
-        have the first columns only. UsageError where the results are missing or a file has other headings.
+        The two other files are created if they are missing: msprobe 8.1 has no file of skipped directions, and its
+        details have only the first columns. UsageError if the results are missing or a file has other headings.
         """
         names = set()
         for row in read_rows(self.result, RESULT):
@@ -115,7 +116,7 @@ def _beside(result: Path, kind: str) -> Path:
 
 
 def _api(name: str) -> str:
-    """The API of an output's name: what stands before the direction."""
+    """Return the API of an output's name: the part before the direction."""
     for direction in (".forward", ".backward"):
         if direction in name:
             return name[: name.rindex(direction)]
@@ -123,7 +124,7 @@ def _api(name: str) -> str:
 
 
 def result_row(checked: Checked) -> tuple[str, ...]:
-    """The row of an API. A direction is `pass`, `warning`, `error` or `SKIP`; empty where it was not recorded."""
+    """Return the row of an API. A direction is `pass`, `warning`, `error` or `SKIP`; empty if it was not recorded."""
     by_name = {each.direction: each for each in checked.directions}
     cells = [by_name[name].status.value if name in by_name else "" for name in ("forward", "backward")]
     words = []
@@ -143,7 +144,7 @@ def _placed(checked: Checked, words: str) -> str:
 
 
 def skipped_rows(checked: Checked) -> list[tuple[str, ...]]:
-    """A row for each direction of an API that was not checked."""
+    """Return a row for each direction of an API that was not checked."""
     return [
         (
             guard(checked.name),
@@ -157,7 +158,7 @@ def skipped_rows(checked: Checked) -> list[tuple[str, ...]]:
 
 
 def detail_row(direction: Direction, output: Output) -> tuple[str, ...]:
-    """The row of an output."""
+    """Return the row of an output."""
     judgement, measures = output.judgement, output.measures
     is_half = output.dtype in ("float16", "bfloat16")
     worst = ""
@@ -231,7 +232,8 @@ def _reader(file: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def read_rows(file: Path, titles: Sequence[str], torn: list[int] | None = None) -> list[Mapping[str, str]]:
-    """The whole rows of a file by heading; UsageError where a heading is missing. `torn` gets the numbers of others."""
+    """Return the complete rows of a file by heading; UsageError if a heading is missing. `torn` receives the numbers of
+    incomplete rows."""
     with _reader(file) as rows:
         head = [title.lstrip(_BOM) for title in next(rows, [])]
         if missing := [title for title in titles if title not in head]:
@@ -248,7 +250,7 @@ def read_rows(file: Path, titles: Sequence[str], torn: list[int] | None = None) 
 
 
 def verdicts_in(files: Files) -> Verdicts:
-    """The verdicts of the directions that an earlier check wrote."""
+    """Return the verdicts of the directions that an earlier check wrote."""
     skips = {why.value: why for why in (*Why, *Cause)}
     counts = Counter(row[title] for row in read_rows(files.result, RESULT) for title in RESULT[1:3])
     gaps = Counter(skips[row["Reason"]] for row in read_rows(files.skipped, SKIPPED) if row["Reason"] in skips)
@@ -261,7 +263,7 @@ TURNS = ("API Name", "Direction", "Inputs", "Checked", "Over Budget", "Over Memo
 
 
 def write_turns(result: Path, turns: Iterable[tuple[Key, Turn]]) -> None:
-    """Write the table of a training's distinct calls beside its results, in the place of the one before."""
+    """Write the table of a training's distinct calls next to its results, replacing the previous one."""
     rows = []
     for (function, direction, shapes), turn in turns:
         inputs = " ".join(f"{dtype}{list(shape)}" for _, dtype, shape in shapes)
@@ -276,7 +278,7 @@ COMPARED = ("API Name", "Dtype", "Standard", *(f"{key} Ratio" for key in (*RATIO
 
 
 def write_compared(folder: Path, time: str, found: Sequence[Compared]) -> Path:
-    """Write the tables of two devices; gives the path of the results."""
+    """Write the tables of two devices, and return the path of the results."""
     result = folder / f"api_precision_compare_result_{time}.csv"
     details = folder / f"api_precision_compare_details_{time}.csv"
     by_api: dict[str, dict[str, Status]] = {}

@@ -1,7 +1,8 @@
-"""Task `exception_dump`: when a call raises, the calls that run, the last ones before, and the traceback are written.
+"""Task `exception_dump`: if a call raises an exception, writes the running calls, the last ones before, and the
+traceback.
 
-The exception itself is neither kept nor changed. Its call is written first; it then passes through the calls around it,
-which are written as it leaves them, each with what it received.
+The exception itself is neither kept nor changed. Its call is written first; the exception then passes through the calls
+around it, which are written as it leaves them, each with its inputs.
 """
 
 import os
@@ -23,11 +24,11 @@ from .last_calls import Kept, LastCalls
 from .ring import Ring
 
 _MOST = 16
-"""Exceptions of one step that are written; a training that catches them may raise without end."""
+"""Maximum number of written exceptions of one step; a training that catches them may raise any number."""
 
 
 class Exceptions(Watch):
-    """The memory that all steps share."""
+    """The memory for all steps."""
 
     def __init__(self, settings: ExceptionDumpSettings) -> None:
         self._settings = settings
@@ -38,12 +39,12 @@ class Exceptions(Watch):
 
 
 class ExceptionFront(LastCalls):
-    """Writes what there is when a call raises."""
+    """Writes the held calls when a call raises an exception."""
 
     def __init__(self, step: StepFolder, ring: Ring, calls: int) -> None:
         super().__init__(step, ring, calls)
         self._passing: tuple[int, str | None] | None = None
-        """The exception on its way out, by its id, and the call that it reaches next."""
+        """The exception that is propagating, by its id, and the next call that it reaches."""
         self._written = ""
         self._is_ignored = False
 
@@ -98,7 +99,7 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 
 def _text(cause: BaseException, frame: FrameType | None) -> str:
-    """The traceback from the outermost call of the program to where it raised, without our own frames."""
+    """Return the traceback from the outermost call of the program to the origin, without frames of this tool."""
     try:
         outer = traceback.extract_stack(frame)
         inner = traceback.TracebackException.from_exception(cause)

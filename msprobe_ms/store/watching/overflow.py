@@ -1,14 +1,15 @@
-"""Task `overflow_check`: calls that have values which are not finite are written, nothing else.
+"""Task `overflow_check`: writes only calls with values that are not finite.
 
-A call is a finding where such values begin: its inputs are finite and one of its results is not, or they come from
-outside of what is collected. Calls that pass them on have statistics only; masks of -inf are not written.
+A call is a finding if such values begin there: its inputs are finite and one of its results is not, or they come from
+outside of the collected calls. Calls that pass them on have only statistics; masks of -inf are not written.
 
-What a call received and returned is held until it ends. Its results are tested; only where one is not finite its inputs
-are too, as they are then. So a step without overflow costs one look at each result. Inputs that the call may change are
-looked at, or copied, before it runs: those of cells and of compiled code, those of functions that work in place, and
-the arguments of collectives, which are written into.
+The inputs and results of a call are held until it ends. Its results are tested; only if one is not finite, its inputs
+are also tested, as they are then. So a step without overflow costs one test of each result. Inputs that the call may
+change are tested, or copied, before it runs: those of cells and of compiled code, those of functions that work in
+place, and the arguments of collectives, which are overwritten.
 
-Collectives are always written, without values where all is finite: by them `msprobe overflow-check` orders the ranks.
+Collectives are always written, without values if everything is finite: `msprobe overflow-check` orders the ranks by
+them.
 """
 
 from collections.abc import Sequence
@@ -33,14 +34,14 @@ from .held import Held, HoldingFront, filled
 from .manner import Manner, is_exchange
 
 _AT_ONCE = 100
-"""Findings of a step for which the files are brought up to date at once; for later ones only entries are written."""
+"""Number of findings of a step for which the files are updated immediately; for later ones only entries are written."""
 
 
 class Overflows(Watch):
-    """How many calls were written, over all steps and collectors of a debugger."""
+    """Number of calls that were written, over all steps and collectors of a debugger."""
 
     def __init__(self, most: int) -> None:
-        """`most` calls are written before collecting ends; -1: it never does."""
+        """Collecting ends after `most` written calls; -1: never."""
         self._most = most
         self._count = 0
 
@@ -48,7 +49,7 @@ class Overflows(Watch):
         return OverflowFront(step, self)
 
     def count(self) -> None:
-        """One more was written."""
+        """Count one more written call."""
         self._count += 1
         self.is_over = 0 < self._most <= self._count
 
@@ -61,7 +62,7 @@ class OverflowFront(HoldingFront):
         self._watch = watch
         self._writer = step.writer()
         self._manners: dict[str, Manner] = {}
-        # At level L0 the functions that work in place are not seen, and what was finite need not be any more.
+        # At level L0, functions that work in place are not recorded, so values that were finite may have changed.
         self._trusts = step.settings.level != "L0"
         self._finite: dict[int, ref[Any]] = {}
         self._stacks: dict[str, int] = {}
@@ -77,7 +78,7 @@ class OverflowFront(HoldingFront):
     # ---- what describers pass on -----------------------------------------------------------------------------------
 
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
-        """Hold a tensor of a call; returns what stands for its record."""
+        """Hold a tensor of a call, and return the placeholder of its record."""
         with self._lock:
             one = Held(source, tensor, part)
             if part[:6] != "output":
@@ -115,7 +116,7 @@ class OverflowFront(HoldingFront):
             return Held(source, tensor, part, was_finite=True)
 
     def _manner(self, call: str) -> Manner:
-        """How a call may treat its inputs; names differ in their numbers only, of which there are many."""
+        """Return the effects of a call on its inputs, by its name without the number."""
         stem, _, last = call.rpartition(".")
         key = stem if last.isdigit() else f"{stem.rpartition('.')[0]}.{last}"
         found = self._manners.get(key)
@@ -171,7 +172,7 @@ class OverflowFront(HoldingFront):
     # ---- which call is written -------------------------------------------------------------------------------------
 
     def _judged(self, name: str, parent: str | None, entry: str, held: list[Held]) -> tuple[str | None, Caught | None]:
-        """The entry to write, None for none; and a finding where the call is one."""
+        """Return the entry to write, None for none, and a finding if the call is one."""
         manner, exchanges, is_gradient = self._manner(name), is_exchange(name), name.find(".parameters_grad") > 0
         inputs = [] if is_gradient else [one for one in held if one.part[:6] != "output"]
         results = held if is_gradient else [one for one in held if one.part[:6] == "output"]
@@ -183,11 +184,12 @@ class OverflowFront(HoldingFront):
         if not bad and not exchanges and not self._takes_nonfinite(inputs, results, name, manner):
             return None, None
         given = [one for one in inputs if not self._was_finite(one, name)]
-        # What takes such values and returns finite ones absorbs them, but for a backward, which may return nothing.
+        # A call that takes such values and returns finite ones absorbs them, except a backward call, which may return
+        # nothing.
         kind = self._kind(name, entry, given, bad) if bad or (given and manner.is_backward) else None
         self._has_bad_gradient |= bool(bad) and manner.is_backward
         if kind is kinds.OF_INFINITIES and not bad:
-            kind = kinds.RECEIVED  # a gradient is no mask
+            kind = kinds.RECEIVED  # a gradient is not a mask
         place = given[0].part if kind is kinds.RECEIVED and given else bad[0].part if bad else ""
         if kind is kinds.RECEIVED and not place.startswith("parameters."):
             kind = kinds.ENTERED
@@ -200,8 +202,9 @@ class OverflowFront(HoldingFront):
         return filled(entry, [self._record(one, name) for one in held]), self._finding(kind, name, place)
 
     def _takes_nonfinite(self, inputs: Sequence[Held], results: Sequence[Held], name: str, manner: Manner) -> bool:
-        """Whether a call whose results are finite, or that has none, is known to take what is not. Inputs that were not
-        looked at are not read for it, except those of a backward without results: its input needs no gradient."""
+        """Return whether a call whose results are finite, or that has none, is known to take values that are not
+        finite. Inputs that were not tested are not read for this, except those of a backward call without results: its
+        input needs no gradient."""
         if any(one.was_finite is False for one in inputs):
             return True
         return manner.is_backward and not results and any(not self._was_finite(one, name) for one in inputs)
@@ -209,22 +212,22 @@ class OverflowFront(HoldingFront):
     def _passed_on(
         self, name: str, entry: str, held: Sequence[Held], nonfinite: Sequence[Held], exchanges: bool
     ) -> str | None:
-        """The entry of a call that begins nothing: with statistics where it has NaN or inf, without values where all is
-        finite, which is written of exchanges alone; None for a mask."""
+        """Return the entry of a call that begins nothing: with statistics if it has NaN or inf; without values if
+        everything is finite, which is written for collectives only; None for a mask."""
         if exchanges or self._together(nonfinite, name) & ~Content.MINUS:
             is_plain = not nonfinite
             return filled(entry, [one.bare() if is_plain or one.has_changed else one.measured() for one in held])
         return None
 
     def _is_of(self, parent: str) -> bool:
-        """Whether what a cell received was made inside the cell around it, which received what is finite: at level L0,
-        where nothing between cells is seen, and the cell around is the finding when it ends with such a result.
-        """
+        """Return whether the input of a cell was computed inside the cell around it, whose inputs are finite: at level
+        L0, where nothing between cells is recorded, and the cell around is the finding when it ends with such a
+        result."""
         held = [] if self._trusts else self._held.get(parent, [])
         return bool(held) and all(one.was_finite for one in held if not one.part.startswith("parameters."))
 
     def _moved(self, inputs: Sequence[Held], results: Sequence[Held]) -> bool:
-        """Whether a call that moves elements moved those of tensors that are known to be finite."""
+        """Return whether a call that moves elements moved those of tensors that are known to be finite."""
         if not inputs or any(one.dtype or not self._knows(one.value) for one in inputs):
             return False
         for one in results:
@@ -240,15 +243,16 @@ class OverflowFront(HoldingFront):
         return kind
 
     def _of_gradient(self, stem: str) -> Kind | None:
-        """The gradient of a cell's parameter begins something if the gradients that came to the cell were finite, and
-        at level mix, where the call that made it is recorded too, if no gradient before it was not."""
+        """Return the kind of finding of a parameter's gradient, None for none: it begins here if the incoming gradients
+        of the cell were finite, and at level mix, where the call that computed it is also recorded, if no earlier
+        gradient was not finite."""
         is_own = stem not in self._cells_with_bad_gradient
         if self._step.settings.level != "L0":
             is_own = not self._has_bad_gradient
         self._has_bad_gradient = True
         if not is_own:
             return None
-        # A parameter whose cell had no backward of its own is used by code outside of it.
+        # A parameter whose cell had no backward call is used by code outside of it.
         return kinds.MADE if stem in self._cells_with_gradient else kinds.ENTERED
 
     def _together(self, held: Sequence[Held], name: str) -> Content:
@@ -298,7 +302,7 @@ class OverflowFront(HoldingFront):
     # ---- what is known to be finite --------------------------------------------------------------------------------
 
     def _is_finite(self, one: Held, name: str, trusts: bool) -> bool:
-        """Whether a value is finite now; with `trusts` what was found finite is not looked at again."""
+        """Return whether a value is finite now; with `trusts`, values that were found finite are not tested again."""
         if trusts and not one.dtype and self._knows(one.value):
             return True
         try:
@@ -316,7 +320,7 @@ class OverflowFront(HoldingFront):
         return found
 
     def _was_finite(self, one: Held, name: str) -> bool:
-        """Whether an input was finite when the call began; asked where a result is not: nothing is taken as known."""
+        """Return whether an input was finite when the call began, if a result is not finite: nothing is assumed."""
         return self._is_finite(one, name, False) if one.was_finite is None else one.was_finite
 
     def _knows(self, tensor: Any) -> bool:

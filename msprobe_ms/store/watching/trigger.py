@@ -1,7 +1,6 @@
-"""A trigger: a call in which something shows, and the calls before it, are written in full; nothing else is.
+"""A trigger: writes a call with a conspicuous value, and the calls before it, completely, and nothing else.
 
-What is looked at are the records of a call as they would stand in dump.json: counts of NaN and infinities, norms,
-digests.
+The records of a call are tested as in dump.json: counts of NaN and infinities, norms, digests.
 """
 
 from collections.abc import Iterator
@@ -24,16 +23,16 @@ from .last_calls import Kept, LastCalls
 from .ring import Ring
 
 Norms = dict[str, dict[str, float]]
-"""Of each call, by name, the norm of each record, by place."""
+"""The norm of each record, by call and place."""
 
 Digests = dict[str, dict[str, str]]
 
 Shown = tuple[Kind, str, float | str | None, float | str | None]
-"""What a record shows: why, its place, and the two numbers or digests that were compared."""
+"""A conspicuous record: the kind, its place, and the two numbers or digests that were compared."""
 
 
 class Triggers(Watch):
-    """What was found, and the norms of the step before."""
+    """The findings, and the norms of the previous step."""
 
     def __init__(self, settings: TriggerSettings) -> None:
         self.settings = settings
@@ -132,7 +131,7 @@ _PARTS = {"input_args": "input", "input_kwargs": "kwargs", "parameters": "parame
 
 
 def records(entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of the tensors in an entry, each with its place: `input.1.0`."""
+    """Return the records of the tensors in an entry, each with its place: `input.1.0`."""
     for key, node in entry.items():
         if key not in ("at", "missing"):
             yield from _records(_PARTS.get(key, key), node)
@@ -151,7 +150,7 @@ def _records(place: str, node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _digests(path: Path, step: StepFolder) -> Digests:
-    """The digests of the same step and rank in a golden dump; none, and a line in the log, where it has none."""
+    """Return the digests of the same step and rank in a golden dump; empty, with a line in the log, if it has none."""
     folder = step.folder
     candidates = [path / folder.parent.name / folder.name, path / folder.parent.name / "rank", path / folder.name, path]
     place = next(
