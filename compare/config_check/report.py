@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from msprobe.base.phrase import Phrase, Words, joined, phrase
+from msprobe.base.schema import NAMES
 from msprobe.base.verdicts import last_line as completed
 from msprobe.base.version import tool
 from msprobe.compare.tables.cells import Cell
@@ -119,8 +120,7 @@ def what(row: Row) -> Phrase:
     name: Words = row.name or phrase("everything")
     if row.kind is not Kind.DIFFERS:
         return phrase("{name} {where}: {kind}", name=name, where=where, kind=phrase(row.kind.value))
-    names = ("max", "min", "mean", "norm")
-    apart = ", ".join(f"{name} {each:.3g}" for name, each in zip(names, row.relative, strict=True) if each)
+    apart = ", ".join(f"{name} {each:.3g}" for name, each in zip(NAMES, row.relative, strict=True) if each)
     if not apart:
         return phrase("{name} {where} differs: from zero, or by a non-numeric relative amount", name=name, where=where)
     return phrase("{name} {where} differs: {apart}, relative", name=name, where=where, apart=apart)

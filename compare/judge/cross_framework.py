@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import ACROSS, UNMASKED, allowed_across, canonical, standard_of
@@ -103,7 +104,7 @@ def errors_by_statistics(
     lost = counts(t.non_finite, g.non_finite) or next(
         (
             Reason(Why.STATISTIC_NON_FINITE, name=name, target=ours, golden=theirs)
-            for name in ("max", "min", "mean", "norm")
+            for name in NAMES
             if not _is_comparable(ours := getattr(t, name), theirs := getattr(g, name))
         ),
         None,

@@ -6,6 +6,7 @@ import re
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.schema import NAMES
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.replay.operations import Kind, operation, plain_name
@@ -87,7 +88,7 @@ def _may_be_one_distribution(target: Record, golden: Record) -> bool:
     The variance of a sum of n independent x is at most the sum of x², that of the sum of x² at most max x² times it.
     """
     t, g, size = target.statistics, golden.statistics, math.prod(target.shape or ())
-    numbers = [getattr(s, key, None) for s in (t, g) for key in ("max", "min", "mean", "norm")]
+    numbers = [getattr(s, key, None) for s in (t, g) for key in NAMES]
     if not all(isinstance(n, int | float) and type(n) is not bool and math.isfinite(n) for n in numbers) or not size:
         return True  # unknown: not contradicted
     high_t, low_t, mean_t, norm_t, high_g, low_g, mean_g, norm_g = (float(n) for n in numbers if n is not None)
