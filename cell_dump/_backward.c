@@ -4,9 +4,9 @@
 
 /* Bytes that grow, for JSON in UTF-8. */
 struct bytes {
-    char *at;
+    char *at; /* owned */
     Py_ssize_t length, room;
-    int failed;
+    int failed; /* with an exception */
 };
 
 static void add(struct bytes *to, const char *text, Py_ssize_t length)
@@ -21,7 +21,8 @@ static void add(struct bytes *to, const char *text, Py_ssize_t length)
             to->failed = 1;
             return;
         }
-        to->at = at, to->room = room;
+        to->at = at;
+        to->room = room;
     }
     memcpy(to->at + to->length, text, (size_t)length);
     to->length += length;
@@ -30,7 +31,7 @@ static void add(struct bytes *to, const char *text, Py_ssize_t length)
 static void add_text(struct bytes *to, PyObject *text)
 {
     Py_ssize_t length;
-    const char *letters = PyUnicode_AsUTF8AndSize(text, &length);
+    const char *letters = PyUnicode_AsUTF8AndSize(text, &length); /* the text's own */
     if (letters == NULL)
         to->failed = 1;
     else
@@ -39,17 +40,18 @@ static void add_text(struct bytes *to, PyObject *text)
 
 #define ADD(to, literal) add(to, literal, (Py_ssize_t)sizeof(literal) - 1)
 
-/* What was added, as a text; the bytes are freed. */
+/* Return the bytes as a text, and free them. */
 static PyObject *text_of(struct bytes *from)
 {
-    PyObject *made = from->failed ? NULL : PyUnicode_DecodeUTF8(from->at, from->length, NULL);
+    PyObject *made = from->failed ? NULL : PyUnicode_DecodeUTF8(from->at, from->length, NULL); /* new */
     PyMem_Free(from->at);
+    from->at = NULL;
     return made;
 }
 
 int flag(PyObject *of, PyObject *name)
 {
-    PyObject *value = PyObject_GetAttr(of, name);
+    PyObject *value = PyObject_GetAttr(of, name); /* new */
     int is_true = value ? PyObject_IsTrue(value) : -1;
     Py_XDECREF(value);
     return is_true;
@@ -58,10 +60,17 @@ int flag(PyObject *of, PyObject *name)
 /* A function of backward.py, for what is rare. */
 PyObject *of_python(const char *name)
 {
-    PyObject *module = PyImport_ImportModule("msprobe.cell_dump.backward");
-    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
+    PyObject *module = PyImport_ImportModule("msprobe.cell_dump.backward");          /* new */
+    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL; /* new */
     Py_XDECREF(module);
     return function;
+}
+
+PyObject *none_or_error(int failed)
+{
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* What is expected and has come for one argument; it holds nothing that could hold it. */
@@ -69,7 +78,7 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t expected, parts;
     int to_leaf, shared;
-    PyObject *dtype, *record, *total;
+    PyObject *dtype, *record, *total; /* new, or NULL */
 } Part;
 
 static void part_free(Part *part)
@@ -107,9 +116,9 @@ static int backward_clear(Backward *of)
 
 static void backward_free(Backward *of)
 {
+    PyObject **held[] = {&of->name, &of->at, &of->incoming, &of->expected, &of->outgoing, &of->arguments, &of->results};
     PyObject_GC_UnTrack(of);
     backward_clear(of);
-    PyObject **held[] = {&of->name, &of->at, &of->incoming, &of->expected, &of->outgoing, &of->arguments, &of->results};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         Py_CLEAR(*held[i]);
     PyObject_GC_Del(of);
@@ -118,97 +127,122 @@ static void backward_free(Backward *of)
 static PyObject *backward_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"name", "above", "session", "describer", "at", NULL};
-    PyObject *name, *above, *session, *describer, *at = NULL;
+    PyObject *name, *above, *session, *describer, *at = NULL; /* borrowed */
+    Backward *made = NULL;                                    /* new */
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO|U", words, &name, &above, &session, &describer, &at))
-        return NULL;
-    if (above != Py_None && !IS_OURS(above))
-        return PyErr_Format(PyExc_TypeError, "`above` is a Backward, or None");
-    Backward *made = (Backward *)type->tp_alloc(type, 0);
+        goto done;
+    if (above != Py_None && !IS_OURS(above)) {
+        PyErr_SetString(PyExc_TypeError, "`above` is a Backward, or None");
+        goto done;
+    }
+    made = (Backward *)type->tp_alloc(type, 0);
     if (made == NULL)
-        return NULL;
-    made->name = Py_NewRef(name), made->session = Py_NewRef(session), made->describer = Py_NewRef(describer);
-    made->at = at ? Py_NewRef(at) : PyUnicode_New(0, 0);
+        goto done;
+    made->name = Py_NewRef(name);
+    made->session = Py_NewRef(session);
+    made->describer = Py_NewRef(describer);
     made->above = above == Py_None ? NULL : Py_NewRef(above);
     made->lowest = -1;
+    made->at = at ? Py_NewRef(at) : PyUnicode_New(0, 0);
+    if (made->at == NULL)
+        Py_CLEAR(made);
+done:
     return (PyObject *)made;
 }
 
-/* The part of an argument, borrowed; made where there is none in `*in`, which is made too. */
+/* Return the part of an argument, borrowed from `*in`, which is made where it is NULL. An argument without one gets
+ * `known`, or where that is NULL a new one. */
 static Part *part_in(PyObject **in, PyObject *place, Part *known)
 {
+    Part *part = NULL; /* borrowed from `*in` in the end */
+    Part *made = NULL; /* new */
     if (*in == NULL && (*in = PyDict_New()) == NULL)
-        return NULL;
-    PyObject *found = PyDict_GetItemWithError(*in, place);
-    if (found != NULL || PyErr_Occurred())
-        return (Part *)found;
-    Part *made = known;
+        goto done;
+    part = (Part *)PyDict_GetItemWithError(*in, place);
+    if (part != NULL || PyErr_Occurred())
+        goto done;
     if (known != NULL)
-        Py_INCREF(known);
+        made = (Part *)Py_NewRef(known);
     else if ((made = PyObject_New(Part, &PART)) != NULL) {
-        made->expected = made->parts = 0, made->to_leaf = made->shared = 0;
+        made->expected = made->parts = 0;
+        made->to_leaf = made->shared = 0;
         made->dtype = made->record = made->total = NULL;
     }
-    int is_kept = made && PyDict_SetItem(*in, place, (PyObject *)made) == 0;
+    if (made != NULL && PyDict_SetItem(*in, place, (PyObject *)made) == 0)
+        part = made;
+done:
     Py_XDECREF(made);
-    return is_kept ? made : NULL;
+    return part;
 }
 
 int expect(Backward *of, PyObject *places, int to_leaf)
 {
-    of->waiting++;
-    PyObject *all = places ? PySequence_Fast(places, "places are a sequence") : NULL;
-    if (all == NULL)
-        return places ? -1 : 0;
     int failed = 0;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all) && !failed; i++) {
-        Part *part = part_in(&of->expected, PySequence_Fast_GET_ITEM(all, i), NULL);
-        if (part == NULL)
-            failed = -1;
-        else
-            part->expected++, part->to_leaf |= to_leaf;
+    PyObject *all = NULL; /* new */
+    of->waiting++;
+    if (places == NULL)
+        goto done;
+    all = PySequence_Fast(places, "places are a sequence");
+    failed = all == NULL;
+    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(all); i++) {
+        Part *part = part_in(&of->expected, PySequence_Fast_GET_ITEM(all, i), NULL); /* borrowed */
+        failed = part == NULL;
+        if (!failed) {
+            part->expected++;
+            part->to_leaf |= to_leaf;
+        }
     }
-    Py_DECREF(all);
-    return failed;
+done:
+    Py_XDECREF(all);
+    return failed ? -1 : 0;
 }
 
 static int come_late(Backward *of, const char *side, PyObject *place)
 {
     static const char CAUSE[] = "a gradient arrived after the backward pass of the call had ended, as with a second backward pass";
-    PyObject *part = PyUnicode_FromFormat("%s.%U", side, place);
-    PyObject *none = part ? PyObject_CallMethod(of->describer, "lost", "OOs", of->name, part, CAUSE) : NULL;
+    PyObject *part = PyUnicode_FromFormat("%s.%U", side, place);                                                    /* new */
+    PyObject *none = part ? PyObject_CallMethod(of->describer, "lost", "OOs", of->name, part, CAUSE) : NULL; /* new */
+    int failed = none == NULL;
     Py_XDECREF(part);
     Py_XDECREF(none);
-    return none ? 0 : -1;
+    return failed ? -1 : 0;
 }
 
-/* A record marked as the sum over every user of the tensor; null stays null. Takes the reference. */
-static PyObject *accumulated(PyObject *record)
+/* Return a record marked as the sum over every user of the tensor; null stays null. */
+static PyObject *accumulated(PyObject *record /* new, or NULL with an exception */)
 {
+    PyObject *made = record; /* new */
     if (record == NULL || PyUnicode_CompareWithASCIIString(record, "null") == 0)
-        return record;
+        goto done;
     struct bytes text = {0};
     add_text(&text, record);
-    text.length -= !text.failed;
+    text.length -= !text.failed; /* the brace that ends it */
     ADD(&text, ",\"gradient\":\"accumulated\"}");
+    made = text_of(&text);
     Py_DECREF(record);
-    return text_of(&text);
+done:
+    return made;
 }
 
 static PyObject *described(Backward *of, PyObject *gradient, const char *side, PyObject *place)
 {
+    PyObject *reader = NULL, *part = NULL, *made = NULL; /* new */
     int is_quick = kernel_record ? flag(of->describer, words.is_quick) : 0;
     if (is_quick < 0)
-        return NULL;
+        goto done;
     if (is_quick) {
-        PyObject *reader = PyObject_GetAttr(of->describer, words.reader), *both[] = {gradient, reader};
-        PyObject *made = reader ? PyObject_Vectorcall(kernel_record, both, 2, NULL) : NULL;
-        Py_XDECREF(reader);
+        reader = PyObject_GetAttr(of->describer, words.reader);
+        PyObject *both[] = {gradient, reader}; /* borrowed */
+        made = reader ? PyObject_Vectorcall(kernel_record, both, 2, NULL) : NULL;
         if (made != Py_None)
-            return made;
-        Py_DECREF(made);
+            goto done;
+        Py_CLEAR(made);
     }
-    PyObject *part = PyUnicode_FromFormat("%s.%U", side, place), *args[] = {of->describer, gradient, of->name, part};
-    PyObject *made = part ? PyObject_VectorcallMethod(words.tensor, args, 4, NULL) : NULL;
+    part = PyUnicode_FromFormat("%s.%U", side, place);
+    PyObject *args[] = {of->describer, gradient, of->name, part}; /* borrowed */
+    made = part ? PyObject_VectorcallMethod(words.tensor, args, 4, NULL) : NULL;
+done:
+    Py_XDECREF(reader);
     Py_XDECREF(part);
     return made;
 }
@@ -216,116 +250,174 @@ static PyObject *described(Backward *of, PyObject *gradient, const char *side, P
 /* The record of a gradient; of one node's the same for every call, by its index in `memo`, a dict or NULL. */
 static PyObject *record_of(Backward *of, PyObject *gradient, const char *side, PyObject *place, Py_ssize_t index, PyObject *memo)
 {
+    PyObject *key = NULL, *made = NULL; /* new */
     int saves = memo ? flag(of->describer, words.saves) : 1; /* then its record names a file of its own */
-    if (saves)
-        return saves < 0 ? NULL : described(of, gradient, side, place);
-    PyObject *key = PyLong_FromSsize_t(index), *made = key ? PyDict_GetItemWithError(memo, key) : NULL;
-    if (made != NULL)
-        Py_INCREF(made);
-    else if (!PyErr_Occurred() && (made = described(of, gradient, side, place)) && PyDict_SetItem(memo, key, made) < 0)
+    if (saves < 0)
+        goto done;
+    if (saves) {
+        made = described(of, gradient, side, place);
+        goto done;
+    }
+    key = PyLong_FromSsize_t(index);
+    if (key == NULL)
+        goto done;
+    made = Py_XNewRef(PyDict_GetItemWithError(memo, key));
+    if (made != NULL || PyErr_Occurred())
+        goto done;
+    made = described(of, gradient, side, place);
+    if (made != NULL && PyDict_SetItem(memo, key, made) < 0)
         Py_CLEAR(made);
+done:
     Py_XDECREF(key);
     return made;
 }
 
+/* Ask the session, once, whether what this backward collects is kept. */
+static int begin(Backward *of)
+{
+    PyObject *kept = NULL; /* new */
+    of->begun = 1;
+    int is_kept = flag(of->session, words.keeps_backwards);
+    if (is_kept == 0) {
+        kept = PyObject_CallMethodOneArg(of->session, words.begin_backward, (PyObject *)of);
+        is_kept = kept ? PyObject_IsTrue(kept) : -1;
+    }
+    if (is_kept >= 0)
+        of->kept = (char)is_kept;
+    Py_XDECREF(kept);
+    return is_kept < 0 ? -1 : 0;
+}
+
 int incoming(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
 {
-    if (of->done)
-        return come_late(of, "input", place);
-    if (!of->begun) {
-        of->begun = 1;
-        int is_kept = flag(of->session, words.keeps_backwards);
-        if (is_kept == 0) {
-            PyObject *kept = PyObject_CallMethodOneArg(of->session, words.begin_backward, (PyObject *)of);
-            is_kept = kept ? PyObject_IsTrue(kept) : -1;
-            Py_XDECREF(kept);
-        }
-        if (is_kept < 0)
-            return -1;
-        of->kept = (char)is_kept;
+    PyObject *record = NULL; /* new */
+    int failed = 0;
+    if (of->done) {
+        failed = come_late(of, "input", place) < 0;
+        goto done;
+    }
+    if (!of->begun && begin(of) < 0) {
+        failed = 1;
+        goto done;
     }
     int collects = of->kept && gradient != Py_None ? flag(of->session, words.collects_input) : 0;
+    failed = collects < 0;
     if (collects <= 0)
-        return collects;
-    PyObject *record = record_of(of, gradient, "input", place, index, memo);
+        goto done;
+    record = record_of(of, gradient, "input", place, index, memo);
     if (shared)
         record = accumulated(record);
     if (record && of->incoming == NULL)
         of->incoming = PyDict_New();
-    int failed = record && of->incoming ? PyDict_SetItem(of->incoming, place, record) : -1;
+    failed = record == NULL || of->incoming == NULL || PyDict_SetItem(of->incoming, place, record) < 0;
+done:
     Py_XDECREF(record);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 /* Add an array to the sum of a part. */
 static int sum_up(Backward *of, Part *part, PyObject *gradient)
 {
-    PyObject *dtype = PyObject_CallMethod(of->describer, "dtype", "O", gradient);
+    PyObject *array = NULL, *summed = NULL, *total = NULL;                            /* new */
+    PyObject *dtype = PyObject_CallMethod(of->describer, "dtype", "O", gradient); /* new */
     if (dtype == NULL)
-        return -1;
-    Py_XSETREF(part->dtype, dtype);
-    PyObject *array = PyObject_CallMethod(of->describer, "elements", "O", gradient);
-    PyObject *summed = array ? of_python("summed") : NULL;
-    PyObject *total = summed ? PyObject_CallFunctionObjArgs(summed, part->total ? part->total : Py_None, array, NULL) : NULL;
+        goto done;
+    Py_XSETREF(part->dtype, Py_NewRef(dtype));
+    array = PyObject_CallMethod(of->describer, "elements", "O", gradient);
+    summed = array ? of_python("summed") : NULL;
+    total = summed ? PyObject_CallFunctionObjArgs(summed, part->total ? part->total : Py_None, array, NULL) : NULL;
+    if (total != NULL)
+        Py_XSETREF(part->total, Py_NewRef(total));
+done:;
+    int failed = total == NULL;
+    Py_XDECREF(dtype);
     Py_XDECREF(array);
     Py_XDECREF(summed);
-    if (total == NULL)
-        return -1;
-    Py_XSETREF(part->total, total);
-    return 0;
+    Py_XDECREF(total);
+    return failed ? -1 : 0;
 }
 
 int contribute(Backward *of, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
 {
-    if (of->done)
-        return come_late(of, "output", place);
-    Part *known = of->expected ? (Part *)PyDict_GetItemWithError(of->expected, place) : NULL;
-    Part *part = PyErr_Occurred() ? NULL : part_in(&of->outgoing, place, known);
-    if (part == NULL)
-        return -1;
+    PyObject *record = NULL; /* new */
+    Part *part = NULL;       /* new */
+    int failed = 0;
+    if (of->done) {
+        failed = come_late(of, "output", place) < 0;
+        goto done;
+    }
+    Part *known = of->expected ? (Part *)PyDict_GetItemWithError(of->expected, place) : NULL; /* borrowed */
+    part = PyErr_Occurred() ? NULL : (Part *)Py_XNewRef(part_in(&of->outgoing, place, known));
+    if (part == NULL) {
+        failed = 1;
+        goto done;
+    }
     part->shared |= shared;
     if (gradient == Py_None)
-        return 0;
+        goto done;
     part->parts++;
     int collects = of->kept ? flag(of->session, words.collects_output) : 0;
+    failed = collects < 0;
     if (collects <= 0)
-        return collects;
-    Py_INCREF(part);
-    int failed = 0;
+        goto done;
     if (part->expected > 1)
-        failed = sum_up(of, part, gradient);
+        failed = sum_up(of, part, gradient) < 0;
     else {
-        PyObject *record = record_of(of, gradient, "output", place, index, memo);
-        failed = record ? 0 : -1;
-        if (record)
-            Py_XSETREF(part->record, record);
+        record = record_of(of, gradient, "output", place, index, memo);
+        failed = record == NULL;
+        if (!failed)
+            Py_XSETREF(part->record, Py_NewRef(record));
     }
-    Py_DECREF(part);
-    return failed;
+done:
+    Py_XDECREF(part);
+    Py_XDECREF(record);
+    return failed ? -1 : 0;
 }
 
 /* The record of what came for an argument. */
 static PyObject *gradient_of(Backward *of, PyObject *place, Part *part)
 {
-    PyObject *record;
-    if (part->to_leaf && part->parts < part->expected)
-        return PyUnicode_FromString("null"); /* nobody wants it: what came is what some node computed besides */
+    PyObject *kind = NULL, *at = NULL, *record; /* new */
+    if (part->to_leaf && part->parts < part->expected) {
+        record = PyUnicode_FromString("null"); /* nobody wants it: what came is what some node computed besides */
+        goto done;
+    }
     if (part->total != NULL) {
-        PyObject *kind = PyObject_GetAttrString(of->describer, "kind"), *at = kind ? PyUnicode_FromFormat("output.%U", place) : NULL;
+        kind = PyObject_GetAttrString(of->describer, "kind");
+        at = kind ? PyUnicode_FromFormat("output.%U", place) : NULL;
         record = at ? PyObject_CallMethod(of->describer, "array", "OOOOO", part->total, of->name, at, kind, part->dtype) : NULL;
-        Py_XDECREF(kind);
-        Py_XDECREF(at);
     } else
         record = part->record ? Py_NewRef(part->record) : PyUnicode_FromString("null");
-    return part->shared ? accumulated(record) : record;
+    if (part->shared)
+        record = accumulated(record);
+done:
+    Py_XDECREF(kind);
+    Py_XDECREF(at);
+    return record;
 }
 
+/* Add a container inside of a value, as Python fills it. */
+static void add_filled_by_python(struct bytes *to, PyObject *shape, PyObject *records)
+{
+    PyObject *fill = of_python("fill");                                                                             /* new */
+    PyObject *known = records ? Py_NewRef(records) : PyDict_New();                                                  /* new */
+    PyObject *text = fill && known ? PyObject_CallFunctionObjArgs(fill, shape, known, NULL) : NULL; /* new */
+    if (text != NULL)
+        add_text(to, text);
+    else
+        to->failed = 1;
+    Py_XDECREF(fill);
+    Py_XDECREF(known);
+    Py_XDECREF(text);
+}
+
+/* `records` may be NULL: there are none. */
 static void add_filled(struct bytes *to, PyObject *shape, PyObject *records)
 {
     if (shape == NULL || shape == Py_None)
         ADD(to, "null");
     else if (PyUnicode_Check(shape)) {
-        PyObject *record = records ? PyDict_GetItemWithError(records, shape) : NULL;
+        PyObject *record = records ? PyDict_GetItemWithError(records, shape) : NULL; /* borrowed */
         if (record != NULL)
             add_text(to, record);
         else
@@ -338,17 +430,8 @@ static void add_filled(struct bytes *to, PyObject *shape, PyObject *records)
             add_filled(to, PyTuple_GET_ITEM(shape, i), records);
         }
         ADD(to, "]");
-    } else { /* a container inside of a value */
-        PyObject *fill = of_python("fill"), *known = records ? Py_NewRef(records) : PyDict_New();
-        PyObject *text = fill && known ? PyObject_CallFunctionObjArgs(fill, shape, known, NULL) : NULL;
-        if (text != NULL)
-            add_text(to, text);
-        else
-            to->failed = 1;
-        Py_XDECREF(fill);
-        Py_XDECREF(known);
-        Py_XDECREF(text);
-    }
+    } else
+        add_filled_by_python(to, shape, records);
     if (PyErr_Occurred())
         to->failed = 1;
 }
@@ -362,15 +445,32 @@ static PyObject *filled(PyObject *shape, PyObject *records)
 
 static PyObject *records_of(Backward *of)
 {
-    PyObject *records = PyDict_New(), *place, *part;
+    PyObject *records = PyDict_New(); /* new */
+    PyObject *place, *part;           /* borrowed */
     Py_ssize_t at = 0;
     while (records && of->outgoing && PyDict_Next(of->outgoing, &at, &place, &part)) {
-        PyObject *record = gradient_of(of, place, (Part *)part);
+        PyObject *record = gradient_of(of, place, (Part *)part); /* new */
         if (record == NULL || PyDict_SetItem(records, place, record) < 0)
             Py_CLEAR(records);
         Py_XDECREF(record);
     }
     return records;
+}
+
+/* Write what has come. */
+static int write_out(Backward *of)
+{
+    PyObject *records = of->kept ? records_of(of) : NULL;                                                                /* new */
+    PyObject *in = of->kept ? filled(of->results, of->incoming) : PyUnicode_New(0, 0);                                   /* new */
+    PyObject *out = !of->kept ? PyUnicode_New(0, 0) : records ? filled(of->arguments, records) : NULL; /* new */
+    PyObject *args[] = {of->session, (PyObject *)of, in, out};                                                           /* borrowed */
+    PyObject *none = in && out ? PyObject_VectorcallMethod(words.end_backward, args, 4, NULL) : NULL;                    /* new */
+    int failed = none == NULL;
+    Py_XDECREF(records);
+    Py_XDECREF(in);
+    Py_XDECREF(out);
+    Py_XDECREF(none);
+    return failed ? -1 : 0;
 }
 
 /* Write what has come and notify the enclosing call; a second time does nothing. */
@@ -379,20 +479,8 @@ static int finish(Backward *of)
     if (of->done)
         return 0;
     of->done = 1;
-    if (of->begun) {
-        PyObject *records = of->kept ? records_of(of) : NULL, *none = NULL;
-        PyObject *in = of->kept ? filled(of->results, of->incoming) : PyUnicode_New(0, 0);
-        PyObject *out = !of->kept ? PyUnicode_New(0, 0) : records ? filled(of->arguments, records) : NULL;
-        PyObject *args[] = {of->session, (PyObject *)of, in, out};
-        if (in && out)
-            none = PyObject_VectorcallMethod(words.end_backward, args, 4, NULL);
-        Py_XDECREF(records);
-        Py_XDECREF(in);
-        Py_XDECREF(out);
-        Py_XDECREF(none);
-        if (none == NULL)
-            return -1;
-    }
+    if (of->begun && write_out(of) < 0)
+        return -1;
     Py_CLEAR(of->incoming);
     Py_CLEAR(of->outgoing);
     Py_CLEAR(of->inner);
@@ -413,7 +501,7 @@ int finish_all(Backward *of)
     for (Py_ssize_t i = of->inner ? PyList_GET_SIZE(of->inner) : 0; !failed && i-- > 0;) {
         if (of->inner == NULL || i >= PyList_GET_SIZE(of->inner)) /* it has ended meanwhile */
             break;
-        Backward *inner = (Backward *)Py_NewRef(PyList_GET_ITEM(of->inner, i));
+        Backward *inner = (Backward *)Py_NewRef(PyList_GET_ITEM(of->inner, i)); /* new */
         failed = inner->begun ? finish_all(inner) : 0;
         Py_DECREF(inner);
     }
@@ -421,21 +509,14 @@ int finish_all(Backward *of)
     return failed ? -1 : finish(of);
 }
 
-PyObject *none_or_error(int failed)
-{
-    if (failed)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static PyObject *backward_describe(Backward *of, PyObject *args)
 {
-    PyObject *arguments, *results;
+    PyObject *arguments, *results; /* borrowed */
     if (!PyArg_ParseTuple(args, "OO:describe", &arguments, &results))
         return NULL;
     Py_XSETREF(of->arguments, Py_NewRef(arguments));
     Py_XSETREF(of->results, Py_NewRef(results));
-    Backward *above = (Backward *)of->above;
+    Backward *above = (Backward *)of->above; /* borrowed */
     if (!of->waiting || above == NULL)
         Py_RETURN_NONE;
     above->waiting++;
@@ -447,7 +528,7 @@ static PyObject *backward_describe(Backward *of, PyObject *args)
 static PyObject *backward_expect(Backward *of, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"places", "to_leaf", NULL};
-    PyObject *places;
+    PyObject *places; /* borrowed */
     int to_leaf = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:expect", words, &places, &to_leaf))
         return NULL;
@@ -457,7 +538,7 @@ static PyObject *backward_expect(Backward *of, PyObject *args, PyObject *kwargs)
 static PyObject *arrival(Backward *of, PyObject *args, PyObject *kwargs, Arrival *take)
 {
     static char *words[] = {"place", "gradient", "index", "memo", "shared", NULL};
-    PyObject *place, *gradient, *memo;
+    PyObject *place, *gradient, *memo; /* borrowed */
     Py_ssize_t index;
     int shared;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOnO!p", words, &place, &gradient, &index, &PyDict_Type, &memo, &shared))
@@ -477,7 +558,7 @@ static PyObject *backward_finish_all(Backward *of, PyObject *Py_UNUSED(none)) { 
 
 static PyObject *backward_entry(Backward *of, PyObject *args)
 {
-    PyObject *in, *out;
+    PyObject *in, *out; /* borrowed */
     if (!PyArg_ParseTuple(args, "UU:entry", &in, &out))
         return NULL;
     if (!of->kept)

@@ -66,7 +66,8 @@ PyTypeObject WATCH = {
     .tp_clear = (inquiry)watch_clear,
 };
 
-/* An array of `count`, with room for one more: it grows to the next power of two. NULL without memory. */
+/* Return an array of `count` with room for one more, which takes its place: it grows to the next power of two. NULL with an
+ * exception without memory; then the array stays as it is. */
 void *grown(void *array, Py_ssize_t count, size_t size)
 {
     if (count & (count - 1) || (count == 0 && array != NULL))
@@ -77,7 +78,7 @@ void *grown(void *array, Py_ssize_t count, size_t size)
 
 static int let_go(Watch *watch)
 {
-    Nodes *owner = watch->owner;
+    Nodes *owner = watch->owner; /* borrowed */
     if (owner != NULL && watch->key != NULL && PyDict_GetItemWithError(owner->watches, watch->key) == (PyObject *)watch
         && PyDict_DelItem(owner->watches, watch->key) < 0)
         return -1;
@@ -86,8 +87,8 @@ static int let_go(Watch *watch)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* A number of a node, whose reference is taken; nodes without one say 2^64 - 1, which stays below `NO_NODE`. */
-int number_of(PyObject *value, long long *number)
+/* A number of a node; nodes without one say 2^64 - 1, which stays below `NO_NODE`. */
+int number_of(PyObject *value /* new, or NULL with an exception */, long long *number)
 {
     int is_over = 0;
     *number = value ? PyLong_AsLongLongAndOverflow(value, &is_over) : -1;
@@ -104,7 +105,7 @@ int sequence_of(PyObject *node, long long *number)
 
 int is_true_of(PyObject *function, PyObject *value)
 {
-    PyObject *answer = PyObject_CallOneArg(function, value);
+    PyObject *answer = PyObject_CallOneArg(function, value); /* new */
     int is_true = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
     return is_true;
@@ -114,7 +115,7 @@ int is_true_of(PyObject *function, PyObject *value)
 
 static int is_flagged(PyObject *backward, const char *name)
 {
-    PyObject *value = PyObject_GetAttrString(backward, name);
+    PyObject *value = PyObject_GetAttrString(backward, name); /* new */
     int is_true = value ? PyObject_IsTrue(value) : -1;
     Py_XDECREF(value);
     return is_true;
@@ -124,10 +125,19 @@ static int has_begun(PyObject *of) { return IS_OURS(of) ? ((Backward *)of)->begu
 
 static int is_done(PyObject *of) { return IS_OURS(of) ? ((Backward *)of)->done : is_flagged(of, "done"); }
 
-int called(PyObject *none)
+static int lowest_of(PyObject *of, long long *lowest)
 {
+    if (!IS_OURS(of))
+        return number_of(PyObject_GetAttr(of, words.lowest), lowest);
+    *lowest = ((Backward *)of)->lowest;
+    return 0;
+}
+
+int called(PyObject *none /* new, or NULL with an exception */)
+{
+    int failed = none == NULL;
     Py_XDECREF(none);
-    return none ? 0 : -1;
+    return failed ? -1 : 0;
 }
 
 /* As the methods of `Backward`, of whatever class that has them. */
@@ -136,13 +146,16 @@ static int all_finish(PyObject *of)
     return IS_OURS(of) ? finish_all((Backward *)of) : called(PyObject_CallMethod(of, "finish_all", NULL));
 }
 
-static int one_arrived(PyObject *of) { return IS_OURS(of) ? arrived((Backward *)of) : called(PyObject_CallMethod(of, "arrived", NULL)); }
+static int one_arrived(PyObject *of)
+{
+    return IS_OURS(of) ? arrived((Backward *)of) : called(PyObject_CallMethod(of, "arrived", NULL));
+}
 
 static int arrives(PyObject *of, Arrival *take, const char *method, PyObject *place, PyObject *gradient, Py_ssize_t index, PyObject *memo, int shared)
 {
     if (IS_OURS(of))
         return take((Backward *)of, place, gradient, index, memo, shared);
-    PyObject *known = memo ? Py_NewRef(memo) : PyDict_New();
+    PyObject *known = memo ? Py_NewRef(memo) : PyDict_New(); /* new */
     int failed = known ? called(PyObject_CallMethod(of, method, "OOnOO", place, gradient, index, known, shared ? Py_True : Py_False)) : -1;
     Py_XDECREF(known);
     return failed;
@@ -152,48 +165,55 @@ int expects(PyObject *of, PyObject *places, int to_leaf)
 {
     if (IS_OURS(of))
         return expect((Backward *)of, places, to_leaf);
-    PyObject *all = places ? Py_NewRef(places) : PyTuple_New(0), *args[] = {of, all, to_leaf ? Py_True : Py_False};
+    PyObject *all = places ? Py_NewRef(places) : PyTuple_New(0);     /* new */
+    PyObject *args[] = {of, all, to_leaf ? Py_True : Py_False}; /* borrowed */
     int failed = all ? called(PyObject_VectorcallMethod(words.expect, args, 3, NULL)) : -1;
     Py_XDECREF(all);
     return failed;
 }
 
+/* Leave out of `begun` what is done. */
+static int forget_done(Nodes *nodes)
+{
+    PyObject *left = PyList_New(0); /* new */
+    int failed = left == NULL;
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(nodes->begun); i++) {
+        PyObject *backward = PyList_GET_ITEM(nodes->begun, i); /* borrowed */
+        int done = is_done(backward);
+        failed = done < 0 || (!done && PyList_Append(left, backward) < 0);
+    }
+    if (!failed)
+        Py_SETREF(nodes->begun, Py_NewRef(left));
+    Py_XDECREF(left);
+    return failed ? -1 : 0;
+}
+
 /* As `NodeGradients._finish_above`. */
 static int finish_above(Nodes *nodes, long long sequence)
 {
-    int is_any_done = 0;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes->begun); i++) {
-        PyObject *backward = Py_NewRef(PyList_GET_ITEM(nodes->begun, i));
-        int done = is_done(backward), failed = done < 0;
+    int is_any_done = 0, failed = 0;
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(nodes->begun); i++) {
+        PyObject *backward = Py_NewRef(PyList_GET_ITEM(nodes->begun, i)); /* new */
+        int done = is_done(backward);
+        failed = done < 0;
         if (done == 0) {
-            long long lowest = IS_OURS(backward) ? ((Backward *)backward)->lowest : 0;
-            failed = !IS_OURS(backward) && number_of(PyObject_GetAttr(backward, words.lowest), &lowest) < 0;
+            long long lowest;
+            failed = lowest_of(backward, &lowest) < 0;
             if (!failed && sequence < lowest)
                 failed = all_finish(backward) < 0 || (done = is_done(backward)) < 0;
         }
+        is_any_done |= done > 0;
         Py_DECREF(backward);
-        if (failed)
-            return -1;
-        is_any_done |= done;
     }
-    if (!is_any_done)
-        return 0;
-    PyObject *left = PyList_New(0);
-    for (Py_ssize_t i = 0; left && i < PyList_GET_SIZE(nodes->begun); i++) {
-        PyObject *backward = PyList_GET_ITEM(nodes->begun, i);
-        int done = is_done(backward);
-        if (done < 0 || (!done && PyList_Append(left, backward) < 0))
-            Py_CLEAR(left);
-    }
-    if (left == NULL)
-        return -1;
-    Py_SETREF(nodes->begun, left);
-    return 0;
+    if (!failed && is_any_done)
+        failed = forget_done(nodes) < 0;
+    return failed ? -1 : 0;
 }
 
+/* `memo` may be NULL. */
 static int passed_on(Nodes *nodes, const struct before *to, PyObject *gradients, PyObject *memo)
 {
-    PyObject *gradient = PySequence_GetItem(gradients, to->index);
+    PyObject *gradient = PySequence_GetItem(gradients, to->index); /* new */
     int begun = gradient ? has_begun(to->backward) : -1, failed = begun < 0;
     if (begun == 0)
         failed = PyList_Append(nodes->begun, to->backward) < 0;
@@ -207,17 +227,23 @@ static int passed_on(Nodes *nodes, const struct before *to, PyObject *gradients,
 /* As `NodeGradients._incoming`: the prehook of a node. */
 static PyObject *watch_incoming(PyObject *self, PyObject *gradients)
 {
-    Watch *watch = (Watch *)self;
+    Watch *watch = (Watch *)self; /* borrowed */
+    PyObject *memo = NULL;        /* new, or NULL where it is not needed */
+    int failed = 0;
     if (watch->owner == NULL)
         Py_RETURN_NONE;
-    Nodes *nodes = (Nodes *)Py_NewRef(watch->owner);
-    int failed = 0;
+    Nodes *nodes = (Nodes *)Py_NewRef(watch->owner); /* new, as the watch may be cleared meanwhile */
     if (!nodes->running) {
         nodes->running = 1;
-        failed = called(PyObject_CallOneArg(nodes->when_backward_ends, nodes->final));
+        failed = called(PyObject_CallOneArg(nodes->when_backward_ends, nodes->final)) < 0;
     }
     failed = failed || finish_above(nodes, watch->sequence) < 0 || (!watch->afters && let_go(watch) < 0);
-    PyObject *memo = !failed && (watch->befores > 1 || (watch->befores && watch->before[0].passing)) ? PyDict_New() : NULL;
+    if (failed)
+        goto done;
+    if (watch->befores > 1 || (watch->befores && watch->before[0].passing)) {
+        memo = PyDict_New();
+        failed = memo == NULL;
+    }
     for (Py_ssize_t i = watch->befores; !failed && i-- > 0;) {
         if (i >= watch->befores) /* forgotten meanwhile */
             continue;
@@ -230,28 +256,44 @@ static PyObject *watch_incoming(PyObject *self, PyObject *gradients)
         Py_DECREF(to.place);
         Py_XDECREF(to.passing);
     }
+done:
     Py_XDECREF(memo);
     Py_DECREF(nodes);
     return none_or_error(failed);
 }
 
+/* `memo` may be NULL. */
+static int contributed(const struct after *to, PyObject *gradients, PyObject *memo)
+{
+    PyObject *gradient = NULL; /* new */
+    int failed = 0;
+    if (PyTuple_GET_SIZE(to->places)) {
+        gradient = PySequence_GetItem(gradients, to->slot);
+        failed = gradient == NULL;
+    }
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(to->places); i++)
+        failed = arrives(to->backward, contribute, "contribute", PyTuple_GET_ITEM(to->places, i), gradient, to->slot, memo, to->shared) < 0;
+    Py_XDECREF(gradient);
+    return failed || one_arrived(to->backward) < 0 ? -1 : 0;
+}
+
 /* As `NodeGradients._contributed`: the hook of a node. */
 static PyObject *watch_contributed(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    Watch *watch = (Watch *)self;
+    Watch *watch = (Watch *)self; /* borrowed */
+    PyObject *memo = NULL;        /* new, or NULL where it is not needed */
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "a hook of a node takes 2 arguments, not %zd", count);
     int failed = let_go(watch) < 0;
-    PyObject *memo = !failed && (watch->afters > 1 || (watch->afters && PySequence_Size(watch->after[0].places) > 1)) ? PyDict_New() : NULL;
+    if (!failed && (watch->afters > 1 || (watch->afters && PyTuple_GET_SIZE(watch->after[0].places) > 1))) {
+        memo = PyDict_New();
+        failed = memo == NULL;
+    }
     for (Py_ssize_t i = 0; !failed && i < watch->afters; i++) {
         struct after to = watch->after[i];
         Py_INCREF(to.backward);
         Py_INCREF(to.places);
-        PyObject *gradient = PyTuple_GET_SIZE(to.places) ? PySequence_GetItem(args[0], to.slot) : NULL;
-        for (Py_ssize_t j = 0; !failed && j < PyTuple_GET_SIZE(to.places); j++)
-            failed = !gradient || arrives(to.backward, contribute, "contribute", PyTuple_GET_ITEM(to.places, j), gradient, to.slot, memo, to.shared) < 0;
-        Py_XDECREF(gradient);
-        failed = failed || one_arrived(to.backward) < 0;
+        failed = contributed(&to, args[0], memo) < 0;
         Py_DECREF(to.backward);
         Py_DECREF(to.places);
     }
@@ -273,24 +315,29 @@ static PyMethodDef ENDED = {"_ended", nodes_ended, METH_NOARGS, NULL};
 static PyObject *nodes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"graph", "hook", "flush", NULL};
-    PyObject *graph, *hook, *flush;
+    PyObject *graph, *hook, *flush; /* borrowed */
+    Nodes *made = NULL;             /* new */
+    PyObject *ended = NULL;         /* new */
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO", words, &graph, &hook, &flush))
-        return NULL;
-    Nodes *made = (Nodes *)type->tp_alloc(type, 0);
+        goto done;
+    made = (Nodes *)type->tp_alloc(type, 0);
     if (made == NULL)
-        return NULL;
+        goto done;
     const char *names[] = {"tensor", "name_of", "node_of", "index_of", "identity", "is_leaf", "probe", "when_backward_ends"};
     PyObject **to = &made->tensor;
     int failed = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         failed |= (to[i] = PyObject_GetAttrString(graph, names[i])) == NULL;
-    made->make_hook = Py_NewRef(hook), made->flush = Py_NewRef(flush);
-    made->watches = PyDict_New(), made->begun = PyList_New(0);
-    PyObject *ended = failed ? NULL : PyCFunction_New(&ENDED, (PyObject *)made);
+    made->make_hook = Py_NewRef(hook);
+    made->flush = Py_NewRef(flush);
+    made->watches = PyDict_New();
+    made->begun = PyList_New(0);
+    ended = failed ? NULL : PyCFunction_New(&ENDED, (PyObject *)made);
     made->final = ended ? PyObject_CallOneArg(hook, ended) : NULL; /* kept: the framework may drop its last reference without the GIL */
-    Py_XDECREF(ended);
     if (!made->final || !made->watches || !made->begun)
         Py_CLEAR(made);
+done:
+    Py_XDECREF(ended);
     return (PyObject *)made;
 }
 
@@ -325,7 +372,8 @@ static void nodes_free(Nodes *of)
 
 static PyObject *nodes_forget(Nodes *of, PyObject *Py_UNUSED(none))
 {
-    PyObject *watches = of->watches, *key, *watch;
+    PyObject *watches = of->watches; /* new, after it has been replaced */
+    PyObject *key, *watch;           /* borrowed */
     Py_ssize_t at = 0;
     if ((of->watches = PyDict_New()) == NULL) {
         of->watches = watches;
@@ -384,6 +432,7 @@ static struct PyModuleDef MODULE = {
     .m_methods = METHODS,
 };
 
+/* Make a text, new, until the process ends. */
 static int named(PyObject **word, const char *text) { return (*word = PyUnicode_InternFromString(text)) != NULL; }
 
 static int name_all(void)
@@ -401,23 +450,25 @@ static int name_all(void)
 
 PyMODINIT_FUNC PyInit__gradients(void)
 {
-    PyObject *json = PyImport_ImportModule("json.encoder");
-    quote = json ? PyObject_GetAttrString(json, "encode_basestring_ascii") : NULL;
-    Py_XDECREF(json);
-    PyObject *kernel = quote ? PyImport_ImportModule("msprobe.base._statistic") : NULL;
-    kernel_record = kernel ? PyObject_GetAttrString(kernel, "record") : NULL;
-    Py_XDECREF(kernel);
-    if (quote == NULL || !named(&leaf_source, "\"leaf\"") || !named(&code_source, "\"code\""))
-        return NULL;
-    PyErr_Clear(); /* without the kernel the describer reads the tensors */
     PyTypeObject *types[] = {&PART, &BACKWARD, &GUARD, &HOOK, &WATCH, &NODES};
+    PyObject *module = NULL, *kernel = NULL;                                     /* new */
+    PyObject *json = PyImport_ImportModule("json.encoder");                      /* new */
+    quote = json ? PyObject_GetAttrString(json, "encode_basestring_ascii") : NULL;
+    if (quote == NULL || !name_all() || !named(&leaf_source, "\"leaf\"") || !named(&code_source, "\"code\""))
+        goto done;
+    kernel = PyImport_ImportModule("msprobe.base._statistic");
+    kernel_record = kernel ? PyObject_GetAttrString(kernel, "record") : NULL;
+    PyErr_Clear(); /* without the kernel the describer reads the tensors */
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyType_Ready(types[i]) < 0)
-            return NULL;
-    PyObject *module = name_all() ? PyModule_Create(&MODULE) : NULL;
+            goto done;
+    module = PyModule_Create(&MODULE);
     if (module != NULL
-        && (PyModule_AddObject(module, "Backward", Py_NewRef(&BACKWARD)) < 0 || PyModule_AddObject(module, "Guard", Py_NewRef(&GUARD)) < 0
-            || PyModule_AddObject(module, "Nodes", Py_NewRef(&NODES)) < 0))
+        && (PyModule_AddObjectRef(module, "Backward", (PyObject *)&BACKWARD) < 0 || PyModule_AddObjectRef(module, "Guard", (PyObject *)&GUARD) < 0
+            || PyModule_AddObjectRef(module, "Nodes", (PyObject *)&NODES) < 0))
         Py_CLEAR(module);
+done:
+    Py_XDECREF(json);
+    Py_XDECREF(kernel);
     return module;
 }

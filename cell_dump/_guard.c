@@ -5,12 +5,12 @@
 /* Makes hooks of pieces of collecting. */
 typedef struct {
     PyObject_HEAD
-    PyObject *session, *before_hook, *functions, *operations;
+    PyObject *session, *before_hook, *functions, *operations; /* new */
 } Guard;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *guard, *work;
+    PyObject *guard, *work; /* new; NULL after the collector of circles has cleared it */
     vectorcallfunc call;
 } Hook;
 
@@ -42,14 +42,16 @@ static void guard_free(Guard *of)
 static PyObject *guard_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *words[] = {"session", "before_hook", "modes", NULL};
-    PyObject *session, *before_hook, *functions, *operations;
+    PyObject *session, *before_hook, *functions, *operations; /* borrowed */
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO(OO)", words, &session, &before_hook, &functions, &operations))
         return NULL;
-    Guard *made = (Guard *)type->tp_alloc(type, 0);
+    Guard *made = (Guard *)type->tp_alloc(type, 0); /* new */
     if (made == NULL)
         return NULL;
-    made->session = Py_NewRef(session), made->before_hook = Py_NewRef(before_hook);
-    made->functions = Py_NewRef(functions), made->operations = Py_NewRef(operations);
+    made->session = Py_NewRef(session);
+    made->before_hook = Py_NewRef(before_hook);
+    made->functions = Py_NewRef(functions);
+    made->operations = Py_NewRef(operations);
     return (PyObject *)made;
 }
 
@@ -57,13 +59,17 @@ static PyObject *hook_run(PyObject *self, PyObject *const *args, size_t count, P
 
 static PyObject *guard_call(Guard *of, PyObject *args, PyObject *kwargs)
 {
-    PyObject *work;
-    if (kwargs != NULL || !PyArg_ParseTuple(args, "O:guard", &work))
-        return kwargs ? PyErr_Format(PyExc_TypeError, "a guard takes a function") : NULL;
-    Hook *made = PyObject_GC_New(Hook, &HOOK);
+    PyObject *work; /* borrowed */
+    if (kwargs != NULL)
+        return PyErr_Format(PyExc_TypeError, "a guard takes a function");
+    if (!PyArg_ParseTuple(args, "O:guard", &work))
+        return NULL;
+    Hook *made = PyObject_GC_New(Hook, &HOOK); /* new */
     if (made == NULL)
         return NULL;
-    made->guard = Py_NewRef(of), made->work = Py_NewRef(work), made->call = hook_run;
+    made->guard = Py_NewRef(of);
+    made->work = Py_NewRef(work);
+    made->call = hook_run;
     PyObject_GC_Track(made);
     return (PyObject *)made;
 }
@@ -94,74 +100,102 @@ static int is_seen(PyObject *mode)
 {
     if (mode == (PyObject *)&PyBool_Type)
         return 0;
-    PyObject *answer = PyObject_CallNoArgs(mode);
+    PyObject *answer = PyObject_CallNoArgs(mode); /* new */
     int is_true = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
     return is_true;
 }
 
+/* Have the session note the exception that is set, and clear it. */
+static int note(PyObject *session, PyObject *work)
+{
+    PyObject *type, *cause, *trace; /* new */
+    PyErr_Fetch(&type, &cause, &trace);
+    PyErr_NormalizeException(&type, &cause, &trace);
+    if (trace != NULL) /* by which `note` knows an interrupt */
+        PyException_SetTraceback(cause, trace);
+    PyObject *none = PyObject_CallMethodObjArgs(session, words.note, work, cause, NULL); /* new */
+    int failed = none == NULL;
+    Py_XDECREF(none);
+    Py_XDECREF(type);
+    Py_XDECREF(cause);
+    Py_XDECREF(trace);
+    return failed ? -1 : 0;
+}
+
 /* Do the work as `Session.guard` does. */
 static int guarded(PyObject *session, PyObject *work, PyObject *const *args, size_t count)
 {
-    PyObject *busy = PyObject_GetAttr(session, words.busy), *api = busy ? PyObject_GetAttr(session, words.api) : NULL;
-    int failed = api == NULL || PyObject_SetAttr(session, words.busy, Py_True) < 0 || PyObject_SetAttr(session, words.api, Py_None) < 0;
-    if (!failed) {
-        PyObject *none = PyObject_Vectorcall(work, args, count, NULL);
-        failed = none == NULL;
-        Py_XDECREF(none);
-        if (failed && PyErr_ExceptionMatches(PyExc_Exception)) { /* a debugger never stops the training because of itself */
-            PyObject *type, *cause, *trace;
-            PyErr_Fetch(&type, &cause, &trace);
-            PyErr_NormalizeException(&type, &cause, &trace);
-            if (trace != NULL) /* by which `note` knows an interrupt */
-                PyException_SetTraceback(cause, trace);
-            none = PyObject_CallMethodObjArgs(session, words.note, work, cause, NULL);
-            failed = none == NULL;
-            Py_XDECREF(none);
-            Py_XDECREF(type);
-            Py_XDECREF(cause);
-            Py_XDECREF(trace);
-        }
-        PyObject *type, *cause, *trace;
-        PyErr_Fetch(&type, &cause, &trace);
-        if (PyObject_SetAttr(session, words.busy, busy) < 0 || PyObject_SetAttr(session, words.api, api) < 0)
-            failed = 1;
-        if (type != NULL)
-            PyErr_Restore(type, cause, trace);
-    }
+    PyObject *none = NULL;                                                /* new */
+    PyObject *busy = PyObject_GetAttr(session, words.busy);               /* new */
+    PyObject *api = busy ? PyObject_GetAttr(session, words.api) : NULL; /* new */
+    int failed = 1;
+    if (api == NULL || PyObject_SetAttr(session, words.busy, Py_True) < 0 || PyObject_SetAttr(session, words.api, Py_None) < 0)
+        goto done;
+    none = PyObject_Vectorcall(work, args, count, NULL);
+    failed = none == NULL;
+    if (failed && PyErr_ExceptionMatches(PyExc_Exception)) /* a debugger never stops the training because of itself */
+        failed = note(session, work) < 0;
+    PyObject *type, *cause, *trace; /* new, or NULL without an exception */
+    PyErr_Fetch(&type, &cause, &trace);
+    if (PyObject_SetAttr(session, words.busy, busy) < 0 || PyObject_SetAttr(session, words.api, api) < 0)
+        failed = 1;
+    if (type != NULL)
+        PyErr_Restore(type, cause, trace);
+done:
+    Py_XDECREF(none);
     Py_XDECREF(busy);
     Py_XDECREF(api);
     return failed ? -1 : 0;
 }
 
+/* Call `Session.guard` itself, where a mode of the user sees what runs. */
+static int guarded_by_python(PyObject *session, PyObject *work, PyObject *gradients)
+{
+    PyObject *function = PyObject_GetAttr(session, words.guard);          /* new */
+    PyObject *front = function ? PyTuple_Pack(1, work) : NULL;            /* new */
+    PyObject *all = front ? PySequence_Concat(front, gradients) : NULL; /* new */
+    PyObject *none = all ? PyObject_CallObject(function, all) : NULL;     /* new */
+    int failed = none == NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(front);
+    Py_XDECREF(all);
+    Py_XDECREF(none);
+    return failed ? -1 : 0;
+}
+
 static PyObject *hook_run(PyObject *self, PyObject *const *args, size_t flagged, PyObject *kwnames)
 {
-    Hook *hook = (Hook *)self;
+    Hook *hook = (Hook *)self; /* borrowed */
     Py_ssize_t count = PyVectorcall_NARGS(flagged);
-    if (hook->guard == NULL || (kwnames && PyTuple_GET_SIZE(kwnames)))
-        return hook->guard ? PyErr_Format(PyExc_TypeError, "a hook takes no keyword arguments") : Py_NewRef(Py_None);
-    Guard *guard = (Guard *)Py_NewRef(hook->guard);
-    PyObject *work = Py_NewRef(hook->work), *session = Py_NewRef(guard->session), *gradients = PyTuple_New(count);
-    for (Py_ssize_t i = 0; gradients && i < count; i++)
+    if (hook->guard == NULL)
+        Py_RETURN_NONE;
+    if (kwnames && PyTuple_GET_SIZE(kwnames))
+        return PyErr_Format(PyExc_TypeError, "a hook takes no keyword arguments");
+    Guard *guard = (Guard *)Py_NewRef(hook->guard); /* new, as the hook may be cleared while it runs */
+    PyObject *work = Py_NewRef(hook->work);         /* new */
+    PyObject *session = Py_NewRef(guard->session);  /* new */
+    PyObject *gradients = PyTuple_New(count);       /* new */
+    PyObject *none = NULL;                          /* new */
+    int failed = 1;
+    if (gradients == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < count; i++)
         PyTuple_SET_ITEM(gradients, i, Py_NewRef(args[i]));
-    int closed = gradients ? flag(session, words.closed) : -1;
-    PyObject *none = closed == 0 ? PyObject_CallOneArg(guard->before_hook, gradients) : NULL;
-    int failed = closed < 0 || (closed == 0 && none == NULL), seen = !failed && closed == 0 ? is_seen(guard->functions) : 0;
-    if (!failed && closed == 0 && seen == 0)
+    int closed = flag(session, words.closed);
+    failed = closed < 0;
+    if (closed)
+        goto done;
+    none = PyObject_CallOneArg(guard->before_hook, gradients);
+    int seen = none ? is_seen(guard->functions) : -1;
+    if (seen == 0)
         seen = is_seen(guard->operations);
+    if (seen < 0)
+        failed = 1;
+    else
+        failed = (seen ? guarded_by_python(session, work, gradients) : guarded(session, work, args, (size_t)count)) < 0;
+done:
     Py_XDECREF(none);
-    failed = failed || seen < 0;
-    if (seen > 0) {
-        PyObject *function = PyObject_GetAttr(session, words.guard), *front = function ? PyTuple_Pack(1, work) : NULL;
-        PyObject *all = front ? PySequence_Concat(front, gradients) : NULL;
-        none = all ? PyObject_CallObject(function, all) : NULL;
-        failed = none == NULL;
-        Py_XDECREF(function);
-        Py_XDECREF(front);
-        Py_XDECREF(all);
-        Py_XDECREF(none);
-    } else if (closed == 0 && !failed)
-        failed = guarded(session, work, args, (size_t)count);
     Py_XDECREF(gradients);
     Py_DECREF(session);
     Py_DECREF(work);

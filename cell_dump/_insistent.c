@@ -2,35 +2,47 @@
 
 #include "_gradients.h"
 
-static int raise_later(void *exception)
+/* An exception that is raised later. */
+struct exception {
+    PyObject *type, *value, *trace; /* new, or NULL */
+};
+
+static int raise_later(void *exception /* owned */)
 {
-    PyObject **parts = exception; /* new: type, value, traceback */
-    PyErr_Restore(parts[0], parts[1], parts[2]);
-    PyMem_Free(parts);
+    struct exception *later = exception;
+    PyErr_Restore(later->type, later->value, later->trace);
+    PyMem_Free(later);
     return -1;
+}
+
+static void free_exception(struct exception *of)
+{
+    Py_XDECREF(of->type);
+    Py_XDECREF(of->value);
+    Py_XDECREF(of->trace);
+    PyMem_Free(of);
 }
 
 /* Call the function again where an interrupt ended the call, and raise the interrupt as soon as other code runs. */
 static PyObject *insistent_call(PyObject *function, PyObject *args)
 {
-    PyObject *made = PyObject_CallObject(function, args), **parts = NULL;
+    struct exception *first = NULL;                       /* owned: of several the first is raised */
+    PyObject *made = PyObject_CallObject(function, args); /* new */
     for (int attempt = 0; made == NULL && attempt < 3; attempt++) {
-        PyObject **later = PyMem_Calloc(3, sizeof *later);
+        struct exception *later = PyMem_Calloc(1, sizeof *later); /* owned */
         if (later == NULL)
             break;
-        PyErr_Fetch(&later[0], &later[1], &later[2]);
-        if (parts != NULL) { /* of several the first is raised */
-            for (int i = 0; i < 3; i++)
-                Py_XDECREF(later[i]);
-            PyMem_Free(later);
-        } else
-            parts = later;
+        PyErr_Fetch(&later->type, &later->value, &later->trace);
+        if (first != NULL)
+            free_exception(later);
+        else
+            first = later;
         made = PyObject_CallObject(function, args);
     }
-    if (parts != NULL && (made == NULL || Py_AddPendingCall(raise_later, parts) < 0)) {
+    if (first != NULL && (made == NULL || Py_AddPendingCall(raise_later, first) < 0)) {
         PyErr_Clear();
         Py_CLEAR(made);
-        raise_later(parts);
+        raise_later(first);
     }
     return made;
 }
