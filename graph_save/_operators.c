@@ -6,6 +6,8 @@
  * ones without dimensions too.
  *
  * An operator's inputs are one or two int32 numbers, and tensors behind them; its output is one int32.
+ *
+ * Ownership: parameters are borrowed, objects that are returned are new.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -25,7 +27,7 @@ static atomic_int listens;
 static atomic_llong runs, records;
 
 enum function { ENTER, VALUES, LEAVE, BEGIN_RUN, END_RUN, GRADIENT, PARAMETER_GRADIENTS, FUNCTIONS };
-static PyObject *functions[FUNCTIONS]; /* kept until the process ends */
+static PyObject *functions[FUNCTIONS]; /* new, until the process ends */
 
 /* Writes the statistics of elements in memory, of which `base/_record.h` has more to say; NULL where it was not built. */
 static size_t (*write_statistics)(char *to, void *address, size_t n, int letter);
@@ -40,7 +42,7 @@ static const struct dtype {
     {"uint32", "UInt32", 'I'},   {"uint16", "UInt16", 'H'},   {"uint8", "UInt8", 'B'},       {"bool", "Bool", '?'},
 };
 
-/* A tensor as the framework passes it. */
+/* A tensor as the framework passes it: all borrowed, for the time of a run. */
 struct tensor {
     void *data;
     int rank;
@@ -89,7 +91,7 @@ static PyObject *record_of(const struct tensor *of)
 /* The record of a tensor, or a read-only view of it. */
 static PyObject *passed(const struct tensor *of, int listener)
 {
-    PyObject *made = listener == RECORDS ? record_of(of) : NULL;
+    PyObject *made = listener == RECORDS ? record_of(of) : NULL; /* new */
     if (made || PyErr_Occurred())
         return made;
     Py_ssize_t size = elements_of(of) * size_of(of->dtype);
@@ -100,11 +102,11 @@ static PyObject *passed(const struct tensor *of, int listener)
 static int32_t call(PyObject *function, int listener, int numbers, int inputs, void **values, const int *ranks,
                     int64_t **shapes, const char **dtypes)
 {
-    PyObject *args = PyTuple_New(inputs), *found = NULL;
+    PyObject *args = PyTuple_New(inputs), *found = NULL; /* new */
     int32_t result = 0;
     for (int i = 0; args && i < inputs; i++) {
         struct tensor tensor = {values[i], ranks[i], shapes[i], dtypes[i]};
-        PyObject *made = i < numbers ? PyLong_FromLong(*(const int32_t *)values[i]) : passed(&tensor, listener);
+        PyObject *made = i < numbers ? PyLong_FromLong(*(const int32_t *)values[i]) : passed(&tensor, listener); /* new */
         if (made)
             PyTuple_SET_ITEM(args, i, made);
         else
@@ -204,9 +206,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_operators", NUL
 
 PyMODINIT_FUNC PyInit__operators(void)
 {
-    PyObject *module = PyModule_Create(&definition);
-    PyObject *statistic = module ? PyImport_ImportModule("msprobe.base._statistic") : NULL;
-    PyObject *capsule = statistic ? PyObject_GetAttrString(statistic, "write_statistics") : NULL;
+    PyObject *module = PyModule_Create(&definition);                                                  /* new */
+    PyObject *statistic = module ? PyImport_ImportModule("msprobe.base._statistic") : NULL;           /* new */
+    PyObject *capsule = statistic ? PyObject_GetAttrString(statistic, "write_statistics") : NULL; /* new */
     void *found = capsule ? PyCapsule_GetPointer(capsule, "msprobe.base._statistic.write_statistics") : NULL;
     memcpy(&write_statistics, &found, sizeof found); /* ISO C casts no address of data to one of code */
     Py_XDECREF(statistic);

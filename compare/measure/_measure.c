@@ -1,7 +1,8 @@
 /* What is measured of one block of two tensors, in one pass: what is done between chunks, and the door to Python.
  *
  * The loops are in `_measure_sweep.h` and `_measure_chunk.h`; the numpy passes of `block.py` find the same and say
- * what each number is. Blocks come through the buffer protocol, so neither numpy's headers nor its version matter.
+ * what each number is. Both headers are templates: they are included once for each instruction set. Blocks come through
+ * the buffer protocol, so neither numpy's headers nor its version matter.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -199,18 +200,17 @@ PyDoc_STRVAR(block_doc, "block(target, golden, scale, absolute, relative, least)
 
 static PyObject *block(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *target, *golden, *found = NULL;
+    PyObject *target, *golden; /* borrowed */
+    PyObject *found = NULL;    /* new */
+    Py_buffer b = {.obj = NULL}, c = {.obj = NULL}; /* released in the end, which does nothing to those without an object */
     double scale, absolute;
     struct rule rule;
     if (!PyArg_ParseTuple(args, "OOdddd", &target, &golden, &scale, &absolute, &rule.relative, &rule.least))
-        return NULL;
-    Py_buffer b, c;
+        goto done;
     if (PyObject_GetBuffer(target, &b, PyBUF_STRIDES | PyBUF_FORMAT) < 0)
-        return NULL;
-    if (PyObject_GetBuffer(golden, &c, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
-        PyBuffer_Release(&b);
-        return NULL;
-    }
+        goto done;
+    if (PyObject_GetBuffer(golden, &c, PyBUF_STRIDES | PyBUF_FORMAT) < 0)
+        goto done;
     struct side t = {b.buf, (size_t)b.itemsize, code_of(&b)}, g = {c.buf, (size_t)c.itemsize, code_of(&c)};
     if (!t.code || !g.code)
         found = Py_NewRef(Py_None);
@@ -226,6 +226,7 @@ static PyObject *block(PyObject *Py_UNUSED(module), PyObject *args)
                               all.ulps, all.excess, (long long)all.excess_at, (long long)all.beyond,
                               (long long)all.mismatched, (long long)all.mismatched_at, scale);
     }
+done:
     PyBuffer_Release(&b);
     PyBuffer_Release(&c);
     return found;

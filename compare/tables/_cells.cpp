@@ -12,7 +12,12 @@
    Rows of a sheet of xlsx, as UTF-8, the first of them with the number `first`. `rows` is a list of tuples, `colours` has
    an entry for each, the letters one for each column; `row_styles` has the styles of cells and of shares by colour. The
    text at the place `verdict` has a style of `verdict_styles` where its row has no colour. Texts like 12.5% in columns
-   whose places are in `shares` become numbers. `escape(text)` gives the element of a text that is not as it stands. */
+   whose places are in `shares` become numbers. `escape(text)` gives the element of a text that is not as it stands.
+
+   This stays because spreadsheets take 1.4 times as long without it, and large csv files 1.25 times, nearly all of it for
+   the digits of floats (benchmarks/extensions/RESULTS.md).
+
+   Ownership: parameters are borrowed, objects that are returned are new. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -27,7 +32,7 @@
 namespace {
 
 struct Column {
-    PyObject *cells = nullptr;   /* borrowed from the list of columns, as all objects here */
+    PyObject *cells = nullptr; /* borrowed from the list of columns, as all objects here */
     Py_buffer numbers{};         /* of float64, if `cells` is null */
     const char *suffix = nullptr;
     Py_ssize_t suffix_size = 0;
@@ -53,7 +58,7 @@ bool add_number(std::string &out, double number) {
     out.append(text, write_shortest(text, number) - text);
     return true;
 #else
-    char *text = PyOS_double_to_string(number, 'r', 0, Py_DTSF_ADD_DOT_0, nullptr);
+    char *text = PyOS_double_to_string(number, 'r', 0, Py_DTSF_ADD_DOT_0, nullptr); /* owned */
     if (!text) return false;
     out += text;
     PyMem_Free(text);
@@ -87,7 +92,7 @@ bool add_unicode(std::string &out, PyObject *text, bool may_be_quoted) {
     }
     if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return false;
     PyErr_Clear();
-    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace"); /* new */
     if (!bytes) return false;
     add_text(out, PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes), may_be_quoted);
     Py_DECREF(bytes);
@@ -97,26 +102,26 @@ bool add_unicode(std::string &out, PyObject *text, bool may_be_quoted) {
 bool add_cell(std::string &out, PyObject *cell) {
     if (PyUnicode_CheckExact(cell)) return add_unicode(out, cell, true);
     if (PyFloat_CheckExact(cell)) return add_number(out, PyFloat_AS_DOUBLE(cell));
-    PyObject *text = PyObject_Str(cell);
+    PyObject *text = PyObject_Str(cell); /* new */
     if (!text) return false;
     bool done = add_unicode(out, text, false);
     Py_DECREF(text);
     return done;
 }
 
-/* The cell that stands instead of a number; null without an error where there is none. */
+/* Return the cell that stands instead of a number, borrowed; null without an error where there is none. */
 PyObject *other_cell(const Column &column, Py_ssize_t at) {
     if (!PyDict_GET_SIZE(column.others)) return nullptr;
-    PyObject *key = PyLong_FromSsize_t(at);
+    PyObject *key = PyLong_FromSsize_t(at); /* new */
     if (!key) return nullptr;
-    PyObject *found = PyDict_GetItemWithError(column.others, key);
+    PyObject *found = PyDict_GetItemWithError(column.others, key); /* borrowed */
     Py_DECREF(key);
     return found;
 }
 
 bool add(std::string &out, const Column &column, Py_ssize_t at) {
     if (column.cells) return add_cell(out, PyList_GET_ITEM(column.cells, at));
-    PyObject *other = other_cell(column, at);
+    PyObject *other = other_cell(column, at); /* borrowed */
     if (other) return add_cell(out, other);
     if (PyErr_Occurred() || !add_number(out, static_cast<const double *>(column.numbers.buf)[at])) return false;
     out.append(column.suffix, column.suffix_size);
@@ -133,7 +138,7 @@ bool read_column(PyObject *source, Column &column, Py_ssize_t &size) {
         PyErr_SetString(PyExc_TypeError, "a column must be a list or a tuple");
         return false;
     }
-    PyObject *values;
+    PyObject *values; /* borrowed */
     if (!PyArg_ParseTuple(source, "Os#O!", &values, &column.suffix, &column.suffix_size, &PyDict_Type, &column.others))
         return false;
     if (PyObject_GetBuffer(values, &column.numbers, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) return false;
@@ -146,10 +151,10 @@ bool read_column(PyObject *source, Column &column, Py_ssize_t &size) {
 }
 
 PyObject *csv_lines(PyObject *, PyObject *sources) {
-    PyObject *every = PySequence_Fast(sources, "columns must be a sequence");
+    PyObject *every = PySequence_Fast(sources, "columns must be a sequence"); /* new */
     if (!every) return nullptr;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(every), rows = -1;
-    PyObject *result = nullptr;
+    PyObject *result = nullptr; /* new */
     try {
         Columns columns;
         columns.reserve(count);
@@ -218,7 +223,7 @@ bool needs_escape(const char *text, Py_ssize_t size) {
 }
 
 struct Sheet {
-    PyObject *row_styles, *verdict_styles, *shares, *escape;
+    PyObject *row_styles, *verdict_styles, *shares, *escape; /* borrowed */
     Py_ssize_t verdict;
     std::vector<std::string> letters;
     std::vector<bool> are_shares;
@@ -239,7 +244,7 @@ bool add_element(std::string &out, const Sheet &sheet, PyObject *cell, const cha
         out += "</t>";
         return true;
     }
-    PyObject *element = PyObject_CallOneArg(sheet.escape, cell);
+    PyObject *element = PyObject_CallOneArg(sheet.escape, cell); /* new */
     bool done = element && add_unicode(out, element, false);
     Py_XDECREF(element);
     return done;
@@ -269,7 +274,7 @@ bool add_sheet_text(std::string &out, const Sheet &sheet, Py_ssize_t column, con
         return true;
     }
     if (column == sheet.verdict && colour == Py_None) {
-        PyObject *found = PyDict_GetItemWithError(sheet.verdict_styles, cell);
+        PyObject *found = PyDict_GetItemWithError(sheet.verdict_styles, cell); /* borrowed */
         if (!found && PyErr_Occurred()) return false;
         style = found ? PyUnicode_AsUTF8(found) : "";
         if (!style) return false;
@@ -282,7 +287,7 @@ bool add_sheet_text(std::string &out, const Sheet &sheet, Py_ssize_t column, con
 }
 
 bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject *row, PyObject *colour) {
-    PyObject *styles = PyDict_GetItemWithError(sheet.row_styles, colour);
+    PyObject *styles = PyDict_GetItemWithError(sheet.row_styles, colour); /* borrowed */
     const char *style, *in_percent;
     if (!styles) {
         if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, colour);
@@ -296,7 +301,7 @@ bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject
     std::string number = std::to_string(at);
     out += "<row r=\"" + number + "\">";
     for (Py_ssize_t column = 0; column < PyTuple_GET_SIZE(row); column++) {
-        PyObject *cell = PyTuple_GET_ITEM(row, column);
+        PyObject *cell = PyTuple_GET_ITEM(row, column); /* borrowed */
         if (PyUnicode_CheckExact(cell)) {
             if (!add_sheet_text(out, sheet, column, number, cell, colour, style, in_percent)) return false;
             continue;
@@ -306,7 +311,7 @@ bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject
             out += cell == Py_True ? " t=\"b\"><v>1" : " t=\"b\"><v>0";
         } else {
             out += "><v>";
-            PyObject *text = PyFloat_CheckExact(cell) ? nullptr : PyObject_Repr(cell);
+            PyObject *text = PyFloat_CheckExact(cell) ? nullptr : PyObject_Repr(cell); /* new */
             bool done = text ? add_unicode(out, text, false)
                              : PyFloat_CheckExact(cell) && add_number(out, PyFloat_AS_DOUBLE(cell));
             Py_XDECREF(text);
@@ -321,7 +326,7 @@ bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject
 PyObject *sheet_rows(PyObject *, PyObject *args) {
     Sheet sheet;
     Py_ssize_t first;
-    PyObject *rows, *colours, *letters;
+    PyObject *rows, *colours, *letters; /* borrowed */
     if (!PyArg_ParseTuple(args, "nO!O!O!O!nO!OO", &first, &PyList_Type, &rows, &PyList_Type, &colours, &PyList_Type,
                           &letters, &PyDict_Type, &sheet.row_styles, &sheet.verdict, &PyDict_Type,
                           &sheet.verdict_styles, &sheet.shares, &sheet.escape))
@@ -334,7 +339,7 @@ PyObject *sheet_rows(PyObject *, PyObject *args) {
         std::string out;
         for (Py_ssize_t column = 0; column < PyList_GET_SIZE(letters); column++) {
             const char *letter = PyUnicode_AsUTF8(PyList_GET_ITEM(letters, column));
-            PyObject *place = letter ? PyLong_FromSsize_t(column) : nullptr;
+            PyObject *place = letter ? PyLong_FromSsize_t(column) : nullptr; /* new */
             int is_share = place ? PySet_Contains(sheet.shares, place) : -1;
             Py_XDECREF(place);
             if (is_share < 0) return nullptr;

@@ -10,6 +10,12 @@
  *   function for each of them, from a table: it knows by its place in it which descriptor it belongs to.
  *
  * Definitions are never freed: a bound method may hold one as long as it likes.
+ *
+ * This extension stays for what it does, not for its speed: Python cannot make a function of C call something else while it
+ * stays the same object. Without it such functions are replaced at their names, and a training that holds one by another
+ * name calls the original (docs/en/explanation/architecture.md).
+ *
+ * Ownership: parameters are borrowed, objects that are returned are new.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -34,11 +40,12 @@ typedef struct {
     PyObject *call;     /* new, or NULL where the function is as it was */
 } Entry;
 
-static PyObject *code_name, *signature_name; /* `__code__` and `__signature__` */
-static PyObject *known; /* the address of each function -> a capsule of its entry */
-static Entry *descriptors[DESCRIPTORS];
+static PyObject *code_name, *signature_name; /* new: `__code__` and `__signature__` */
+static PyObject *known; /* new: the address of each function -> a capsule of its entry */
+static Entry *descriptors[DESCRIPTORS]; /* owned */
 static Py_ssize_t used;
 
+/* Return what is called instead, borrowed from the entry. */
 static PyObject *target(const Entry *entry) { return entry->call ? entry->call : entry->twin; }
 
 /* ---- what a function of C calls ------------------------------------------------------------------------------------ */
@@ -46,7 +53,8 @@ static PyObject *target(const Entry *entry) { return entry->call ? entry->call :
 static PyObject *through_function(PyObject *self, PyObject *const *args, size_t flags, PyObject *names)
 {
     const Entry *entry = (const Entry *)((PyCFunctionObject *)self)->m_ml;
-    PyObject *call = Py_NewRef(target(entry)), *result = PyObject_Vectorcall(call, args, flags, names);
+    PyObject *call = Py_NewRef(target(entry)); /* new, as it may be replaced meanwhile */
+    PyObject *result = PyObject_Vectorcall(call, args, flags, names); /* new */
     Py_DECREF(call);
     return result;
 }
@@ -54,7 +62,8 @@ static PyObject *through_function(PyObject *self, PyObject *const *args, size_t 
 static PyObject *through_descriptor(PyObject *self, PyObject *const *args, size_t flags, PyObject *names)
 {
     const Entry *entry = (const Entry *)((PyMethodDescrObject *)self)->d_method;
-    PyObject *call = Py_NewRef(target(entry)), *result = PyObject_Vectorcall(call, args, flags, names);
+    PyObject *call = Py_NewRef(target(entry)); /* new, as it may be replaced meanwhile */
+    PyObject *result = PyObject_Vectorcall(call, args, flags, names); /* new */
     Py_DECREF(call);
     return result;
 }
@@ -62,14 +71,14 @@ static PyObject *through_descriptor(PyObject *self, PyObject *const *args, size_
 NEVER_INLINE static PyObject *through_bound(const Entry *entry, PyObject *self, PyObject *args, PyObject *keywords)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(args);
-    PyObject *all = PyTuple_New(count + 1), *result = NULL; /* new */
+    PyObject *all = PyTuple_New(count + 1); /* new */
     if (all == NULL)
         return NULL;
     PyTuple_SET_ITEM(all, 0, Py_NewRef(self));
     for (Py_ssize_t i = 0; i < count; i++)
         PyTuple_SET_ITEM(all, i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
-    PyObject *call = Py_NewRef(target(entry));
-    result = PyObject_Call(call, all, keywords);
+    PyObject *call = Py_NewRef(target(entry));             /* new */
+    PyObject *result = PyObject_Call(call, all, keywords); /* new */
     Py_DECREF(call);
     Py_DECREF(all);
     return result;
@@ -123,8 +132,8 @@ static Entry *new_entry(PyObject *function)
         PyErr_SetString(PyExc_ValueError, "this function cannot be replaced in place");
         return NULL;
     }
-    Entry *entry = PyMem_Calloc(1, sizeof *entry);
-    PyObject *twin = entry ? twin_of(function, original) : PyErr_NoMemory();
+    Entry *entry = PyMem_Calloc(1, sizeof *entry);                           /* owned */
+    PyObject *twin = entry ? twin_of(function, original) : PyErr_NoMemory(); /* new */
     if (twin == NULL) {
         PyMem_Free(entry);
         return NULL;
@@ -154,16 +163,16 @@ static Entry *entry_of(PyObject *function)
     PyObject *address = PyLong_FromVoidPtr(function); /* new */
     if (address == NULL)
         return NULL;
-    PyObject *capsule = PyDict_GetItemWithError(known, address); /* borrowed */
-    Entry *entry = NULL;
+    PyObject *capsule = Py_XNewRef(PyDict_GetItemWithError(known, address)); /* new */
+    Entry *entry = NULL;                                                     /* owned by the process */
     if (capsule != NULL)
         entry = PyCapsule_GetPointer(capsule, NULL);
     else if (!PyErr_Occurred() && (entry = new_entry(function)) != NULL) {
-        capsule = PyCapsule_New(entry, NULL, NULL); /* new */
+        capsule = PyCapsule_New(entry, NULL, NULL);
         if (capsule == NULL || PyDict_SetItem(known, address, capsule) < 0)
             entry = NULL; /* it stays allocated: its place in the table is taken */
-        Py_XDECREF(capsule);
     }
+    Py_XDECREF(capsule);
     Py_DECREF(address);
     return entry;
 }
@@ -173,7 +182,7 @@ static int put_call(PyObject *function, PyObject *call)
     Entry *entry = entry_of(function);
     if (entry == NULL)
         return -1;
-    PyObject *before = entry->call;
+    PyObject *before = entry->call; /* new, or NULL */
     entry->call = call == Py_None ? NULL : Py_NewRef(call);
     if (call == Py_None) {
         *definition_of(function) = entry->original;
@@ -201,7 +210,7 @@ static PyObject *twin(PyObject *Py_UNUSED(module), PyObject *function)
 /* Whether the code of a function of Python is one of ours: its last constant is the mark. */
 static int is_ours(PyFunctionObject *function, PyObject *mark)
 {
-    PyObject *consts = ((PyCodeObject *)function->func_code)->co_consts;
+    PyObject *consts = ((PyCodeObject *)function->func_code)->co_consts; /* borrowed */
     Py_ssize_t count = PyTuple_GET_SIZE(consts);
     return count > 0 && PyTuple_GET_ITEM(consts, count - 1) == mark;
 }

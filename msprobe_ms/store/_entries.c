@@ -2,7 +2,12 @@
 
    Scanning stops before the first entry that has anything unusual: an escape in a text, a number that is not finite or
    is whole where most have a fraction, a member of another type, parts in another order. Such an entry leaves nothing
-   behind, and is read by Python, which knows what is right then. */
+   behind, and is read by Python, which knows what is right then.
+
+   It stays because without it reading takes several times as long, and a command on 200,000 rows half as long again
+   (benchmarks/extensions/RESULTS.md).
+
+   Ownership: parameters are borrowed unless they are marked as new; then the function takes the reference. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -17,38 +22,39 @@ enum { DEEPEST = 32, MOST_MEMBERS = 256, MOST_AXES = 32 };
 enum { TENSOR, VALUE, NIL }; /* places in KINDS of record.py */
 enum { INPUT, PARAMETERS, OUTPUT }; /* places in PARTS */
 
+/* A part of the text that is scanned. */
 struct slice {
-    const char *begin;
+    const char *begin; /* borrowed */
     Py_ssize_t length;
 };
 
 /* A table from bytes to numbers, for paths and looks. */
 struct known {
-    char *key;
+    char *key; /* owned; NULL where the slot is free */
     size_t length;
     int32_t number;
 };
 
 struct table {
-    struct known *slots;
+    struct known *slots; /* owned */
     size_t size, used; /* size is a power of two */
 };
 
 /* What few rows have, kept until their entry is whole. */
 struct rare {
-    PyObject *column; /* a dict by row, borrowed */
+    PyObject *column; /* borrowed: a dict by row */
     Py_ssize_t row;
-    PyObject *value;
+    PyObject *value; /* new */
 };
 
 typedef struct {
     PyObject_HEAD
-    PyObject *path_number, *look_number, *paths;
-    PyObject *digest, *file, *source, *gradient, *values; /* dicts by row */
-    PyObject *gradients, *sources; /* numbers of gradients by their words; each source once */
-    PyObject *names;
+    PyObject *path_number, *look_number, *paths;          /* new */
+    PyObject *digest, *file, *source, *gradient, *values; /* new: dicts by row */
+    PyObject *gradients, *sources;                        /* new: numbers of gradients by their words; each source once */
+    PyObject *names;                                      /* new: of the calls of this scan */
     struct table paths_known, looks_known;
-    int64_t *starts;
+    int64_t *starts; /* owned, as the columns below */
     unsigned char *part, *kind;
     int32_t *path, *look;
     double *numbers; /* row after row */
@@ -56,7 +62,7 @@ typedef struct {
     struct rare *rare;
     Py_ssize_t rares, most_rares;
     Py_ssize_t base; /* rows that are columns already */
-    const char *at, *end;
+    const char *at, *end; /* borrowed: the text, while it is scanned */
     int root;
 } Entries;
 
@@ -102,24 +108,27 @@ static struct known *look_up(struct table *table, const char *key, size_t length
     return &table->slots[at];
 }
 
-/* Enter a number that Python gave, or its error. */
-static int enter(struct table *table, struct known *slot, const char *key, size_t length, PyObject *made)
+/* Enter a number that Python gave; -1 where it gave an error. */
+static int enter(struct table *table, struct known *slot, const char *key, size_t length, PyObject *made /* new, or NULL */)
 {
+    int state = -1;
     long number = made ? PyLong_AsLong(made) : -1;
-    Py_XDECREF(made);
     if (PyErr_Occurred())
-        return -1;
-    char *copy = PyMem_Malloc(length + 1);
+        goto done;
+    char *copy = PyMem_Malloc(length + 1); /* owned by the slot */
     if (!copy) {
         PyErr_NoMemory();
-        return -1;
+        goto done;
     }
     memcpy(copy, key, length);
     slot->key = copy;
     slot->length = length;
     slot->number = (int32_t)number;
     table->used++;
-    return 1;
+    state = 1;
+done:
+    Py_XDECREF(made);
+    return state;
 }
 
 static void clear(struct table *table)
@@ -142,11 +151,11 @@ static int child(Entries *self, int path, struct slice key, int *number)
     if (!slot)
         return -1;
     if (!slot->key) {
-        PyObject *last = Py_BuildValue("(s#)", key.begin, key.length);
-        PyObject *before = PyList_GetItem(self->paths, path); /* borrowed */
-        PyObject *whole = last && before ? PySequence_Concat(before, last) : NULL;
+        PyObject *last = Py_BuildValue("(s#)", key.begin, key.length);                   /* new */
+        PyObject *before = PyList_GetItem(self->paths, path);                            /* borrowed */
+        PyObject *whole = last && before ? PySequence_Concat(before, last) : NULL;       /* new */
+        PyObject *made = whole ? PyObject_CallOneArg(self->path_number, whole) : NULL; /* new */
         Py_XDECREF(last);
-        PyObject *made = whole ? PyObject_CallOneArg(self->path_number, whole) : NULL;
         Py_XDECREF(whole);
         if (enter(&self->paths_known, slot, text, length, made) < 0)
             return -1;
@@ -155,6 +164,21 @@ static int child(Entries *self, int path, struct slice key, int *number)
     return 1;
 }
 
+/* The lengths of a shape as a tuple; None without a shape (-1 axes). */
+static PyObject *lengths_of(const int64_t *shape, int axes)
+{
+    PyObject *lengths = axes < 0 ? Py_NewRef(Py_None) : PyTuple_New(axes); /* new */
+    for (int n = 0; lengths && n < axes; n++) {
+        PyObject *one = PyLong_FromLongLong(shape[n]); /* new */
+        if (one)
+            PyTuple_SET_ITEM(lengths, n, one);
+        else
+            Py_CLEAR(lengths);
+    }
+    return lengths;
+}
+
+/* The number of a look: a type, a dtype and a shape, which has -1 axes where there is none. */
 static int look(Entries *self, struct slice type, struct slice dtype, const int64_t *shape, int axes, int32_t *number)
 {
     char text[1024];
@@ -175,17 +199,11 @@ static int look(Entries *self, struct slice type, struct slice dtype, const int6
     if (!slot)
         return -1;
     if (!slot->key) {
-        PyObject *lengths = axes < 0 ? Py_NewRef(Py_None) : PyTuple_New(axes);
-        for (int n = 0; lengths && n < axes; n++) {
-            PyObject *one = PyLong_FromLongLong(shape[n]);
-            if (!one)
-                Py_CLEAR(lengths);
-            else
-                PyTuple_SET_ITEM(lengths, n, one);
-        }
-        PyObject *made = lengths ? PyObject_CallFunction(self->look_number, "s#s#N", type.begin, type.length,
-                                                         dtype.begin, dtype.length, lengths)
-                                 : NULL;
+        PyObject *lengths = lengths_of(shape, axes); /* new */
+        PyObject *made = NULL;                       /* new */
+        if (lengths)
+            made = PyObject_CallFunction(self->look_number, "s#s#O", type.begin, type.length, dtype.begin, dtype.length, lengths);
+        Py_XDECREF(lengths);
         if (enter(&self->looks_known, slot, text, length, made) < 0)
             return -1;
     }
@@ -336,7 +354,26 @@ static int number(Entries *self, double *found, int64_t *whole)
     return 1;
 }
 
-/* A value that is no tensor: a scalar, or a list of such. NULL without an error: something unusual. */
+static PyObject *plain(Entries *self, int depth);
+
+/* A list of plain values, new. NULL without an error: something unusual. */
+static PyObject *plain_list(Entries *self, int depth)
+{
+    PyObject *list = PyList_New(0); /* new */
+    if (!list || !sign(self, '[') || sign(self, ']'))
+        return list;
+    do {
+        PyObject *one = plain(self, depth + 1); /* new */
+        if (!one || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+    } while (list && sign(self, ','));
+    if (list && !sign(self, ']'))
+        Py_CLEAR(list);
+    return list;
+}
+
+/* A value that is not a tensor, new: a scalar, or a list of such. NULL without an error: something unusual. */
 static PyObject *plain(Entries *self, int depth)
 {
     struct slice found;
@@ -354,7 +391,7 @@ static PyObject *plain(Entries *self, int depth)
     case 'n':
         return word(self, "null") ? Py_NewRef(Py_None) : NULL;
     case '[':
-        break;
+        return plain_list(self, depth);
     default:
         switch (number(self, &real, &whole)) {
         case 1:
@@ -365,50 +402,23 @@ static PyObject *plain(Entries *self, int depth)
             return NULL;
         }
     }
-    PyObject *list = PyList_New(0);
-    if (!list || !sign(self, '[') || sign(self, ']'))
-        return list;
-    do {
-        PyObject *one = plain(self, depth + 1);
-        int is_bad = !one || PyList_Append(list, one) < 0;
-        Py_XDECREF(one);
-        if (is_bad) {
-            Py_DECREF(list);
-            return NULL;
-        }
-    } while (sign(self, ','));
-    if (!sign(self, ']'))
-        Py_CLEAR(list);
-    return list;
 }
+
+/* Give an array, which is owned, room for so many elements: 1, or 0 with an exception; then it stays as it is. */
+#define WIDEN(array, most)                                                                                             \
+    ((wider = PyMem_Realloc(array, (most) * sizeof *(array))) ? ((array) = wider, 1) : (PyErr_NoMemory(), 0))
 
 /* Make room for a row; -1 where there is none. */
 static int grow(Entries *self)
 {
     if (self->rows < self->most_rows)
         return 1;
-    Py_ssize_t most = self->most_rows ? 2 * self->most_rows : 4096;
-    void *part = PyMem_Realloc(self->part, (size_t)most);
-    if (part)
-        self->part = part;
-    void *kind = PyMem_Realloc(self->kind, (size_t)most);
-    if (kind)
-        self->kind = kind;
-    void *path = PyMem_Realloc(self->path, (size_t)most * sizeof *self->path);
-    if (path)
-        self->path = path;
-    void *looks = PyMem_Realloc(self->look, (size_t)most * sizeof *self->look);
-    if (looks)
-        self->look = looks;
-    int is_done = part && kind && path && looks;
-    void *numbers = PyMem_Realloc(self->numbers, (size_t)most * NUMBERS * sizeof(double));
-    if (numbers)
-        self->numbers = numbers;
-    if (!is_done || !numbers) {
-        PyErr_NoMemory();
+    size_t most = self->most_rows ? 2 * (size_t)self->most_rows : 4096;
+    void *wider;
+    if (!WIDEN(self->part, most) || !WIDEN(self->kind, most) || !WIDEN(self->path, most) || !WIDEN(self->look, most)
+        || !WIDEN(self->numbers, most * NUMBERS))
         return -1;
-    }
-    self->most_rows = most;
+    self->most_rows = (Py_ssize_t)most;
     return 1;
 }
 
@@ -427,21 +437,19 @@ static int row(Entries *self, int part, int kind, int path, int32_t looks, const
     return 1;
 }
 
-/* Keep what few rows have, of the row that comes next; `value` is stolen. */
-static int keep(Entries *self, PyObject *column, PyObject *value)
+/* Keep what few rows have, of the row that comes next. */
+static int keep(Entries *self, PyObject *column, PyObject *value /* new, or NULL with an error */)
 {
     if (!value)
         return -1;
     if (self->rares == self->most_rares) {
-        Py_ssize_t most = self->most_rares ? 2 * self->most_rares : 64;
-        struct rare *rare = PyMem_Realloc(self->rare, (size_t)most * sizeof *rare);
-        if (!rare) {
+        size_t most = self->most_rares ? 2 * (size_t)self->most_rares : 64;
+        void *wider;
+        if (!WIDEN(self->rare, most)) {
             Py_DECREF(value);
-            PyErr_NoMemory();
             return -1;
         }
-        self->rare = rare;
-        self->most_rares = most;
+        self->most_rares = (Py_ssize_t)most;
     }
     self->rare[self->rares++] = (struct rare){column, self->base + self->rows, value};
     return 1;
@@ -453,7 +461,7 @@ struct leaf {
     int64_t shape[MOST_AXES];
     int axes;
     double numbers[NUMBERS];
-    PyObject *value;
+    PyObject *value; /* new, or NULL */
     unsigned seen;
 };
 
@@ -495,7 +503,7 @@ static int member(Entries *self, struct leaf *leaf, struct slice key)
         for (size_t n = 0; n < sizeof OPTIONAL / sizeof *OPTIONAL; n++)
             if (is(key, OPTIONAL[n]))
                 return 0;
-        PyObject *unread = plain(self, 0);
+        PyObject *unread = plain(self, 0); /* new */
         state = unread ? 1 : PyErr_Occurred() ? -1 : 0;
         Py_XDECREF(unread);
         return state;
@@ -513,27 +521,35 @@ static int member(Entries *self, struct leaf *leaf, struct slice key)
     return leaf->value ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
+/* What a word becomes in its column, new: of sources each one once, of gradients their number. NULL without an error: an unknown
+   gradient, which says nothing. */
+static PyObject *kept_word(Entries *self, int which, struct slice word)
+{
+    enum { FROM = 2, GRADIENT };
+    PyObject *made = PyUnicode_FromStringAndSize(word.begin, word.length); /* new */
+    PyObject *once = made;                                                 /* borrowed */
+    if (made && which == FROM)
+        once = PyDict_SetDefault(self->sources, made, made);
+    if (made && which == GRADIENT)
+        once = PyDict_GetItemWithError(self->gradients, made);
+    PyObject *kept = Py_XNewRef(once); /* new */
+    Py_XDECREF(made);
+    return kept;
+}
+
 static int keep_words(Entries *self, struct leaf *leaf)
 {
-    PyObject *columns[] = {self->digest, self->file, self->source, self->gradient};
-    int state = 1;
-    for (int n = 0; n < 4 && state == 1; n++) {
+    PyObject *columns[] = {self->digest, self->file, self->source, self->gradient}; /* borrowed */
+    for (int n = 0; n < 4; n++) {
         if (!(leaf->seen & 1u << (WORDS + n)))
             continue;
-        PyObject *made = PyUnicode_FromStringAndSize(leaf->words[n].begin, leaf->words[n].length);
-        if (made && n > 1) { /* each source once; of gradients their number */
-            PyObject *once = n == 2 ? PyDict_SetDefault(self->sources, made, made)
-                                    : PyDict_GetItemWithError(self->gradients, made); /* borrowed */
-            if (!once && !PyErr_Occurred()) {
-                Py_DECREF(made);
-                continue;
-            }
-            Py_XINCREF(once);
-            Py_SETREF(made, once);
-        }
-        state = keep(self, columns[n], made);
+        PyObject *kept = kept_word(self, n, leaf->words[n]); /* new */
+        if (!kept && !PyErr_Occurred())
+            continue;
+        if (keep(self, columns[n], kept) < 0)
+            return -1;
     }
-    return state;
+    return 1;
 }
 
 static int add_leaf(Entries *self, struct leaf *leaf, int part, int path)
@@ -681,37 +697,50 @@ static int is_of_one_part(struct slice name)
     return 0;
 }
 
+/* Put what the rows of an entry have besides into its columns, or with `drops` forget it. */
+static int settle(Entries *self, int drops)
+{
+    int state = 1;
+    for (Py_ssize_t n = 0; n < self->rares; n++) {
+        struct rare *one = &self->rare[n];
+        if (!drops && state == 1) {
+            PyObject *place = PyLong_FromSsize_t(one->row); /* new */
+            if (!place || PyDict_SetItem(one->column, place, one->value) < 0)
+                state = -1;
+            Py_XDECREF(place);
+        }
+        Py_DECREF(one->value);
+    }
+    self->rares = 0;
+    return state;
+}
+
+/* Enter a call whose rows were added. */
+static int enter_call(Entries *self, struct slice name)
+{
+    if (self->calls == self->most_calls) {
+        size_t most = self->most_calls ? 2 * (size_t)self->most_calls : 1024;
+        void *wider;
+        if (!WIDEN(self->starts, most))
+            return -1;
+        self->most_calls = (Py_ssize_t)most;
+    }
+    PyObject *made = PyUnicode_FromStringAndSize(name.begin, name.length); /* new */
+    int state = made && PyList_Append(self->names, made) == 0 ? 1 : -1;
+    Py_XDECREF(made);
+    return state;
+}
+
 /* The call that follows, with its name: 1 where its rows were added. */
 static int call(Entries *self)
 {
     struct slice name;
     Py_ssize_t before = self->rows;
     int state = sign(self, ',') && text(self, &name) && sign(self, ':') && !is_of_one_part(name) ? entry(self) : 0;
-    if (state == 1 && self->calls == self->most_calls) {
-        Py_ssize_t most = self->most_calls ? 2 * self->most_calls : 1024;
-        int64_t *starts = PyMem_Realloc(self->starts, (size_t)most * sizeof *starts);
-        if (starts) {
-            self->starts = starts;
-            self->most_calls = most;
-        } else {
-            PyErr_NoMemory();
-            state = -1;
-        }
-    }
-    if (state == 1) {
-        PyObject *made = PyUnicode_FromStringAndSize(name.begin, name.length);
-        state = made && PyList_Append(self->names, made) == 0 ? 1 : -1;
-        Py_XDECREF(made);
-    }
-    for (Py_ssize_t n = 0; n < self->rares; n++) {
-        struct rare *one = &self->rare[n];
-        PyObject *place = state == 1 ? PyLong_FromSsize_t(one->row) : NULL;
-        if (state == 1 && (!place || PyDict_SetItem(one->column, place, one->value) < 0))
-            state = -1;
-        Py_XDECREF(place);
-        Py_DECREF(one->value);
-    }
-    self->rares = 0;
+    if (state == 1)
+        state = enter_call(self, name);
+    if (settle(self, state != 1) < 0)
+        state = -1;
     if (state == 1)
         self->starts[self->calls++] = self->base + before;
     else
@@ -756,7 +785,7 @@ static PyObject *scan(Entries *self, PyObject *const *args, Py_ssize_t count)
 
 static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
-    PyObject *path_number, *look_number, *paths, *digest, *file, *source, *gradient, *values, *gradients, *sources;
+    PyObject *path_number, *look_number, *paths, *digest, *file, *source, *gradient, *values, *gradients, *sources; /* borrowed */
     if (!PyArg_ParseTuple(args, "OOO!O!O!O!O!O!O!O!", &path_number, &look_number, &PyList_Type, &paths, &PyDict_Type,
                           &digest, &PyDict_Type, &file, &PyDict_Type, &source, &PyDict_Type, &gradient, &PyDict_Type,
                           &values, &PyDict_Type, &gradients, &PyDict_Type, &sources))
@@ -774,8 +803,8 @@ static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keyword
     self->gradients = Py_NewRef(gradients);
     self->sources = Py_NewRef(sources);
     self->names = PyList_New(0);
-    PyObject *empty = PyTuple_New(0);
-    PyObject *root = empty ? PyObject_CallOneArg(path_number, empty) : NULL;
+    PyObject *empty = PyTuple_New(0);                                          /* new */
+    PyObject *root = empty ? PyObject_CallOneArg(path_number, empty) : NULL; /* new */
     Py_XDECREF(empty);
     self->root = root ? (int)PyLong_AsLong(root) : -1;
     Py_XDECREF(root);
@@ -809,12 +838,10 @@ static PyType_Spec entries_spec = {"msprobe.store._entries.Entries", sizeof(Entr
 
 static int fill(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&entries_spec);
-    if (!type || PyModule_AddObject(module, "Entries", type) < 0) {
-        Py_XDECREF(type);
-        return -1;
-    }
-    return 0;
+    PyObject *type = PyType_FromSpec(&entries_spec); /* new */
+    int failed = !type || PyModule_AddObjectRef(module, "Entries", type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, fill}, {0, NULL}};
