@@ -36,11 +36,8 @@ from against.process import WORKER, Kind, Process  # noqa: E402 - the lines abov
 from compare import write_dump  # noqa: E402
 
 OF_STEPS = {
-    "_journal": ("msprobe.store._journal",),
-    "_shortest": ("msprobe.base._shortest",),
-    "_nested": ("msprobe.base._nested",),
-    "_patching": ("msprobe.base._patching",),
-    "_callers": ("msprobe.cell_dump._callers",),
+    "_gradients": ("msprobe.cell_dump._gradients",),
+    "_statistic": ("msprobe.base._statistic",),
 }
 """The modules that are missing in a variant of a collected step."""
 
@@ -91,7 +88,7 @@ def steps(args: argparse.Namespace) -> Iterable[Measured]:
     kinds = [(net, Kind(level, task)) for net in args.nets for level in args.levels for task in args.tasks]
     for net, kind in kinds:
         found = {name: Measured(name, f"{net}, {kind.level}, {kind.task}", "Python") for name in OF_STEPS}
-        found["everything"] = Measured("all five", f"{net}, {kind.level}, {kind.task}", "Python")
+        found["everything"] = Measured("all of these", f"{net}, {kind.level}, {kind.task}", "Python")
         found["nothing"] = Measured("none", f"{net}, {kind.level}, {kind.task}", "the same again")
         for _ in range(args.sets):
             with tempfile.TemporaryDirectory(dir=args.folder) as scratch, ExitStack() as stack:
@@ -184,7 +181,7 @@ class Dumps:
         return folder / "step0" / "rank0" if folder.exists() else write_dump(folder, rows, noise)
 
 
-ENTRIES, CELLS, SHORTEST = "msprobe.store._entries", "msprobe.compare.tables._cells", "msprobe.base._shortest"
+ENTRIES, CELLS = "msprobe.store._entries", "msprobe.compare.tables._cells"
 
 
 def _compared(form: str, rows: int, noise: float = 1e-3, *more: str) -> Callable[[Dumps, Path], list[str]]:
