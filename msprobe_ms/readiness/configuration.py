@@ -16,8 +16,8 @@ from msprobe.base.sections import inert
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.findings.catalogue import readiness as kinds
-from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
-from msprobe.graph_save.limits import wrong_in_graphs
+from msprobe.graph_save.kernel.dump_settings import Machine, captures_one_api, path_problem, plan_of
+from msprobe.graph_save.limits import unsupported_in_graphs
 
 from .finding import Obstacle
 from .patterns import unmatched_patterns
@@ -139,12 +139,12 @@ def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> 
 
 def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     """What the framework's kernel dump refuses on all machines that the target may be, or on some."""
-    if wrong := wrong_path(settings.dump_path):
+    if wrong := path_problem(settings.dump_path):
         yield Obstacle(kinds.REFUSED, origin.common("dump_path"), reason=wrong)
     refused: dict[Machine, str] = {}
     notes: list[set[str]] = []
     for machine in target.machines:
-        if serves(settings, machine):
+        if captures_one_api(settings, machine):
             notes.append({"the kernels of one API: this version cannot switch the dump of the Ascend runtime on"})
             continue
         try:
@@ -163,7 +163,7 @@ def _mode(machine: Machine) -> str:
 
 
 def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    wrong = wrong_in_graphs(settings.level, settings.task, target.device)
+    wrong = unsupported_in_graphs(settings.level, settings.task, target.device)
     if target.mode != "pynative" and wrong:
         kind = kinds.REFUSED if target.mode == "graph" else kinds.DEPENDS
         yield Obstacle(kind, origin.common("level"), "graph mode", reason=wrong)

@@ -54,8 +54,8 @@ class MsProbe:
             stages = Stages(settings, data.step_number)
             make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
-        if (planted := sys.modules.get("msprobe.rl.planted_data")) is not None:
-            planted.synchronize()  # what graphs still have in hand is of the settings in which they ran
+        if (compiled := sys.modules.get("msprobe.rl.compiled_data")) is not None:
+            compiled.synchronize()  # what graphs still have in hand is of the settings in which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
             logger.info("msprobe: the settings changed; collection in %s ends here", cls.config.dump_path)
