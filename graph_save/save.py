@@ -10,7 +10,7 @@ from typing import Any
 from mindspore import Tensor, ops
 
 from msprobe.base.log import once
-from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import is_tensor, leaves_of, tree_of_value, type_name
 
 from .compiled_save import (
     insert_save,
@@ -83,7 +83,7 @@ def _save(save_dir: str, name: str, data: Any) -> None:
 
 def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of the data with their names; unreadable parts of containers are logged and skipped."""
-    tree = tree_of_one(data, name, fields=False)
+    tree = tree_of_value(data, name, fields=False)
     for unreadable in tree.lost:
         once(
             f"save: {unreadable.kind}",

@@ -9,10 +9,10 @@ import os
 import threading
 from pathlib import Path
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.digest import KINDS, digest
 from msprobe.base.errors import SettingsError, reason
-from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
+from msprobe.base.files import NO_FOLLOW, make_folder, safe_name, user_path
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
@@ -38,7 +38,7 @@ def save_task() -> str:
     chosen = os.environ.get(TASK_VARIABLE, TASKS[0])
     if chosen not in TASKS:
         raise SettingsError(
-            f"environment variable {TASK_VARIABLE}: {shown(chosen)} is invalid; choose from {', '.join(TASKS)}"
+            f"environment variable {TASK_VARIABLE}: {quoted(chosen)} is invalid; choose from {', '.join(TASKS)}"
         )
     return chosen
 
@@ -156,7 +156,7 @@ def _open(folder: Path) -> int:
             "give each process a separate folder, or save after communication is initialized, which gives each "
             "process a rank",
         )
-        return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
+        return os.open(index, os.O_WRONLY | os.O_APPEND | NO_FOLLOW)
     return number
 
 

@@ -7,7 +7,7 @@ framework is needed here.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError
 from msprobe.base.sections import SECTIONS
 from msprobe.base.setting import checked, setting, settings_of
@@ -36,7 +36,7 @@ def _init_step(value: object) -> bool | int:
     if isinstance(word, int) and word >= 0:
         return word
     raise SettingsError(
-        f"{shown(value)} is neither a boolean nor a step; write true, false, or the number of the first step"
+        f"{quoted(value)} is neither a boolean nor a step; write true, false, or the number of the first step"
     )
 
 
@@ -44,7 +44,7 @@ def cell_name(value: object) -> str:
     """The check of a cell's name."""
     if isinstance(value, str):
         return value
-    raise SettingsError(f'{shown(value)} is not the name of a cell; write a name such as "backbone", in double quotes')
+    raise SettingsError(f'{quoted(value)} is not the name of a cell; write a name such as "backbone", in double quotes')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,4 +75,4 @@ def entry_of(arguments: Mapping[str, object]) -> Entry:
     """The entry from keyword arguments; null means *not given*. SettingsError for unknown ones."""
     below = (key for section in SECTIONS.values() for key in settings_of(section))
     elsewhere = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file given by config_path")
-    return Entry(**checked(Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeStep", elsewhere))
+    return Entry(**checked(Entry, arguments, lambda key: f"argument {quoted(key)} of MsprobeStep", elsewhere))

@@ -11,7 +11,7 @@ from typing import Any
 from mindspore import _c_expression
 from mindspore.train import Callback
 
-from msprobe.base.checks import listed
+from msprobe.base.checks import quoted_list
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
 from msprobe.callback_entry import Entry, entry_of
@@ -143,7 +143,7 @@ def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionD
         )
     if entry.debugger:
         raise UsageError(
-            f"MsprobeStep: {listed(tuple(entry.debugger))} cannot be combined with a debugger; pass them to "
+            f"MsprobeStep: {quoted_list(tuple(entry.debugger))} cannot be combined with a debugger; pass them to "
             "PrecisionDebugger"
         )
     return debugger

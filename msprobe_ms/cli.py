@@ -439,7 +439,7 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
 def _unknown(verb: str) -> str:
     """There is no such command: what msprobe's command of that name is replaced by, or which one was meant."""
     from msprobe.base.checks import nearest
-    from msprobe.base.not_built import COMMANDS
+    from msprobe.base.unavailable import COMMANDS
 
     listed = tuple(name for name, each in VERBS.items() if not each.is_older)
     near = nearest(verb, (*VERBS, *OLDER, *COMMANDS))

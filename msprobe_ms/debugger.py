@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from msprobe.base.checks import folder, shown
+from msprobe.base.checks import output_folder, quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
 from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, rank, size, weak_roots
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
-from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
+from msprobe.base.settings import Settings, collect_options, load, stage_settings, with_unique_dump_path
 from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.base.version import tool
 from msprobe.cell_dump import functions
@@ -128,7 +128,10 @@ class Debugger:
     @classmethod
     def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
         """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
-        requested, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
+        requested, settings = (
+            settings,
+            with_unique_dump_path(settings, {each._settings.dump_path: each._who for each in _all()}),
+        )
         # before the debugger is known, for a kernel dump that comes too late is refused
         if settings.level == "debug":  # which needs no start
             _check_format(settings)
@@ -343,7 +346,7 @@ class Debugger:
             known = self._stage_of(name, requested)
         elif known._requested != requested:
             raise UsageError(
-                f"stage(): {shown(name)} already exists with other settings; pass settings only in the first call "
+                f"stage(): {quoted(name)} already exists with other settings; pass settings only in the first call "
                 f"of stage({name!r}), or choose another name"
             )
         return known
@@ -362,7 +365,7 @@ class Debugger:
     def _redirect(self, path: object) -> None:
         """What is started from here on writes below another folder, in the steps of this debugger."""
         try:
-            root = folder(path)
+            root = output_folder(path)
         except SettingsError as err:
             raise SettingsError(f"service.config.dump_path: {err}") from err
         if self._above is not None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import sweep
+from msprobe.base.files import remove_stale_files
 from msprobe.base.language import translated
 from msprobe.base.log import few, visible
 from msprobe.base.phrase import phrase
@@ -222,7 +222,7 @@ def _split(folder: Path, finding: FolderState) -> FolderState:
 
 def _rebuild(folder: Path) -> FolderState:
     journal_file = folder / layout.JOURNAL
-    sweep(folder)
+    remove_stale_files(folder)
     try:
         journal = read_journal(journal_file, verify=True)
         if not journal.header:

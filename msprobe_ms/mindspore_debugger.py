@@ -16,7 +16,7 @@ from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer, roots_of
-from msprobe.base.framework_limits import wrong_with_mindspore
+from msprobe.base.framework_limits import unsupported_by_mindspore
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.jit import in_graph
@@ -64,7 +64,7 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients | SecondRuns":
-        if wrong := wrong_with_mindspore(settings):
+        if wrong := unsupported_by_mindspore(settings):
             raise SettingsError(wrong)
         if settings.task == "free_benchmark":
             return SecondRuns(settings)

@@ -6,7 +6,7 @@ No framework is imported here; the cells come from the training.
 from collections.abc import Iterator
 from typing import Any
 
-from msprobe.base.checks import listed, nearest, shown
+from msprobe.base.checks import nearest, quoted, quoted_list
 from msprobe.base.errors import UsageError
 
 _OPTIMIZERS = {
@@ -28,8 +28,8 @@ def cell_of(network: Any, name: str, callback: str) -> Any:
     if name in cells:
         return cells[name]
     near = nearest(name, tuple(cells))
-    hint = f"did you mean {shown(near)}?" if near else f"it has {listed(tuple(network.name_cells()))}"
-    raise UsageError(f'argument "network" of {callback}: the trained network has no cell {shown(name)}; {hint}')
+    hint = f"did you mean {quoted(near)}?" if near else f"it has {quoted_list(tuple(network.name_cells()))}"
+    raise UsageError(f'argument "network" of {callback}: the trained network has no cell {quoted(name)}; {hint}')
 
 
 def optimizer_of(parameters: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mindspore.train import Callback
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.sections import SECTIONS
 from msprobe.base.setting import checked, setting, settings_of
@@ -21,7 +21,7 @@ from msprobe.monitor.trainer import TrainerMon
 def _path(value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise SettingsError(f"{shown(value)} is not a path; give the configuration file of the monitor")
+    raise SettingsError(f"{quoted(value)} is not a path; give the configuration file of the monitor")
 
 
 def _step(value: object) -> int:
@@ -29,7 +29,7 @@ def _step(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise SettingsError(f"{shown(value)} is not a step; write the number of the first step, or omit it")
+    raise SettingsError(f"{quoted(value)} is not a step; write the number of the first step, or omit it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ _ELSEWHERE = {
 
 def _entry_of(arguments: Mapping[str, object]) -> _Entry:
     known = {key: where for key, where in _ELSEWHERE.items() if key not in settings_of(_Entry)}
-    return _Entry(**checked(_Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeMonitor", known))
+    return _Entry(**checked(_Entry, arguments, lambda key: f"argument {quoted(key)} of MsprobeMonitor", known))
 
 
 class MsprobeMonitor(Callback):

@@ -7,7 +7,7 @@ import torch
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel
-from msprobe.base.framework_limits import wrong_with_pytorch
+from msprobe.base.framework_limits import unsupported_by_pytorch
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.compiled import is_running, uncompiled
@@ -35,7 +35,7 @@ class PrecisionDebugger(Debugger):
     def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe | Perturber":
         if settings.task == "grad_probe":
             return GradProbe(settings, attach)
-        if wrong := wrong_with_pytorch(settings):
+        if wrong := unsupported_by_pytorch(settings):
             raise SettingsError(wrong)
         if settings.task == "free_benchmark":
             return Perturber(settings, PyTorch, "pytorch")

@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from msprobe.base import framework
-from msprobe.base.checks import folder, listed, nearest, shown
+from msprobe.base.checks import nearest, output_folder, quoted, quoted_list
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.files import make_root
 from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, is_tensor, type_name
+from msprobe.base.nested import MAX_MEMBERS, is_tensor, type_name
 from msprobe.store.layout import DATA
 from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
@@ -96,10 +96,10 @@ class SingleSave:
 def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
     if fmk not in FRAMEWORKS:
         near = nearest(fmk, FRAMEWORKS) if isinstance(fmk, str) else ""
-        hint = f"did you mean {shown(near)}? It may be" if near else "it may be"
-        raise SettingsError(f"SingleSave: fmk: {shown(fmk)} is unknown; {hint} one of {listed(FRAMEWORKS)}")
+        hint = f"did you mean {quoted(near)}? It may be" if near else "it may be"
+        raise SettingsError(f"SingleSave: fmk: {quoted(fmk)} is unknown; {hint} one of {quoted_list(FRAMEWORKS)}")
     try:
-        return folder(dump_path), fmk
+        return output_folder(dump_path), fmk
     except SettingsError as err:
         raise SettingsError(f"SingleSave: dump_path: {err}") from err
 
@@ -187,7 +187,7 @@ class SingleTree:
             root = self._run_root()
             place = Place(key, self._step, self._rank or 0, micro_step)
             arrays = {
-                member: tensor if framework.maker(tensor) is None else framework.array_of(tensor)
+                member: tensor if framework.framework_of(tensor) is None else framework.array_of(tensor)
                 for member, tensor in tensors.items()
             }
             if isinstance(value, Mapping):
@@ -217,14 +217,14 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
             raise
         _lost(key, cause)
         return None
-    framework.settle(list(tensors.values()) if tensors else [])
+    framework.synchronize(list(tensors.values()) if tensors else [])
     return tensors
 
 
 def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is logged and left out."""
     try:
-        items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
+        items = [(k, v) for k, v in islice(data.items(), MAX_MEMBERS)] if isinstance(data, Mapping) else None
     except BaseException as cause:  # foreign code, which another thread may be changing
         if passes(cause):
             raise
@@ -235,7 +235,7 @@ def _items(data: object) -> list[tuple[str, Any]]:
         return []
     for key, _ in items:
         if not issubclass(type(key), str):
-            _left_out("key", f"the key {shown(key)} is of type {type_name(key)}; use a string")
+            _left_out("key", f"the key {quoted(key)} is of type {type_name(key)}; use a string")
     return [(str.__str__(key), value) for key, value in items if issubclass(type(key), str)]
 
 
@@ -244,16 +244,16 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
     if is_savable(value):
         return {"": value}
     if isinstance(value, Mapping):
-        items = list(islice(value.items(), MEMBERS + 1))
+        items = list(islice(value.items(), MAX_MEMBERS + 1))
     elif isinstance(value, list | tuple):
-        items = list(enumerate(islice(value, MEMBERS + 1)))
+        items = list(enumerate(islice(value, MAX_MEMBERS + 1)))
     else:
         kind = _kind(value)
         _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
         return None
     tensors = {str(member): tensor for member, tensor in items}
-    if len(items) > MEMBERS:
-        _left_out("members", f"{key} has more than {MEMBERS} members; save them in several parts")
+    if len(items) > MAX_MEMBERS:
+        _left_out("members", f"{key} has more than {MAX_MEMBERS} members; save them in several parts")
         return None
     if len(tensors) < len(items):
         _left_out("same text", f"{key} has two keys with the same text; give each tensor a unique key")

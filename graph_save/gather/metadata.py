@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import TABLE, read_input
+from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.log import logger
-from msprobe.base.names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
+from msprobe.base.names import depends_on_number, kernel_name_problem, matches, type_of, unmatched, with_any_number
 from msprobe.store.folders import walk
 from msprobe.store.kernel_dump.files import (
     GRAPHS,
@@ -145,15 +145,15 @@ def missing_kernel_messages(requested: Iterable[str], dumped: Sequence[str], ker
     dumped : full names of dumped kernels.
     kernel_names : full names of all kernels in the graphs.
     """
-    faults = {name: wrong_kernel(name) for name in requested}
+    faults = {name: kernel_name_problem(name) for name in requested}
     messages = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
     names = [name for name, wrong in faults.items() if not wrong]
     for name, near in unmatched(names, dumped).items():
         not_run = [kernel for kernel in kernel_names if matches(name, kernel)]
-        if not_run and hangs_on_number(name, not_run[0]):
+        if not_run and depends_on_number(name, not_run[0]):
             problem = (
                 f"is {not_run[0]}, which was not dumped: it did not run, or ran under another number, as in graphs "
-                f"after the first; {of_any_number(not_run[0])!r} selects all numbers"
+                f"after the first; {with_any_number(not_run[0])!r} selects all numbers"
             )
         elif not_run:
             problem = f"is {not_run[0]}, which did not run in the dumped steps"
@@ -221,7 +221,7 @@ def _files(folder: Path) -> list[Path]:
 def _order(path: Path) -> list[str]:
     """Read an execution order: a heading, then one full name per line."""
     try:
-        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
+        lines = read_input(path, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()
     except OSError as err:
         logger.warning("%s: cannot be read (%s); kernels are ordered only by time", path, err)
         return []

@@ -12,7 +12,7 @@ import numpy as np
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
 from msprobe.base.log import few
-from msprobe.base.scope import holds
+from msprobe.base.scope import contains
 from msprobe.base.version import tool
 from msprobe.findings.catalogue.collecting import NOT_DUMPED, NOT_GATHERED
 from msprobe.findings.finding import Finding, Place
@@ -63,7 +63,7 @@ def gather_all(
     written; DumpError if `raw` contains no kernel dump.
     """
     report = Report()
-    found = [rank for rank in find(raw) if holds(ranks, rank.rank)]
+    found = [rank for rank in find(raw) if contains(ranks, rank.rank)]
     if not found:
         raise UsageError(f"{raw}: contains none of the ranks of --ranks; omit the option to gather all")
     count = 0
@@ -97,7 +97,7 @@ def _gather_rank(
     contents = {place: content(place.path, place.graph) for place in rank.places}
     is_wanted = metadata.settings.wants_tensors if with_tensors is None else with_tensors
     gatherer = RankGatherer(contents.values(), metadata, pool, is_wanted)
-    wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
+    wanted = [iteration for iteration in rank.iterations() if contains(steps, iteration)]
     ran: dict[str, None] = {}
     lines_before = len(report.lines)
     for iteration in wanted:

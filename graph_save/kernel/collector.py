@@ -17,12 +17,12 @@ from typing import Any
 
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import TABLE, read_input
+from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.framework import AnyModel
 from msprobe.base.log import logger, once
-from msprobe.base.names import hangs_on_number, of_any_number, unmatched
+from msprobe.base.names import depends_on_number, unmatched, with_any_number
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.layout import step_number
@@ -48,7 +48,9 @@ def kernels_of(root: Path) -> list[str]:
     """Return the full scope names of all kernels of all compiled graphs, in the order of execution."""
     names: list[str] = []
     for file in sorted((root / "execution_order").glob("ms_execution_order_graph_*.csv")):
-        names += [line for line in read_input(file, TABLE).decode("utf-8", "replace").splitlines()[1:] if line]
+        names += [
+            line for line in read_input(file, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()[1:] if line
+        ]
     return names
 
 
@@ -66,13 +68,15 @@ def missing_kernel_messages(root: Path, requested: tuple[str, ...], steps: set[i
         return
     unmatched_names = unmatched(requested, kernels)
     for name, near in unmatched_names.items():
-        hint = f"did you mean {shown(near)}?" if near else f"the names are in {root / 'execution_order'}"
-        yield f"level L2: {shown(name)} in list did not match any kernel; {hint}"
+        hint = f"did you mean {quoted(near)}?" if near else f"the names are in {root / 'execution_order'}"
+        yield f"level L2: {quoted(name)} in list did not match any kernel; {hint}"
     if len(unmatched_names) < len(requested) or not requested:
         written = {each.name for each in (root / NET).glob("*/*")}
         if empty := sorted(step for step in steps if str(step) not in written):
-            numbered = next((kernel for name in requested for kernel in kernels if hangs_on_number(name, kernel)), "")
-            other = f", or with other numbers; {shown(of_any_number(numbered))} selects all of them" if numbered else ""
+            numbered = next((kernel for name in requested for kernel in kernels if depends_on_number(name, kernel)), "")
+            other = (
+                f", or with other numbers; {quoted(with_any_number(numbered))} selects all of them" if numbered else ""
+            )
             yield (
                 f"level L2: nothing was dumped in step {', '.join(map(str, empty))}: no graph with the selected "
                 f"kernels ran between start() and stop(){other}"

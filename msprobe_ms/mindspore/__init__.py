@@ -5,7 +5,7 @@ The names are loaded when they are asked for: `msprobe.mindspore.compare` works 
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.lazy import later
+from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from msprobe.base.seed import seed_all
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msprobe.monitor_callback import MsprobeMonitor
     from msprobe.rl.probe import MsProbe
 
-__getattr__ = later(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "MsProbe": "msprobe.rl.probe",

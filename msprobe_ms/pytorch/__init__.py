@@ -5,7 +5,7 @@ The names are loaded when they are asked for: `compare` works where PyTorch is n
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.lazy import later
+from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msprobe.pytorch_debugger import PrecisionDebugger, PtdbgDispatch, module_dump, module_dump_end
     from msprobe.rl.probe import MsProbe
 
-__getattr__ = later(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "MsProbe": "msprobe.rl.probe",

@@ -7,12 +7,12 @@ PyTorch. So a task that this version learns needs no change of this module.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError
-from msprobe.base.framework_limits import wrong_with_mindspore, wrong_with_pytorch
+from msprobe.base.framework_limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.base.log import logger
-from msprobe.base.scope import compact
-from msprobe.base.sections import inert
+from msprobe.base.scope import compact_ranges
+from msprobe.base.sections import ineffective_settings
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.findings.catalogue import readiness as kinds
@@ -106,12 +106,12 @@ def _reduced(contents: dict[str, object]) -> Iterator[tuple[str, dict[str, objec
 def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     level = contents.get("level")
     if level is not None and level != settings.level and settings.task == "structure":
-        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
+        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), quoted(level), quoted(settings.level))
 
 
 def _without_effect(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
-        for key, reason in inert(owner, settings.level):
+        for key, reason in ineffective_settings(owner, settings.level):
             yield Obstacle(kinds.WITHOUT_EFFECT, where(key), reason=reason)
 
 
@@ -121,12 +121,12 @@ def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Obstacl
 
 
 def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := wrong_with_pytorch(settings):
+    if wrong := unsupported_by_pytorch(settings):
         yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
 
 
 def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := wrong_with_mindspore(settings):
+    if wrong := unsupported_by_mindspore(settings):
         yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
@@ -176,11 +176,11 @@ def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obst
     if target.ranks and (absent := tuple(rank for rank in settings.rank if rank >= target.ranks)):
         is_all = len(absent) == len(settings.rank)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(kinds.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
+        yield Obstacle(kinds.RANKS, origin.common("rank"), quoted(compact_ranges(absent)), str(target.ranks), reason)
     if target.steps and (absent := tuple(step for step in settings.step if step >= target.steps)):
         is_all = len(absent) == len(settings.step)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(kinds.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
+        yield Obstacle(kinds.STEPS, origin.common("step"), quoted(compact_ranges(absent)), str(target.steps), reason)
     if settings.names_from:
         try:
             stems_of(settings.names_from)
@@ -190,6 +190,6 @@ def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obst
 
 def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     if settings.task == "grad_probe":
-        yield Obstacle(kinds.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("task"), quoted(settings.task), "monitor(optimizer)")
     elif settings.level == "debug":
-        yield Obstacle(kinds.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("level"), quoted(settings.level), "save(value, name)")

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from msprobe.base import framework
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.log import once
 from msprobe.base.settings import Settings, stage_settings
@@ -72,7 +72,7 @@ class Stages:
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is logged once."""
         if tag not in SWITCHES:
-            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
+            once(f"debugger_stop {quoted(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
         elif tag in self._settings and tag != self._open:
             what = f"{self._open} is" if self._open else "nothing is"
             once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")

@@ -219,7 +219,7 @@ def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, lo
         raise TypeError("an operator of the training")
 
     MsProbe.config_init(ON)
-    monkeypatch.setattr(framework, "settle", failed)
+    monkeypatch.setattr(framework, "synchronize", failed)
     for call in (lambda: MsProbe.save_data("x", X), lambda: MsProbe.save_data({"x": X})):
         with pytest.raises(TypeError, match="an operator of the training"):
             call()
