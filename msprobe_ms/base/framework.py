@@ -108,8 +108,8 @@ def array_of(tensor: AnyTensor) -> Array:
 
     The dtype is that of the tensor if NumPy supports it. bfloat16 of MindSpore has the dtype that the framework
     registers with NumPy (see `statistic.widen`); other dtypes of PyTorch that NumPy does not support become float32 or
-    complex64. Of a distributed tensor the elements of this rank are returned. Raises UsageError for a tensor that is not
-    initialized, because reading it would run its initializer, and errors of the framework.
+    complex64. Of a distributed tensor the elements of this rank are returned. Raises UsageError for a tensor that is
+    not initialized, because reading it would run its initializer, and errors of the framework.
     """
     if framework_of(tensor) == "pytorch":
         torch = sys.modules["torch"]

@@ -13,8 +13,8 @@ _FORMATTER = Formatter()
 class Phrase:
     """An English template of `str.format` with named fields, and their values, which may be phrases.
 
-    `str` returns the English text. A template is a literal in the code, or the message of a kind; `findings/chinese/` and
-    the catalogue have its translation, which a test checks.
+    `str` returns the English text. A template is a literal in the code, or the message of a kind; `findings/chinese/`
+    and the catalogue have its translation, which a test checks.
     """
 
     template: str

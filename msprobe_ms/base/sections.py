@@ -54,7 +54,7 @@ _STATISTICS = (
 
 def extra_statistics(value: object) -> tuple[str, ...]:
     """Check a list of optional statistics, which may be empty."""
-    return tuple(dict.fromkeys(map(one_of(*[each.name for each in SHARES]), texts(value))))
+    return tuple(dict.fromkeys(map(one_of(*[each.name for each in SHARES]), strings(value))))
 
 
 @dataclass(frozen=True, kw_only=True)
