@@ -216,7 +216,7 @@ class GradProbe:
     def expect(self, model: AnyModel) -> None:
         """Nothing is compiled for it."""
 
-    def give_way(self) -> None:
+    def yield_step(self) -> None:
         """It shares nothing with other debuggers."""
 
     def interrupted(self, cause: str) -> None:

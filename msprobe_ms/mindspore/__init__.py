@@ -1,6 +1,6 @@
-"""What a training with MindSpore imports: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`.
+"""Public names for trainings with MindSpore: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`.
 
-The names are loaded when they are asked for: `msprobe.mindspore.compare` works where MindSpore is not installed.
+Names are imported on first use, so that `msprobe.mindspore.compare` works without MindSpore.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""What a training with PyTorch imports: `from msprobe.pytorch import PrecisionDebugger, seed_all`.
+"""Public names for trainings with PyTorch: `from msprobe.pytorch import PrecisionDebugger, seed_all`.
 
-The names are loaded when they are asked for: `compare` works where PyTorch is not installed.
+Names are imported on first use, so that `compare` works without PyTorch.
 """
 
 from typing import TYPE_CHECKING

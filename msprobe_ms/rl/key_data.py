@@ -22,7 +22,7 @@ from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.nested import MAX_MEMBERS, Leaf, leaves_of, tree_of_value, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
-from msprobe.single_save import NotATensor, is_savable, tree_of
+from msprobe.single_save import NotATensor, is_savable, shared_tree
 from msprobe.store.layout import DATA
 from msprobe.store.run_folder import run_folder
 from msprobe.store.saves.single_saves import stem_of
@@ -40,7 +40,7 @@ class KeyData:
     def __init__(self, root: Path) -> None:
         self._root, self._pid = root, os.getpid()
         self._files = SaveTree()
-        self._singles = tree_of(root, _first([]))
+        self._singles = shared_tree(root, _first([]))
         self.step_number = 0
 
     def save(self, name: object, data: Any) -> None:
@@ -96,7 +96,7 @@ class KeyData:
                 self._singles.save(item)
             except NotATensor as cause:
                 left_out(f"of {key}", str(cause))
-                self._singles.leave_out(key)
+                self._singles.skip_save(key)
 
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each text as the bytes of its UTF-8, one save for each."""

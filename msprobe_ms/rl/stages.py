@@ -105,7 +105,7 @@ class Stages:
     def _debugger_for(self, model: Any, tag: str) -> Debugger:
         made_by = _class_for(model, tag)
         if self._debugger is None:
-            debugger = made_by._made(self._above)  # not as the one that is meant by calls on the class
+            debugger = made_by._create(self._above)  # without becoming the debugger of calls on the class
             try:
                 debugger.set_init_step(self._step)
                 for each, settings in self._settings.items():

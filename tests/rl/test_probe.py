@@ -365,7 +365,7 @@ def test_a_mistake_given_later_leaves_the_first_in_force():
 
 
 def test_a_single_save_of_the_users_own_is_left_alone_and_one_of_the_same_folder_counts_along(monkeypatch):
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     SingleSave("own", fmk="mindspore")
     MsProbe.config_init(ON)
     SingleSave.save({"x": X})
@@ -375,7 +375,7 @@ def test_a_single_save_of_the_users_own_is_left_alone_and_one_of_the_same_folder
     assert files("own") == [f"data/x/step0/rank0/micro_step{m}/x.{end}" for m in (0, 1) for end in ("json", "npy")]
     assert files() == ["data/x/step0/rank0/micro_step0/x.json", "data/x/step0/rank0/micro_step0/x.npy"]
 
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     SingleSave("msprobe_dump", fmk="mindspore")
     SingleSave.save({"x": X})
     MsProbe.save_data({"x": X})
