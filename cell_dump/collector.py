@@ -115,7 +115,7 @@ class Collector:
             once("tokens", f"start(): tokens are counted by the calls of the first of {len(roots)} models")
         return Tokens(self._cells.number_of(roots[0][1]), *token_range)
 
-    def give_way(self) -> None:
+    def yield_step(self) -> None:
         """Another debugger has begun to collect: what passes none of our calls is its."""
         if self.session is not None and not self.session.open:
             self.session.gave_way = True

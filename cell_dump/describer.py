@@ -18,7 +18,7 @@ import numpy as np
 
 from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
-from msprobe.base.finite import FLOATING, is_finite
+from msprobe.base.finite import FLOAT_LETTERS, is_finite
 from msprobe.base.framework import AnyModule, AnyTensor
 from msprobe.base.interrupts import passes
 from msprobe.base.nested import PLAIN, is_tensor, type_name
@@ -277,7 +277,7 @@ class Describer(ArrayDescriber):
         """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-        if head.letter and head.letter not in FLOATING:
+        if head.letter and head.letter not in FLOAT_LETTERS:
             return True
         if head.letter and self.reads_in_place(tensor):
             found = kernel.finite(self.address_of(tensor), head.size, head.letter)

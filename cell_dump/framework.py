@@ -8,7 +8,7 @@ a framework. A session binds the functions that it needs once, at its beginning.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from msprobe.base.framework import AnyModel, AnyModule, AnyTensor, Kind
+from msprobe.base.framework import AnyModel, AnyModule, AnyTensor, ModuleKind
 from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches, Removable
 from msprobe.store.writer import StepWriter
@@ -63,7 +63,7 @@ class Framework:
     The functions that a session binds are static methods where they can be, for they are called often.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ModuleKind]
     """What the framework's modules are called, and where they keep what they hold."""
 
     module: ClassVar[type]

@@ -7,12 +7,12 @@ nothing to it, so every bit of the training stays as it was.
 from collections.abc import Callable
 from typing import Any
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import reason
 from msprobe.base.framework import AnyTensor
 from msprobe.base.interrupts import passes, uninterrupted
 from msprobe.base.log import once
-from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
+from msprobe.base.nested import MAX_DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_value, type_name
 from msprobe.base.settings import Settings, collect_options
 from msprobe.store.writer import StepWriter
 
@@ -41,7 +41,7 @@ class Saves:
         `end_step` closes that writer.
         """
         try:
-            tree = tree_of_one(variable)
+            tree = tree_of_value(variable)
             wrong = refusal(tree, name, save_backward)
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
@@ -208,14 +208,14 @@ class _Step:
 def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
     """What is wrong with the arguments of `save`, and where; empty where nothing is."""
     if not isinstance(name, str) or not name:
-        return f"the name is {(shown(name) if name != '' else repr(name))}; pass a string"
+        return f"the name is {(quoted(name) if name != '' else repr(name))}; pass a string"
     if not isinstance(save_backward, bool):
-        return f"save_backward of {name!r} is {shown(save_backward)}; pass True or False"
+        return f"save_backward of {name!r} is {quoted(save_backward)}; pass True or False"
     variable = f"variable {name!r}"
     for lost in tree.lost:
         where = _at(variable, lost.place)
         if lost.kind.startswith("nested"):
-            return f"{where} is nested deeper than {DEPTH}; save its parts separately"
+            return f"{where} is nested deeper than {MAX_DEPTH}; save its parts separately"
         return f"{where} cannot be saved as a whole: {lost.cause}; save its parts separately"
     for place in tree.odd_keys:
         return f"{_at(variable, place)} has a key that is not a string; use strings as keys"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
@@ -80,7 +80,7 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
 def _sides(call: str, contents: object, defaults: Mapping[str, Any] | None = None) -> Request:
     """What `input_param` asks for, its older keys under their newer names; `defaults` are for keys that it lacks."""
     if not isinstance(contents, Mapping):
-        raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {shown(contents)}")
+        raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {quoted(contents)}")
     named: dict[str, Any] = dict(defaults or {})
     for key, value in contents.items():
         newer = _OLDER.get(str(key), str(key))
@@ -124,7 +124,7 @@ def _compare(
 
 def _folder(call: str, name: str, value: object) -> Path:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-        raise UsageError(f"{call}: {name} must be a path, not {shown(value)}")
+        raise UsageError(f"{call}: {name} must be a path, not {quoted(value)}")
     path = user_path(value)
     if not path.is_dir():
         raise UsageError(f"{call}: {name}: {path} is not a folder; give the folder of a step, which contains its ranks")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from msprobe.base.checks import nearest, shown
+from msprobe.base.checks import nearest, quoted
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, user_path
 from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, OPTIONS, UserMapping, user_mapping
@@ -41,8 +41,8 @@ def _mode_or_file(value: object) -> str:
         return os.fspath(value)
     raise SettingsError(
         translated(
-            f"{shown(value)} is invalid; give auto, exact, or the path of a noise.json",
-            f"{shown(value)} 无效；请给出 auto、exact 或 noise.json 的路径",
+            f"{quoted(value)} is invalid; give auto, exact, or the path of a noise.json",
+            f"{quoted(value)} 无效；请给出 auto、exact 或 noise.json 的路径",
         )
     )
 
@@ -51,15 +51,15 @@ def _suffix(value: object) -> str:
     if not isinstance(value, str):
         raise SettingsError(
             translated(
-                f"{shown(value)} is not a string; it becomes part of a file name",
-                f"{shown(value)} 不是文本；它会成为文件名的一部分",
+                f"{quoted(value)} is not a string; it becomes part of a file name",
+                f"{quoted(value)} 不是文本；它会成为文件名的一部分",
             )
         )
     if any(character in value for character in "/\\\0"):
         raise SettingsError(
             translated(
-                f"{shown(value)} is invalid: it becomes part of a file name; remove the slash",
-                f"{shown(value)} 无效：它会成为文件名的一部分；请去掉斜杠",
+                f"{quoted(value)} is invalid: it becomes part of a file name; remove the slash",
+                f"{quoted(value)} 无效：它会成为文件名的一部分；请去掉斜杠",
             )
         )
     return value
@@ -69,7 +69,7 @@ def _golden_names(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(type(name) is str for name in value.values()):
         return tuple(sorted(value.items()))
     raise SettingsError(
-        f'{shown(value)} is not an object that maps target names to golden names, such as {{"input": "x"}}'
+        f'{quoted(value)} is not an object that maps target names to golden names, such as {{"input": "x"}}'
     )
 
 
@@ -454,7 +454,7 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
 def object_of(file: Path, members: str) -> dict[str, Any]:
     """The object in a compare.json; UsageError, with the members that belong there, where it holds none."""
     try:
-        contents: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
+        contents: Any = json.loads(read_input(file, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
         raise UsageError(
             translated(

@@ -1,11 +1,10 @@
-/* Operators of a running graph that report to Python, as `ops.Custom(func_type="aot")` calls them.
+/* Operators in running graphs that report to Python; called by `ops.Custom(func_type="aot")`.
  *
- * `transport/callback.py` has the same reports by operators of Python, which serve where this was not built. Each of those
- * costs a call of Python and a copy of its tensor in every run. These test a variable while nobody listens, pass the
- * framework's own memory to Python while somebody does, or its record, and take any number of tensors, empty ones and
- * ones without dimensions too.
+ * `transport/callback.py` has the same operators in Python, which are used if these were not built. Those call Python and
+ * copy a tensor in every run. These only read a variable if there is no listener; otherwise they pass the framework's
+ * memory or a record to Python. They take any number of tensors, including empty and 0-d ones.
  *
- * An operator's inputs are one or two int32 numbers, and tensors behind them; its output is one int32.
+ * The inputs of an operator are one or two int32 numbers followed by tensors; its output is one int32.
  *
  * Ownership: parameters are borrowed, objects that are returned are new.
  */
@@ -19,20 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether somebody listens, and takes records in place of memory: read by the framework's threads without a lock. */
-enum { NOBODY, MEMORY, RECORDS };
+/* Whether there is a listener, and whether it takes records instead of memory. Read by threads of the framework. */
+enum { NO_LISTENER, MEMORY, RECORDS };
 static atomic_int listens;
 
-/* Runs of operators, and tensors that became records, for tests that count them. */
+/* Number of operator runs, and of records made here; used by tests. */
 static atomic_llong runs, records;
 
 enum function { ENTER, VALUES, LEAVE, BEGIN_RUN, END_RUN, GRADIENT, PARAMETER_GRADIENTS, FUNCTIONS };
-static PyObject *functions[FUNCTIONS]; /* new, until the process ends */
+static PyObject *functions[FUNCTIONS]; /* new, never released */
 
-/* Writes the statistics of elements in memory, of which `base/_record.h` has more to say; NULL where it was not built. */
+/* Writes the statistics of elements in memory (see `base/_record.h`); NULL if `base._statistic` was not built. */
 static size_t (*write_statistics)(char *to, void *address, size_t n, int letter);
 
-/* What stands in records for a dtype of the framework, and numpy's letter for it, 'E' for bfloat16. */
+/* Dtypes: name in the framework, name in records, and NumPy's character code ('E' for bfloat16). */
 static const struct dtype {
     const char *name, *recorded;
     int letter;
@@ -42,7 +41,7 @@ static const struct dtype {
     {"uint32", "UInt32", 'I'},   {"uint16", "UInt16", 'H'},   {"uint8", "UInt8", 'B'},       {"bool", "Bool", '?'},
 };
 
-/* A tensor as the framework passes it: all borrowed, for the time of a run. */
+/* A tensor as passed by the framework; all pointers are borrowed for the duration of a run. */
 struct tensor {
     void *data;
     int rank;
@@ -50,75 +49,75 @@ struct tensor {
     const char *dtype;
 };
 
-static Py_ssize_t elements_of(const struct tensor *of)
+static Py_ssize_t element_count(const struct tensor *tensor)
 {
     Py_ssize_t n = 1;
-    for (int i = 0; i < of->rank; i++)
-        n *= (Py_ssize_t)of->shape[i];
+    for (int i = 0; i < tensor->rank; i++)
+        n *= (Py_ssize_t)tensor->shape[i];
     return n;
 }
 
-/* Names of dtypes end in their bits; that of bool does not. */
-static Py_ssize_t size_of(const char *dtype)
+/* Size of an element in bytes. Names of dtypes, except bool, end with the number of bits. */
+static Py_ssize_t item_size(const char *dtype)
 {
     const char *bits = dtype + strcspn(dtype, "0123456789");
     return *bits ? atoi(bits) / 8 : 1;
 }
 
-/* The record, as `ArrayDescriber` makes it of an array; NULL, with or without an exception, where it is to do that. */
-static PyObject *record_of(const struct tensor *of)
+/* Return (new) the record in the form of `ArrayDescriber`; NULL without an exception if Python must make it. */
+static PyObject *record_of(const struct tensor *tensor)
 {
     enum { STATISTICS = 512, DIMENSION = 21, DIMENSIONS = 16 };
     char text[80 + DIMENSIONS * DIMENSION + STATISTICS];
-    const struct dtype *known = DTYPES, *end = DTYPES + sizeof DTYPES / sizeof *DTYPES;
-    while (known < end && strcmp(known->name, of->dtype) != 0)
-        known++;
-    if (known == end || of->rank > DIMENSIONS)
+    const struct dtype *dtype = DTYPES, *end = DTYPES + sizeof DTYPES / sizeof *DTYPES;
+    while (dtype < end && strcmp(dtype->name, tensor->dtype) != 0)
+        dtype++;
+    if (dtype == end || tensor->rank > DIMENSIONS)
         return NULL;
-    int length = sprintf(text, "{\"type\":\"mindspore.Tensor\",\"dtype\":\"%s\",\"shape\":[", known->recorded);
-    for (int i = 0; i < of->rank; i++)
-        length += sprintf(text + length, i ? ",%lld" : "%lld", (long long)of->shape[i]);
+    int length = sprintf(text, "{\"type\":\"mindspore.Tensor\",\"dtype\":\"%s\",\"shape\":[", dtype->recorded);
+    for (int i = 0; i < tensor->rank; i++)
+        length += sprintf(text + length, i ? ",%lld" : "%lld", (long long)tensor->shape[i]);
     length += sprintf(text + length, "],");
-    size_t more = write_statistics(text + length, of->data, (size_t)elements_of(of), known->letter);
-    if (more == 0)
+    size_t written = write_statistics(text + length, tensor->data, (size_t)element_count(tensor), dtype->letter);
+    if (written == 0)
         return NULL;
-    length += (int)more;
+    length += (int)written;
     text[length++] = '}';
     atomic_fetch_add_explicit(&records, 1, memory_order_relaxed);
     return PyUnicode_DecodeASCII(text, length, NULL);
 }
 
-/* The record of a tensor, or a read-only view of it. */
-static PyObject *passed(const struct tensor *of, int listener)
+/* Return (new) the record of a tensor, or a read-only view of its memory. */
+static PyObject *argument_of(const struct tensor *tensor, int listener)
 {
-    PyObject *made = listener == RECORDS ? record_of(of) : NULL; /* new */
-    if (made || PyErr_Occurred())
-        return made;
-    Py_ssize_t size = elements_of(of) * size_of(of->dtype);
-    return size > 0 ? PyMemoryView_FromMemory(of->data, size, PyBUF_READ) : PyBytes_FromStringAndSize(NULL, 0);
+    PyObject *record = listener == RECORDS ? record_of(tensor) : NULL; /* new */
+    if (record || PyErr_Occurred())
+        return record;
+    Py_ssize_t size = element_count(tensor) * item_size(tensor->dtype);
+    return size > 0 ? PyMemoryView_FromMemory(tensor->data, size, PyBUF_READ) : PyBytes_FromStringAndSize(NULL, 0);
 }
 
-/* What the function gives for the numbers and the tensors; 0 where it raises. Needs the GIL. */
+/* Return the result of the function (borrowed) for the numbers and tensors; 0 if it raises. Needs the GIL. */
 static int32_t call(PyObject *function, int listener, int numbers, int inputs, void **values, const int *ranks,
                     int64_t **shapes, const char **dtypes)
 {
-    PyObject *args = PyTuple_New(inputs), *found = NULL; /* new */
+    PyObject *args = PyTuple_New(inputs), *returned = NULL; /* new */
     int32_t result = 0;
     for (int i = 0; args && i < inputs; i++) {
         struct tensor tensor = {values[i], ranks[i], shapes[i], dtypes[i]};
-        PyObject *made = i < numbers ? PyLong_FromLong(*(const int32_t *)values[i]) : passed(&tensor, listener); /* new */
-        if (made)
-            PyTuple_SET_ITEM(args, i, made);
+        PyObject *arg = i < numbers ? PyLong_FromLong(*(const int32_t *)values[i]) : argument_of(&tensor, listener); /* new */
+        if (arg)
+            PyTuple_SET_ITEM(args, i, arg); /* steals */
         else
             Py_CLEAR(args);
     }
     if (args)
-        found = PyObject_Call(function, args, NULL);
-    if (found)
-        result = (int32_t)PyLong_AsLong(found);
+        returned = PyObject_Call(function, args, NULL);
+    if (returned)
+        result = (int32_t)PyLong_AsLong(returned);
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(function); /* a debugger never stops the training because of itself */
-    Py_XDECREF(found);
+    Py_XDECREF(returned);
     Py_XDECREF(args);
     return result;
 }
@@ -129,7 +128,7 @@ static int run(enum function which, int numbers, int count, void **values, int *
     int32_t result = 0;
     atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed);
     int listener = atomic_load_explicit(&listens, memory_order_acquire);
-    if (listener != NOBODY) {
+    if (listener != NO_LISTENER) {
         PyGILState_STATE state = PyGILState_Ensure();
         result = call(functions[which], listener, numbers, count - 1, values, ranks, shapes, dtypes);
         PyGILState_Release(state);
@@ -154,8 +153,8 @@ OPERATOR(msprobe_gradient, GRADIENT, 2)
 OPERATOR(msprobe_parameter_gradients, PARAMETER_GRADIENTS, 1)
 
 PyDoc_STRVAR(connect_doc, "connect(enter, values, leave, begin_run, end_run, gradient, parameter_gradients)\n--\n\n"
-                          "The functions that the operators call, for an int: with numbers, and of each tensor its record as\n"
-                          "JSON text or a view of its memory.");
+                          "Set the functions that the operators call. Arguments are the numbers and, for each tensor,\n"
+                          "its record as JSON text or a view of its memory; the functions return int.");
 
 static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -167,8 +166,8 @@ static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
 }
 
 PyDoc_STRVAR(listen_doc, "listen(listens, takes_records)\n--\n\n"
-                         "Whether the operators call their functions from here on, and whether with records, of the tensors\n"
-                         "of which they can be made here.");
+                         "Set whether the operators call their functions, and whether they pass records, for tensors\n"
+                         "whose records can be made here.");
 
 static PyObject *set_listens(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -177,19 +176,19 @@ static PyObject *set_listens(PyObject *Py_UNUSED(module), PyObject *const *args,
     int value = PyObject_IsTrue(args[0]), takes_records = PyObject_IsTrue(args[1]);
     if (value < 0 || takes_records < 0)
         return NULL;
-    value = !value || !functions[0] ? NOBODY : takes_records && write_statistics ? RECORDS : MEMORY;
+    value = !value || !functions[0] ? NO_LISTENER : takes_records && write_statistics ? RECORDS : MEMORY;
     atomic_store_explicit(&listens, value, memory_order_release);
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(count_doc, "count()\n--\n\nHow often operators have run, listened to or not.");
+PyDoc_STRVAR(count_doc, "count()\n--\n\nReturn the number of operator runs, with or without a listener.");
 
 static PyObject *count_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
 {
     return PyLong_FromLongLong(atomic_load(&runs));
 }
 
-PyDoc_STRVAR(count_records_doc, "count_records()\n--\n\nHow many records of tensors were made here.");
+PyDoc_STRVAR(count_records_doc, "count_records()\n--\n\nReturn the number of records made here.");
 
 static PyObject *count_records(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
 {
@@ -209,11 +208,11 @@ PyMODINIT_FUNC PyInit__operators(void)
     PyObject *module = PyModule_Create(&definition);                                                  /* new */
     PyObject *statistic = module ? PyImport_ImportModule("msprobe.base._statistic") : NULL;           /* new */
     PyObject *capsule = statistic ? PyObject_GetAttrString(statistic, "write_statistics") : NULL; /* new */
-    void *found = capsule ? PyCapsule_GetPointer(capsule, "msprobe.base._statistic.write_statistics") : NULL;
-    memcpy(&write_statistics, &found, sizeof found); /* ISO C casts no address of data to one of code */
+    void *pointer = capsule ? PyCapsule_GetPointer(capsule, "msprobe.base._statistic.write_statistics") : NULL;
+    memcpy(&write_statistics, &pointer, sizeof pointer); /* ISO C does not allow casts from void * to a function */
     Py_XDECREF(statistic);
     Py_XDECREF(capsule);
     if (module)
-        PyErr_Clear(); /* that extension was not built: Python makes the records */
+        PyErr_Clear(); /* `_statistic` was not built: Python makes the records */
     return module;
 }

@@ -1,8 +1,11 @@
-"""What graph mode cannot collect. No framework is imported here: `msprobe doctor` asks too."""
+"""Limits of collecting in graph mode. Imports no framework, because `msprobe doctor` uses this module too."""
 
 
-def wrong_in_graphs(level: str, task: str, device: str) -> str:
-    """Why graph mode cannot collect this on a device; empty where it can. Not for kernels, level L2."""
+def unsupported_in_graphs(level: str, task: str, device: str) -> str:
+    """Return why graph mode cannot collect this level and task on a device; an empty string if it can.
+
+    Not for kernels (level L2).
+    """
     if level not in ("L0", "mix"):
         return (
             f'level "{level}" collects calls from Python, and there are none in graph mode; use level "L0" for '

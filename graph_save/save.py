@@ -1,6 +1,6 @@
-"""`save`, `save_grad` and `step`: single tensors, wherever they come up: in a graph, under `@jit`, in plain Python.
+"""`save`, `save_grad` and `step`: save single tensors in a graph, under `@jit`, or in plain Python.
 
-In a graph these functions are compiled; what they call is chosen by constants while the compiler reads them.
+In a graph these functions are compiled; the operators are selected by constants at compile time.
 """
 
 import atexit
@@ -10,42 +10,50 @@ from typing import Any
 from mindspore import Tensor, ops
 
 from msprobe.base.log import once
-from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import is_tensor, leaves_of, tree_of_value, type_name
 
+from .compiled_save import (
+    insert_save,
+    insert_save_gradient,
+    refuse_data,
+    refuse_gradient,
+    refuse_in_graph,
+    validate_arguments,
+    validate_in_graph,
+)
 from .operators import has_tensor_dump, in_graph, is_traced, rank, synchronize
-from .planted_save import admit, check, plant, plant_gradient, refuse_data, refuse_gradient, refuse_in_graph
 from .transport.tensordump import next_step
 from .tree import tree
 
 
 def save(save_dir: str, name: str, data: Any) -> None:
-    """Save a tensor, or those in lists, tuples and dicts, to `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
+    """Save a tensor, or tensors in lists, tuples and dicts, to `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
 
-    A tensor inside a container has its positions and keys behind the name: `name.0.key`. None is passed over.
-    bfloat16 is widened to float32. TypeError for anything else. See `how-to/collecting/saving.md`.
+    The name of a tensor in a container is followed by its positions and keys: `name.0.key`. None is skipped. bfloat16
+    is widened to float32. Raises TypeError for other values. See `how-to/collecting/saving.md`.
     """
     if in_graph():
-        admit("save", save_dir, name)
-        plant("save", save_dir, name, data)
+        validate_in_graph("save", save_dir, name)
+        insert_save("save", save_dir, name, data)
     else:
-        check("save", save_dir, name)
+        validate_arguments("save", save_dir, name)
         _save(save_dir, name, data)
 
 
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
-    """Save the gradient that will flow back to a tensor, as `{name}_grad`; returns the tensor, to be used instead.
+    """Save the gradient of a tensor as `{name}_grad`; return the tensor, which must be used in place of `data`.
 
-    TypeError for anything but a tensor. See `how-to/collecting/saving.md`.
+    Raises TypeError if `data` is not a tensor. See `how-to/collecting/saving.md`.
     """
     if in_graph():
-        admit("save_grad", save_dir, name)
-        return plant_gradient(save_dir, name, data)
-    check("save_grad", save_dir, name)
+        validate_in_graph("save_grad", save_dir, name)
+        return insert_save_gradient(save_dir, name, data)
+    validate_arguments("save_grad", save_dir, name)
     return _save_gradient(save_dir, name, data)
 
 
 def step() -> None:
-    """Begin the next step: what is saved from now on goes to `step{n+1}`. To be called outside of graphs."""
+    """Begin the next step: later saves are written to `step{n+1}`. Call it outside of graphs."""
     if in_graph():
         refuse_in_graph("step")
     else:
@@ -53,45 +61,48 @@ def step() -> None:
 
 
 def flush() -> None:
-    """Wait until everything that was saved so far is in its file. To be called outside of graphs."""
+    """Wait until all saved tensors are written. Call it outside of graphs."""
     if in_graph():
         refuse_in_graph("flush")
     else:
         _flush()
 
 
-# ---- where Python runs ---------------------------------------------------------------------------------------------
+# ---- in Python -----------------------------------------------------------------------------------------------------
 
 
 def _save(save_dir: str, name: str, data: Any) -> None:
     tensors = list(_tensors(name, data))
-    if _captured():
+    if _is_captured_by_tracing():
         return
-    tree.expect()
+    tree.mark_pending()
     for inner, tensor in tensors:
-        array = tensor.asnumpy()  # an error of the training that comes up here is the training's
+        array = tensor.asnumpy()  # An earlier error of the training may be raised here; it is not handled.
         tree.save(save_dir, inner, array, str(tensor.dtype), tree.next_count(save_dir, inner), rank())
 
 
 def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of the data; what of a container cannot be read is logged once, and left out."""
-    tree = tree_of_one(data, name, fields=False)
-    for lost in tree.lost:
-        once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training continues")
-    left_out = {lost.place for lost in tree.lost}
+    """Yield the tensors of the data with their names; unreadable parts of containers are logged and skipped."""
+    tree = tree_of_value(data, name, fields=False)
+    for unreadable in tree.lost:
+        once(
+            f"save: {unreadable.kind}",
+            f"save: {unreadable.place[:200]}: {unreadable.cause}; it is not saved, the training continues",
+        )
+    skipped = {unreadable.place for unreadable in tree.lost}
     for place, leaf in leaves_of(tree.values[0], name):
-        if is_tensor(leaf) and isinstance(leaf, Tensor):  # the second would ask foreign classes
+        if is_tensor(leaf) and isinstance(leaf, Tensor):  # `isinstance` alone may run code of other classes
             yield place, leaf
-        elif leaf is not None and place not in left_out:
+        elif leaf is not None and place not in skipped:
             refuse_data(place, type_name(leaf))
 
 
 def _save_gradient(save_dir: str, name: str, data: Any) -> Any:
     if not isinstance(data, Tensor):
         refuse_gradient(name)
-    if _captured():
+    if _is_captured_by_tracing():
         return data
-    tree.expect()
+    tree.mark_pending()
     name = f"{name}_grad"
     count = tree.next_count(save_dir, name)
 
@@ -102,8 +113,8 @@ def _save_gradient(save_dir: str, name: str, data: Any) -> Any:
     return ops.InsertGradientOf(arrived)(data)
 
 
-def _captured() -> bool:
-    """Whether a graph is being captured by tracing, in which a save could not be; says it once."""
+def _is_captured_by_tracing() -> bool:
+    """Return whether a graph is being captured by tracing, where saves have no effect; logged once."""
     if not is_traced():
         return False
     once(
@@ -127,4 +138,4 @@ def _step() -> None:
     tree.step()
 
 
-atexit.register(lambda: _flush() if tree.expects() else None)
+atexit.register(lambda: _flush() if tree.may_have_pending() else None)

@@ -1,4 +1,4 @@
-"""The structure of a value in a graph, as the compiler knew it, and its JSON text with the records of its tensors."""
+"""Structures of values in graphs, known when the graph is compiled, and their JSON text with the records of tensors."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,39 +15,40 @@ _CONTAINERS = ("tuple", "list", "dict")
 
 
 Nested: TypeAlias = tuple[Any, ...]
-"""What a value is made of: its kind, and what is inside: members, a constant, a dtype."""
+"""A value's structure: its kind, and its members, constant or dtype."""
 
 Flat: TypeAlias = Iterable[Nested]
-"""The same as `planted_calls._structure` gives it: what stands between a container and its end is inside it."""
+"""The flat form that `compiled_calls._structure` returns: members are between a container's item and an "end" item."""
 
 
 class Structure:
-    """What a value is made of: `nested` is tuples, each a kind and what is inside.
+    """The structure of a value: `nested` consists of tuples of a kind and its content.
 
-    All that does not change from run to run is worked out here, once: `_of` makes one for all values made alike.
+    Everything that does not change between runs is computed once: `_cached_structure` returns one object for all values
+    with the same structure.
     """
 
-    __slots__ = ("_format", "_places", "constants", "dtypes", "flows", "is_whole", "nested")
+    __slots__ = ("_format", "_places", "constants", "dtypes", "gradient_count", "has_known_shapes", "nested")
 
     def __init__(self, nested: Nested) -> None:
         self.nested = nested
-        self.flows = 0
-        """How many gradients can flow back to what stands in it."""
-        self.is_whole = True
-        """Whether all its tensors are sent: the compiler knew their shapes."""
+        self.gradient_count = 0
+        """Number of tensors in it that can have a gradient."""
+        self.has_known_shapes = True
+        """Whether the shapes of all its tensors are known at compile time; tensors of unknown shape are not sent."""
         self.constants: list[tuple[str, Any]] = []
-        """Its numbers and texts, by their places."""
+        """Constant numbers and strings with their places."""
         self.dtypes: dict[str, str] = {}
-        """The records of its dtypes, by their places."""
+        """Records of dtypes by place."""
         self._places: list[str] = []
         self._format = self._read(nested, "")
 
     def text(self, records: Mapping[str, str]) -> str:
-        """The JSON text with the records by their places; "null" where there is none."""
+        """Return the JSON text with the records by place; "null" for missing records."""
         return self._format % tuple(map(records.get, self._places, repeat("null")))
 
     def _read(self, structure: Nested, place: str) -> str:
-        """The text as a format, with a gap for each record."""
+        """Return the text as a %-format with a placeholder for each record."""
         kind = structure[0]
         if kind in _CONTAINERS:
             keys = structure[1] if kind == "dict" else range(len(structure[1]))
@@ -59,13 +60,13 @@ class Structure:
                 return f"[{','.join(inner)}]"
             return f"{{{','.join([f'{_escaped(quote(key))}:{text}' for key, text in zip(keys, inner, strict=True)])}}}"
         if kind == "tensor":
-            self.flows += str(structure[1]).startswith(("Float", "BFloat", "Complex"))
+            self.gradient_count += str(structure[1]).startswith(("Float", "BFloat", "Complex"))
         elif kind == "constant":
             self.constants.append((place, structure[1]))
         elif kind == "dtype":
             self.dtypes[place] = json.dumps({"type": "mindspore.dtype", "value": structure[1]})
         elif kind == "unshaped":
-            self.is_whole = False
+            self.has_known_shapes = False
         self._places.append(place)
         return "%s"
 
@@ -75,25 +76,25 @@ def _escaped(text: str) -> str:
 
 
 @cache
-def _of(nested: Nested) -> Structure:
-    """The structure; constants that are equal, as 1 and True, are distinguished, and foreign ones are left out."""
+def _cached_structure(nested: Nested) -> Structure:
+    """Return the structure. Equal constants of different types (1 and True) are distinguished; others are omitted."""
     return Structure(nested)
 
 
 def structure_of(flat: Flat) -> Structure:
-    """The structure of a value, of what `planted_calls._structure` makes of it."""
-    todo: list[tuple[Nested, list[Nested]]] = [((), [])]
+    """Return the structure of a value from its flat form."""
+    open_containers: list[tuple[Nested, list[Nested]]] = [((), [])]
     for entry in flat:
         if entry[0] in _CONTAINERS:
-            todo.append((entry, []))
+            open_containers.append((entry, []))
             continue
         if entry[0] == "end":
-            begun, members = todo.pop()
-            entry = (*begun, tuple(members))
+            container, members = open_containers.pop()
+            entry = (*container, tuple(members))
         elif entry[0] == "constant":
             entry = _constant(entry[1])
-        todo[-1][1].append(entry)
-    return _of(todo[0][1][0])
+        open_containers[-1][1].append(entry)
+    return _cached_structure(open_containers[0][1][0])
 
 
 def _constant(value: object) -> Nested:
@@ -105,11 +106,11 @@ def _constant(value: object) -> Nested:
 
 @cache
 def arguments(inputs: Structure, keywords: Structure) -> Structure:
-    """All arguments in one list: keyword arguments stand behind the rest."""
-    return _of(("tuple", (*inputs.nested[1], *keywords.nested[2])))
+    """Return the structure of all arguments as one tuple: positional arguments, then keyword arguments."""
+    return _cached_structure(("tuple", (*inputs.nested[1], *keywords.nested[2])))
 
 
 @cache
 def results(outputs: Structure) -> Structure:
-    """The results of a call in one list."""
-    return outputs if outputs.nested[0] == "tuple" else _of(("tuple", (outputs.nested,)))
+    """Return the structure of the results of a call as a tuple."""
+    return outputs if outputs.nested[0] == "tuple" else _cached_structure(("tuple", (outputs.nested,)))

@@ -1,6 +1,6 @@
-"""The files of `save` and `save_grad`: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index.
+"""Files of `save` and `save_grad`: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index.
 
-Format: `reference/format.md`, page 8. All saves of a process share one counter, which orders them.
+Format: `reference/format.md`, page 8. All saves of a process share one counter, which defines their order.
 """
 
 import errno
@@ -9,10 +9,10 @@ import os
 import threading
 from pathlib import Path
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.digest import KINDS, digest
 from msprobe.base.errors import SettingsError, reason
-from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
+from msprobe.base.files import NO_FOLLOW, make_folder, safe_name, user_path
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
@@ -23,52 +23,58 @@ from msprobe.store.lock import HeldFile, claim
 from msprobe.store.run_folder import run_folder
 
 MINDSPORE = "mindspore.Tensor"
-"""What almost all is that is saved; other kinds come from code that knows no framework."""
+"""The kind of most saved values; other kinds are saved by framework-independent code."""
 
-TASK = "MSPROBE_SAVE"
-"""The variable of the environment that says what a save leaves behind, read at the first save."""
+TASK_VARIABLE = "MSPROBE_SAVE"
+"""The environment variable that selects what is saved, read at the first save."""
 TASKS = ("tensor", "statistics", *KINDS)
 
 
-def task() -> str:
-    """What a save leaves behind: the tensor, or in the index only its statistics, or its digest beside them."""
-    chosen = os.environ.get(TASK, TASKS[0])
+def save_task() -> str:
+    """Return what is saved: "tensor", "statistics" (only in the index), or a kind of digest (with the statistics).
+
+    SettingsError if the environment variable is invalid.
+    """
+    chosen = os.environ.get(TASK_VARIABLE, TASKS[0])
     if chosen not in TASKS:
-        raise SettingsError(f"environment variable {TASK}: {shown(chosen)} is invalid; choose from {', '.join(TASKS)}")
+        raise SettingsError(
+            f"environment variable {TASK_VARIABLE}: {quoted(chosen)} is invalid; choose from {', '.join(TASKS)}"
+        )
     return chosen
 
 
 class SaveTree:
-    """Writes what is saved, and counts the calls of each name within a step.
+    """Writer of saved arrays, which counts the calls of each name within a step.
 
-    A failure is logged once and never reaches the training. `complete` waits for whatever the framework and
-    the writing thread still have in hand. A forked child writes nothing.
+    A failure is logged once and never reaches the training. `complete` waits for pending writes. A forked child process
+    does not write.
     """
 
-    def __init__(self, shares: bool = False) -> None:
-        """`shares`: each save_dir is of one run, and another one gets a folder of its own in it; else who calls sees to
-        that.
+    def __init__(self, separates_runs: bool = False) -> None:
+        """`separates_runs`: a second run that uses the same save_dir gets a separate folder in it.
+
+        If False, the caller separates runs.
         """
-        self._shares = shares
+        self._separates_runs = separates_runs
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._expects = False
+        self._may_have_pending = False
         self._task = ""
         self._id = self._step = 0
         self._counts: dict[tuple[str, str], int] = {}
         self._folders: dict[tuple[str, int], tuple[str, HeldFile]] = {}
         self._async_writer = AsyncWriter()
 
-    def expect(self) -> None:
-        """From here on something may be saved, also by a graph that the framework still has in hand."""
-        self._expects = True
+    def mark_pending(self) -> None:
+        """Note that arrays may be saved from now on, also by graphs that are still running."""
+        self._may_have_pending = True
 
-    def expects(self) -> bool:
-        """Whether this process, not a parent of it, may have something in hand that is to be saved."""
-        return self._expects and os.getpid() == self._pid
+    def may_have_pending(self) -> bool:
+        """Return whether this process (not its parent) may have pending saves."""
+        return self._may_have_pending and os.getpid() == self._pid
 
     def next_count(self, save_dir: str, name: str) -> int:
-        """The number of this call of `name`, from 0 in each step."""
+        """Return the number of this call of `name`, from 0 in each step."""
         with self._lock:
             call = (save_dir.rstrip("/"), name)
             count = self._counts.get(call, 0)
@@ -78,8 +84,9 @@ class SaveTree:
     def save(
         self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str = MINDSPORE
     ) -> None:
-        """Save an array, which is read now. `kind` and `dtype` are of what it was, spelled as in a dump (`BFloat16`);
-        the file may widen it.
+        """Save an array, which is read before this returns.
+
+        `kind` and `dtype` are those of the original tensor, spelled as in a dump (`BFloat16`); the array may be wider.
         """
         if os.getpid() != self._pid:
             return
@@ -92,7 +99,7 @@ class SaveTree:
             once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training continues")
 
     def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str) -> None:
-        self._task = self._task or task()
+        self._task = self._task or save_task()
         number, self._id = self._id, self._id + 1
         folder, index = self._folders.get((save_dir, rank)) or self._folder(save_dir, rank)
         short = array.dtype.name if kind != MINDSPORE else "float32" if dtype == "BFloat16" else dtype.lower()
@@ -112,8 +119,8 @@ class SaveTree:
             os.write(index.number, line.encode())
 
     def _folder(self, save_dir: str, rank: int) -> tuple[str, HeldFile]:
-        """The folder of this step and its open index; one, however many spellings lead to it."""
-        root = run_folder(user_path(save_dir), rank).folder if self._shares else user_path(save_dir)
+        """Return the folder of this step and its open index, the same for all spellings of a path."""
+        root = run_folder(user_path(save_dir), rank).folder if self._separates_runs else user_path(save_dir)
         folder = layout.rank_folder(root, self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
         if not found:
@@ -123,12 +130,12 @@ class SaveTree:
         return found[0]
 
     def complete(self) -> None:
-        """Wait until everything that was saved is in its file."""
+        """Wait until all saved arrays are written."""
         if os.getpid() == self._pid:
             self._async_writer.drain()
 
     def step(self) -> None:
-        """What is saved from here on is of the next step."""
+        """Begin the next step."""
         self.complete()
         with self._lock:
             self._step += 1
@@ -139,7 +146,7 @@ class SaveTree:
 
 
 def _open(folder: Path) -> int:
-    """The descriptor of a folder's index."""
+    """Open the index of a folder, and return its file descriptor."""
     index = folder / layout.SAVES
     number = claim(index, create=True)
     if number is None:
@@ -149,9 +156,9 @@ def _open(folder: Path) -> int:
             "give each process a separate folder, or save after communication is initialized, which gives each "
             "process a rank",
         )
-        return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
+        return os.open(index, os.O_WRONLY | os.O_APPEND | NO_FOLLOW)
     return number
 
 
-tree = SaveTree(shares=True)
-"""One for the process: the numbers in the names are the process's."""
+tree = SaveTree(separates_runs=True)
+"""The tree of the process: ids in file names are unique in the process."""

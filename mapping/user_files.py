@@ -45,9 +45,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import nearest, shown
+from msprobe.base.checks import nearest, quoted
 from msprobe.base.errors import MappingError, UsageError
-from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, user_path
 from msprobe.base.log import logger
 
 OPTIONS = ("api_mapping", "cell_mapping", "layer_mapping", "data_mapping")
@@ -158,7 +158,7 @@ def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping
             found[option] = user_path(value)
         else:
             also = ", or a dict" if is_data else ""
-            raise UsageError(f"{prefix}{option}: must be the path of a YAML file{also}, not {shown(value)}")
+            raise UsageError(f"{prefix}{option}: must be the path of a YAML file{also}, not {quoted(value)}")
     where = {option: str(value) for option, value in found.items() if isinstance(value, Path)}
     api, cell, layer, data = (found.get(option) for option in OPTIONS)
     rows = read_data(data) if isinstance(data, Path) else _data_rules(data or {}, f"{prefix}data_mapping")
@@ -196,7 +196,7 @@ def load(path: Path, what: str) -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
-        text = read_input(path, CONFIGURATION).decode("utf-8-sig")
+        text = read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig")
     except OSError as err:
         raise UsageError(f"{path}: {what} cannot be read ({err.strerror or err}); check the path") from err
     except UnicodeDecodeError as err:
@@ -217,7 +217,7 @@ def one_line(err: Exception) -> str:
 
 def _map(held: object, where: str, wanted: str) -> Mapping[Any, Any]:
     if not isinstance(held, Mapping):
-        raise UsageError(f"{where}: must be a map {wanted}, not {shown(held)}")
+        raise UsageError(f"{where}: must be a map {wanted}, not {quoted(held)}")
     return held
 
 
@@ -225,7 +225,7 @@ def _names(held: object, where: str, example: str) -> Mapping[str, str]:
     """A map of names to names; UsageError where it is something else."""
     for key, value in _map(held, where, f"of names, for example `{example}`").items():
         if not (isinstance(key, str) and key and isinstance(value, str) and value):
-            raise UsageError(f"{where}: {shown(key)}: {shown(value)}: both must be names, for example `{example}`")
+            raise UsageError(f"{where}: {quoted(key)}: {quoted(value)}: both must be names, for example `{example}`")
     return held  # type: ignore[return-value]  # every key and value was asked
 
 
@@ -235,7 +235,7 @@ def read_apis(path: Path) -> tuple[ApiRule, ...]:
     held = load(path, "the mapping of APIs")
     entries = [held] if isinstance(held, Mapping) else held
     if not isinstance(entries, list):
-        raise UsageError(f"{path}: must be a list of rules with ms_api and pt_api, not {shown(held)}")
+        raise UsageError(f"{path}: must be a list of rules with ms_api and pt_api, not {quoted(held)}")
     made: dict[str, ApiRule] = {}
     for number, entry in enumerate(entries, 1):
         where = f"{path}: rule {number}"
@@ -252,11 +252,11 @@ def _api_rule(entry: Mapping[Any, Any], where: str) -> ApiRule | None:
         if key not in _KEYS:
             near = nearest(str(key), _KEYS)
             remedy = f"did you mean {near}?" if near else f"choose from {', '.join(_KEYS)}"
-            raise UsageError(f"{where}: unknown key {shown(key)}; {remedy}")
+            raise UsageError(f"{where}: unknown key {quoted(key)}; {remedy}")
     for key in ("ms_api", "pt_api"):
         value = entry.get(key)
         if not (isinstance(value, str) and "." in value and all(value.split("."))):
-            raise UsageError(f"{where}: {key} must be a name such as Functional.softmax, not {shown(value)}")
+            raise UsageError(f"{where}: {key} must be a name such as Functional.softmax, not {quoted(value)}")
     where = f"{where} ({entry['ms_api']})"
     places: dict[str, dict[Place, Place]] = {}
     for part, endings in _ENDINGS.items():
@@ -293,20 +293,22 @@ def _listed(entry: Mapping[Any, Any], side: str, endings: tuple[str, ...], where
         raise UsageError(f"{where}: {keys[0]} and {keys[1]} have the same meaning; give only one")
     value = entry[keys[0]]
     if not isinstance(value, list):
-        raise UsageError(f"{where}: {keys[0]} must be a list of places, for example [0, 1, axis], not {shown(value)}")
+        raise UsageError(f"{where}: {keys[0]} must be a list of places, for example [0, 1, axis], not {quoted(value)}")
     return [_place(item, f"{where}: {keys[0]}") for item in value]
 
 
 def _place(item: object, where: str) -> Place:
     if (isinstance(item, str) or (type(item) is int and item >= 0)) and all(str(item).split(".")):
         return tuple(str(item).split("."))
-    raise UsageError(f"{where}: {shown(item)} is not a place; write a non-negative integer, or the name of an argument")
+    raise UsageError(
+        f"{where}: {quoted(item)} is not a place; write a non-negative integer, or the name of an argument"
+    )
 
 
 def _transform(text: object, where: str) -> str:
     """The text of a transform; UsageError where it is none."""
     if not isinstance(text, str):
-        raise UsageError(f'{where}: {shown(text)} is not a transform; write a transform such as "transpose(1, 0)"')
+        raise UsageError(f'{where}: {quoted(text)} is not a transform; write a transform such as "transpose(1, 0)"')
     from .transform import parse  # here: without a transform numpy is not needed
 
     try:
@@ -355,7 +357,7 @@ def _data_rule(value: object, where: str) -> DataRule:
 def _row(value: object, where: str) -> str:
     if isinstance(value, str) and value:
         return value
-    raise UsageError(f"{where}: {shown(value)} is not the name of a row, for example `{_DATA_EXAMPLE}`")
+    raise UsageError(f"{where}: {quoted(value)} is not the name of a row, for example `{_DATA_EXAMPLE}`")
 
 
 def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
@@ -374,7 +376,7 @@ def read_layers(path: Path) -> LayerRules:
     found: dict[str, dict[Place, Place]] = {}
     for type_name, rules in held.items():
         if not isinstance(type_name, str) or not type_name:
-            raise UsageError(f"{path}: {shown(type_name)} is not a class name; write the class of the parent")
+            raise UsageError(f"{path}: {quoted(type_name)} is not a class name; write the class of the parent")
         where = f"{path}: {type_name}"
         found[TOP if type_name == _OLD_TOP else type_name] = {
             _scope(ours, where): _scope(theirs, where) for ours, theirs in _names(rules, where, _LAYER_EXAMPLE).items()
@@ -386,5 +388,5 @@ def _scope(text: str, where: str) -> Place:
     """The parts of a path, which is cut where a parenthesis opens, as names in a printed network have one."""
     parts = tuple(text.partition("(")[0].strip().split("."))
     if not all(parts):
-        raise UsageError(f"{where}: {shown(text)} is not a path; write names separated by single dots")
+        raise UsageError(f"{where}: {quoted(text)} is not a path; write names separated by single dots")
     return parts

@@ -5,14 +5,14 @@ A training imports `msprobe.mindspore`; everything else is a command (`msprobe -
 
 from typing import TYPE_CHECKING
 
-from msprobe.base import neighbour
-from msprobe.base.lazy import later
+from msprobe.base import conflicting_package
+from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from msprobe.compare.grad_probe.comparator import GradComparator
 
-neighbour.warn()
+conflicting_package.warn_if_installed()
 
-__getattr__ = later(__name__, {"GradComparator": "msprobe.compare.grad_probe.comparator"})
+__getattr__ = lazy_attributes(__name__, {"GradComparator": "msprobe.compare.grad_probe.comparator"})
 
 __all__ = ["GradComparator"]

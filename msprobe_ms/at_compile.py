@@ -1,4 +1,4 @@
-"""Functions that the graph compiler runs itself, while it reads code: their results are constants of the graph."""
+"""Functions that run when a graph is compiled; their results are constants of the graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ from mindspore.ops.primitive import PrimitiveWithInfer
 
 
 class AtCompile(PrimitiveWithInfer):
-    """A function of constants that runs when a graph is compiled; where Python runs, a function that gives `eager`.
+    """A function of constants that runs when a graph is compiled; called from Python, it returns `eager`.
 
-    An exception of the function ends the compilation. A graph that is captured from bytecode takes the way of Python.
+    An exception of the function ends the compilation. In a graph captured from bytecode it is called from Python.
     """
 
     def __init__(self, function: Callable[..., Any], eager: Any = None) -> None:

@@ -1,7 +1,7 @@
-"""Callbacks of `mindspore.train.Model`, which collect a training that has no loop of its own.
+"""Callbacks of `mindspore.train.Model`, for trainings without a training loop in user code.
 
-The debugger is started at a step's begin and never before: at the begin of the training other callbacks may still
-change where it resumes.
+The debugger is started at the begin of a step, not at the begin of the training, where other callbacks may still change
+the step at which it resumes.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Any
 from mindspore import _c_expression
 from mindspore.train import Callback
 
-from msprobe.base.checks import listed
+from msprobe.base.checks import quoted_list
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
 from msprobe.callback_entry import Entry, entry_of
@@ -21,17 +21,17 @@ from msprobe.monitor_callback import MsprobeMonitor
 
 
 class MsprobeStep(Callback):
-    """Starts, stops and steps a debugger with every training step of a `Model`.
+    """Callback that starts, stops and steps a debugger at every training step of a `Model`.
 
-    In place of a debugger it takes what one is constructed with, in plain values as a YAML file has them:
-    `config_path`, `task`, `dump_path`, `level`, `step`. Beside either, `network` names the cell to collect
-    (`"backbone.blocks.0"`), `init_step` does the work of MsprobeInitStep: true, or the number of the first step, and
-    `monitor` is the configuration file of a monitor that is to run as well (MsprobeMonitor), with the same numbers.
+    debugger : a PrecisionDebugger. Alternatively, pass its arguments as plain values, as in a YAML file: `config_path`,
+        `task`, `dump_path`, `level`, `step`.
+    network : name of the cell to collect (`"backbone.blocks.0"`), by default the network of the `Model`, so that names
+        are those of `start(network)`. A model that was passed to `debugger.start(model)` before the training is used.
+    init_step : the same as MsprobeInitStep: True, or the number of the first step.
+    monitor : configuration file of a monitor that also runs (MsprobeMonitor), with the same numbers of steps.
 
-    The network is the one that `Model` was given, so that names are those of `start(network)`; a model that
-    `debugger.start(model)` was given before the training stays in force. What is wrong with the settings or the model
-    is raised before the first step; afterwards nothing of this stops the training. Raises UsageError for anything but
-    a PrecisionDebugger, SettingsError for keywords that are unknown or cannot be meant.
+    Errors in settings or the model are raised before the first step; after it, no error stops the training. Raises
+    UsageError if `debugger` is not a PrecisionDebugger, SettingsError for unknown or invalid keywords.
     """
 
     def __init__(self, debugger: PrecisionDebugger | None = None, **entry: Any) -> None:
@@ -46,7 +46,7 @@ class MsprobeStep(Callback):
         self._monitor = _monitor_of(parsed)
 
     def on_train_begin(self, run_context: Any) -> None:
-        """Find the network. What the user's own `start(model)` opened is shut until the first step."""
+        """Find the network, and stop a debugger that the user has started, until the first step."""
         parameters = run_context.original_args()
         if self._monitor is not None:
             self._monitor.on_train_begin(run_context)
@@ -58,7 +58,7 @@ class MsprobeStep(Callback):
             self._network = cell_of(parameters.get("network"), self._cell, "MsprobeStep")
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
-        """Tell the debugger where a resumed training is, once, if that was asked for."""
+        """Set the number of the first step of a resumed training, once, with `init_step`."""
         if self._init_step is not False and not self._is_resumed:
             found = self._init_step is True
             _resume(self._debugger, next_step(run_context.original_args()) if found else self._init_step)
@@ -67,7 +67,7 @@ class MsprobeStep(Callback):
             self._monitor.on_train_epoch_begin(run_context)
 
     def on_train_step_begin(self, run_context: Any) -> None:
-        """Start collecting, if this step is to be collected."""
+        """Start collecting, if this step is collected."""
         try:
             self._debugger.start(self._network)
         except MsprobeError as cause:
@@ -77,7 +77,7 @@ class MsprobeStep(Callback):
         self._has_begun = self._in_step = True
 
     def on_train_step_end(self, run_context: Any) -> None:
-        """End the step's dump; the next one has the next number."""
+        """Finish the dump of the step, and begin the next step."""
         self._in_step = False
         self._debugger.stop()
         self._debugger.step()
@@ -85,9 +85,9 @@ class MsprobeStep(Callback):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Also where an exception ended the training, the framework gets its own functions back.
+        """Restore the functions of the framework, also if an exception ended the training.
 
-        A step that was cut short keeps its number: what is trained afterwards does not go on in its dump.
+        An interrupted step keeps its number, so that a later training does not continue its dump.
         """
         if self._in_step:
             self.on_train_step_end(None)
@@ -100,7 +100,7 @@ class MsprobeStep(Callback):
         if self in others:
             others.remove(self)
         for other in others:
-            # at level debug a debugger only counts steps for its `save`
+            # At level debug a debugger only counts steps for `save`.
             if other._debugger is self._debugger or "debug" not in (other._debugger.level, self._debugger.level):
                 raise UsageError(
                     "this training has two MsprobeStep callbacks, but only one debugger can collect at a time; "
@@ -109,11 +109,11 @@ class MsprobeStep(Callback):
 
 
 class MsprobeInitStep(Callback):
-    """Gives the steps of a resumed training their own numbers: the first one is the step that comes next.
+    """Callback that continues the numbers of steps in a resumed training.
 
-    That is `cur_step_num` where the training sets it, else the number of steps of the epochs before `initial_epoch`.
-    The debugger that was constructed last gets it, and MindSpore's own kernel dump. Nothing is done in a training from
-    its first step. UsageError at the training's begin where there is no debugger.
+    The number of the first step is `cur_step_num` if the training sets it, otherwise the number of steps of the epochs
+    before `initial_epoch`. It is set in the debugger that was constructed last, and in MindSpore's kernel dump. It has
+    no effect on a training from its first step. UsageError at the begin of the training if there is no debugger.
     """
 
     def __init__(self) -> None:
@@ -121,12 +121,12 @@ class MsprobeInitStep(Callback):
         self._debugger: Any = None
 
     def on_train_begin(self, run_context: Any) -> None:
-        """Find the debugger."""
-        method: Any = PrecisionDebugger.set_init_step  # asking the class for it raises where there is no debugger
+        """Find the debugger that was constructed last."""
+        method: Any = PrecisionDebugger.set_init_step  # raises UsageError without a debugger
         self._debugger = method.__self__
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
-        """Tell the number, once; here and not earlier, since the first epoch's number is not known before."""
+        """Set the number, once; not earlier, because the number of the first epoch is not known before."""
         debugger, self._debugger = self._debugger, None
         if debugger is not None:
             _resume(debugger, next_step(run_context.original_args()))
@@ -134,7 +134,7 @@ class MsprobeInitStep(Callback):
 
 def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionDebugger:
     if debugger is None and entry.debugger:
-        settings: dict[str, Any] = entry.debugger  # it checks what they hold
+        settings: dict[str, Any] = entry.debugger  # checked by PrecisionDebugger
         return PrecisionDebugger(**settings)
     if not isinstance(debugger, PrecisionDebugger):
         raise UsageError(
@@ -143,7 +143,7 @@ def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionD
         )
     if entry.debugger:
         raise UsageError(
-            f"MsprobeStep: {listed(tuple(entry.debugger))} cannot be combined with a debugger; pass them to "
+            f"MsprobeStep: {quoted_list(tuple(entry.debugger))} cannot be combined with a debugger; pass them to "
             "PrecisionDebugger"
         )
     return debugger
@@ -157,13 +157,13 @@ def _monitor_of(entry: Entry) -> MsprobeMonitor | None:
 
 
 def _resume(debugger: PrecisionDebugger, step: int) -> None:
-    """Number steps from `step` on, in MindSpore's own kernel dump too. A training from its first step is left alone."""
+    """Number steps from `step` on, also in MindSpore's kernel dump. No effect for step 0."""
     if step == 0:
         return
     try:
         debugger.set_init_step(step)
-    except UsageError:  # what the user's own `start(model)` has opened is not this step's
+    except UsageError:  # the user has started the debugger, in another step
         debugger.step()
         debugger.set_init_step(step)
-    if debugger.level != "L2":  # there the debugger moves the iterations itself
+    if debugger.level != "L2":  # at level L2 the debugger sets the iterations
         _c_expression._set_init_iter(step)

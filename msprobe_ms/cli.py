@@ -1,4 +1,4 @@
-"""The command `msprobe`: a table of verbs. A verb's module is imported when the verb is chosen.
+"""The command `msprobe`: a table of verbs, whose modules are imported when they are used.
 
     msprobe [-f FRAMEWORK] VERB ...
 
@@ -27,10 +27,14 @@ from msprobe.base.version import installed
 
 @dataclass(frozen=True)
 class Verb:
-    """The module of a verb, its group in the help, and its line there in English and Chinese.
+    """A verb of the command.
 
-    `runs_script`: the words after its first argument are those of a script; `has_framework`: it reads `--framework`
-    itself; `is_older`: it is accepted and not listed.
+    module : module with the options and the function `run`.
+    group : group in the help.
+    summary, zh : line in the help, in English and Chinese.
+    runs_script : whether the words after the first argument are arguments of a script.
+    has_framework : whether the verb has an option `--framework`.
+    is_older : whether the verb is accepted, but not listed.
     """
 
     module: str
@@ -42,7 +46,7 @@ class Verb:
     is_older: bool = False
 
     def described(self) -> str:
-        """The line in the language of the user."""
+        """Return the line in the language of the user."""
         return translated(self.summary, self.zh)
 
 
@@ -55,7 +59,7 @@ GROUPS = {
     "convert": ("convert and repair", "转换与修复"),
     "shell": ("shells and agents", "shell 与智能体"),
 }
-"""The groups of verbs in the order of the help."""
+"""The groups of verbs, in the order of the help."""
 
 VERBS = {
     "gather": Verb(
@@ -242,8 +246,8 @@ OLDER = {
     "op_generate": ("op-generate", "8.1"),
     "rollout_check": ("rollout-check", "own"),
 }
-"""Names of commands that are accepted and not listed: the canonical name, and the release of mindstudio-probe that has
-the older one; `own` is an earlier name of this tool. `graph` of 8.1 is another command than `graph-visualize`."""
+"""Older names that are accepted, but not listed: the canonical name, and the release of mindstudio-probe with the older
+one; "own" for an earlier name of this tool. `graph` of 8.1 differs from `graph-visualize`."""
 
 _EXIT_CODES = """exit codes of all commands:
   0  everything was judged and passed
@@ -264,88 +268,87 @@ FRAMEWORKS = ("mindspore", "pytorch")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
+    """Parser whose error messages have one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {visible(message)} ({self.prog} -h shows the options)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; gives the exit code."""
+    """Run one command line, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as on standard error: characters that it lacks are escaped
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: escape unencodable characters
     prog = "msprobe"
     with _interrupts() as interrupts:
         try:
             try:
-                verb, rest = _take_verb(words)
+                verb, rest = _split_verb(words)
                 if not verb:
                     return 0
                 prog = f"msprobe {verb}"
-                return _carry_out(prog, VERBS[verb], rest)
+                return _run_verb(prog, VERBS[verb], rest)
             finally:
                 if sys.stdout is not None:
-                    sys.stdout.flush()  # at exit a failure could not be reported
+                    sys.stdout.flush()  # errors at exit could not be reported
         except (Exception, KeyboardInterrupt) as err:
             if interrupts or isinstance(err, KeyboardInterrupt):
-                return _complain(prog, "stopped", 130)
+                return _print_error(prog, "stopped", 130)
             if isinstance(err, MsprobeError):
-                return _complain(prog, str(err), 2)
+                return _print_error(prog, str(err), 2)
             if isinstance(err, BrokenPipeError):
-                # The reader of our answer has closed the pipe; nothing may be written at exit either.
-                _silence(sys.stdout)
+                # The reader has closed the pipe, and nothing must be written at exit either.
+                _redirect_to_devnull(sys.stdout)
                 return 1
             if isinstance(err, FileNotFoundError) and not _has_working_directory():
                 message = "the working directory was deleted; change to an existing one, or give absolute paths"
-                return _complain(prog, message, 2)
-            if isinstance(err, OSError):  # a full disk, a file that is gone: no mistake of ours, so no traceback
-                _silence(sys.stdout)
+                return _print_error(prog, message, 2)
+            if isinstance(err, OSError):  # an error of the environment, such as a full disk: no traceback
+                _redirect_to_devnull(sys.stdout)
                 where = "standard output" if err.filename is None else os.fsdecode(err.filename)
-                return _complain(prog, f"{where}: {err.strerror or err}", 2)
+                return _print_error(prog, f"{where}: {err.strerror or err}", 2)
             raise
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collects the interrupts from the keyboard, since one may arrive as another exception: an import of numpy makes an
-    ImportError of it."""
-    noticed: list[int] = []
+    """Collect keyboard interrupts, which may be raised as other exceptions: importing NumPy raises ImportError."""
+    signals: list[int] = []
 
-    def notice(number: int, _: object) -> NoReturn:
-        noticed.append(number)
+    def on_interrupt(number: int, _: object) -> NoReturn:
+        signals.append(number)
         raise KeyboardInterrupt
 
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield noticed
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield signals
         return
-    signal.signal(signal.SIGINT, notice)
+    signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield noticed
+        yield signals
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
+def _run_verb(prog: str, verb: Verb, words: list[str]) -> int:
     module = import_module(verb.module)
-    from msprobe.options.parser import parsed  # here: the help of `msprobe` itself needs no options
+    from msprobe.options.parser import parsed  # lazy: not needed for `msprobe --help`
 
     if not verb.runs_script:
-        _refuse_empty(words, _may_be_empty(prog, module.Options))
+        _check_no_empty_words(words, _may_be_empty(prog, module.Options))
     options = parsed(prog, module.Options, words, _description(module.__doc__ or "", verb))
     try:
         return int(module.run(options))
     except MsprobeError as err:
         if getattr(options, "is_json", False):
-            from msprobe.findings.document import failure, text_of  # here: few commands fail, and print JSON
+            from msprobe.findings.document import failure, text_of  # lazy: rarely needed
 
             print(text_of(failure(prog.removeprefix("msprobe "), str(err), 2)))
         raise
 
 
 def _description(text: str, verb: Verb) -> str:
-    """The description of a verb: its docstring; in Chinese its summary and the commands of the docstring."""
+    """Return the description of a verb: its docstring; in Chinese, its summary and the commands in the docstring."""
     lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
     commands = [f"  {re.split(r'   +', line)[0]}" for line in lines if line.startswith("msprobe ")]
     return translated(text, "\n\n".join(filter(None, (f"{verb.zh}。", "\n".join(commands), _SEE_ZH))))
@@ -360,8 +363,8 @@ def _may_be_empty(prog: str, options: type) -> tuple[str, ...]:
     return tuple(flag for flags in empty for flag in (*flags, *aliases_of(verb, flags)))
 
 
-def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
-    """Raise UsageError for an empty word, which would be the current folder, or an option without a value."""
+def _check_no_empty_words(words: Sequence[str], may_be_empty: Collection[str]) -> None:
+    """Raise UsageError for an empty word, which would mean the current folder, or an option with an empty value."""
     for at, word in enumerate(words):
         if (words[at - 1] if at and not word else word.rstrip("=")) in may_be_empty:
             continue
@@ -377,19 +380,19 @@ def _refuse_empty(words: Sequence[str], may_be_empty: Collection[str]) -> None:
             )
 
 
-def _complain(prog: str, text: str, code: int) -> int:
-    """One line on standard error, if there is one that takes it; gives the exit code."""
+def _print_error(prog: str, text: str, code: int) -> int:
+    """Print one line to standard error, if possible, and return the exit code."""
     try:
         print(f"{prog}: {visible(' '.join(text.split()))}", file=sys.stderr)
     except OSError:
-        _silence(sys.stderr)
+        _redirect_to_devnull(sys.stderr)
     return code
 
 
-def _silence(stream: TextIO | None) -> None:
-    """What is still to be written there, also at exit, goes nowhere."""
+def _redirect_to_devnull(stream: TextIO | None) -> None:
+    """Discard everything that is still to be written to a stream, also at exit."""
     if stream is not None:
-        with suppress(OSError, ValueError):  # a stream that is no file, as in a test
+        with suppress(OSError, ValueError):  # a stream without a file descriptor, as in a test
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -401,8 +404,8 @@ def _has_working_directory() -> bool:
     return True
 
 
-def _take_verb(words: list[str]) -> tuple[str, list[str]]:
-    """Split a command line into its verb and the verb's own arguments; no verb where help was asked for and given."""
+def _split_verb(words: list[str]) -> tuple[str, list[str]]:
+    """Split a command line into its verb and the arguments of the verb; no verb if help was requested and printed."""
     parser = _parser()
     head = words
     for at, word in enumerate(words):
@@ -437,9 +440,9 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _unknown(verb: str) -> str:
-    """There is no such command: what msprobe's command of that name is replaced by, or which one was meant."""
+    """Return the message for an unknown command, with its replacement or a similar name."""
     from msprobe.base.checks import nearest
-    from msprobe.base.not_built import COMMANDS
+    from msprobe.base.unavailable import COMMANDS
 
     listed = tuple(name for name, each in VERBS.items() if not each.is_older)
     near = nearest(verb, (*VERBS, *OLDER, *COMMANDS))
@@ -500,8 +503,8 @@ class _Version(argparse.Action):
 
 
 def _without_framework(parser: _Parser, rest: list[str]) -> list[str]:
-    """`--framework VALUE` may stand anywhere; behind the verb it is checked and taken out."""
-    kept: list[str] = []
+    """Check and remove `--framework VALUE` in the arguments of a verb."""
+    remaining: list[str] = []
     words = iter(rest)
     for word in words:
         if word == "--framework":
@@ -509,5 +512,5 @@ def _without_framework(parser: _Parser, rest: list[str]) -> list[str]:
         elif word.startswith("--framework="):
             parser.parse_args([word])
         else:
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining

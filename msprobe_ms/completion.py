@@ -32,8 +32,8 @@ def run(options: Options) -> int:
     return 0
 
 
-def _flagged(verb: str) -> list[Option]:
-    """The options of a verb that have flags."""
+def _options_with_flags(verb: str) -> list[Option]:
+    """Return the options of a verb that have flags."""
     return [
         each
         for each in declared(import_module(VERBS[verb].module).Options).values()
@@ -42,17 +42,17 @@ def _flagged(verb: str) -> list[Option]:
 
 
 def _names(verb: str) -> list[str]:
-    """The verb, and its older names."""
+    """Return the verb and its older names."""
     return [verb, *(older for older, (name, _) in OLDER.items() if name == verb)]
 
 
 def _first_words() -> list[str]:
-    """The words that can follow `msprobe`."""
+    """Return the words that can follow `msprobe`."""
     return list(dict.fromkeys(verb.split()[0] for verb, each in VERBS.items() if not each.is_older))
 
 
-def _inner() -> dict[str, list[str]]:
-    """The second words of verbs of two words, by the first."""
+def _subcommands() -> dict[str, list[str]]:
+    """Return the second words of verbs with two words, by the first word."""
     found: dict[str, list[str]] = {}
     for verb in VERBS:
         first, _, second = verb.partition(" ")
@@ -62,7 +62,7 @@ def _inner() -> dict[str, list[str]]:
 
 
 def _summary(first: str) -> str:
-    return VERBS[first].described() if first in VERBS else ", ".join(_inner()[first])
+    return VERBS[first].described() if first in VERBS else ", ".join(_subcommands()[first])
 
 
 def bash() -> str:
@@ -78,15 +78,15 @@ def bash() -> str:
         '            *) verb="${COMP_WORDS[i]}"; break ;;',
         "        esac",
         "    done",
-        f'    if [[ " {" ".join(_inner())} " == *" $verb "* ]] && ((i + 1 < COMP_CWORD)); then',
+        f'    if [[ " {" ".join(_subcommands())} " == *" $verb "* ]] && ((i + 1 < COMP_CWORD)); then',
         '        verb="$verb ${COMP_WORDS[i+1]}"',
         "    fi",
         '    case "$verb" in',
         f'        "") words={quote(" ".join((*_first_words(), "-h", "--help", "--version", "--framework")))} ;;',
-        *(f"        {first}) words={quote(' '.join(inner))} ;;" for first, inner in _inner().items()),
+        *(f"        {first}) words={quote(' '.join(inner))} ;;" for first, inner in _subcommands().items()),
     ]
     for verb in VERBS:
-        options = _flagged(verb)
+        options = _options_with_flags(verb)
         flags = " ".join([flag for each in options for flag in each.flags] + ["-h", "--help"])
         lines += [f"        {'|'.join(map(quote, _names(verb)))})", f"            words={quote(flags)}"]
         choices = [(each.flags, each.kind.choices) for each in options if each.kind.choices]
@@ -101,7 +101,7 @@ def bash() -> str:
         "    esac",
         '    if [[ -n "$values" ]]; then',
         '        COMPREPLY=($(compgen -W "$values" -- "$cur"))',
-        f'    elif [[ "$cur" == -* || -z "$verb" || " {" ".join(_inner())} " == *" $verb "* ]]; then',
+        f'    elif [[ "$cur" == -* || -z "$verb" || " {" ".join(_subcommands())} " == *" $verb "* ]]; then',
         '        COMPREPLY=($(compgen -W "$words" -- "$cur"))',
         "    fi",
         "}",
@@ -110,22 +110,22 @@ def bash() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_zsh(text: str) -> str:
-    """A text inside the brackets of a specification of `_arguments`."""
+def _escape_for_zsh(text: str) -> str:
+    """Escape a text for brackets in a specification of `_arguments`."""
     for character in "\\[]:":
         text = text.replace(character, f"\\{character}")
     return text
 
 
 def _specifications(verb: str) -> Iterator[str]:
-    for each in _flagged(verb):
+    for each in _options_with_flags(verb):
         value = ""
         if each.kind.form not in ("none", "switch"):
             action = f"({' '.join(each.kind.choices)})" if each.kind.choices else "_files"
-            value = f"{'::' if each.kind.form == 'optional' else ':'}{_of_zsh(each.metavar)}:{action}"
+            value = f"{'::' if each.kind.form == 'optional' else ':'}{_escape_for_zsh(each.metavar)}:{action}"
         others = "*" if each.kind.form == "repeated" else f"({' '.join(each.flags)})"
         for flag in each.flags:
-            yield f"{others}{flag}[{_of_zsh(each.described())}]{value}"
+            yield f"{others}{flag}[{_escape_for_zsh(each.described())}]{value}"
     yield "*:file:_files"
 
 
@@ -146,7 +146,7 @@ def zsh() -> str:
         "    fi",
         "    shift words; (( CURRENT-- ))",
     ]
-    for first, inner in _inner().items():
+    for first, inner in _subcommands().items():
         in_full = described({second: VERBS[f"{first} {second}"].described() for second in inner})
         lines += [
             f"    if [[ $words[1] == {first} ]]; then",
@@ -169,7 +169,7 @@ def zsh() -> str:
 
 def fish() -> str:
     """Return the script for fish."""
-    inner = " ".join(_inner())
+    inner = " ".join(_subcommands())
     lines = [
         "function __msprobe_verb",
         "    set -l words (commandline -opc)",
@@ -199,31 +199,33 @@ def fish() -> str:
         "complete -c msprobe -n __msprobe_has_no_verb -f",
     ]
     for first in _first_words():
-        lines.append(f"complete -c msprobe -n __msprobe_has_no_verb -f -a {first} -d {_of_fish(_summary(first))}")
-    for first, seconds in _inner().items():
+        lines.append(
+            f"complete -c msprobe -n __msprobe_has_no_verb -f -a {first} -d {_quote_for_fish(_summary(first))}"
+        )
+    for first, seconds in _subcommands().items():
         for second in seconds:
-            text = _of_fish(VERBS[f"{first} {second}"].described())
+            text = _quote_for_fish(VERBS[f"{first} {second}"].described())
             lines.append(f"complete -c msprobe -n '__msprobe_is {first}' -f -a {second} -d {text}")
     for verb in VERBS:
-        condition = _of_fish("__msprobe_is " + " ".join(f'"{name}"' for name in _names(verb)))
-        for each in _flagged(verb):
-            flags = " ".join(_flag_of_fish(flag) for flag in each.flags)
+        condition = _quote_for_fish("__msprobe_is " + " ".join(f'"{name}"' for name in _names(verb)))
+        for each in _options_with_flags(verb):
+            flags = " ".join(_fish_flag(flag) for flag in each.flags)
             value = ""
             if each.kind.choices:
-                value = f" -x -a {_of_fish(' '.join(each.kind.choices))}"
+                value = f" -x -a {_quote_for_fish(' '.join(each.kind.choices))}"
             elif each.kind.form not in ("none", "switch", "optional"):
                 value = " -r -F"
-            lines.append(f"complete -c msprobe -n {condition} {flags}{value} -d {_of_fish(each.described())}")
+            lines.append(f"complete -c msprobe -n {condition} {flags}{value} -d {_quote_for_fish(each.described())}")
     return "\n".join(lines) + "\n"
 
 
-def _flag_of_fish(flag: str) -> str:
+def _fish_flag(flag: str) -> str:
     if flag.startswith("--"):
         return f"-l {flag[2:]}"
     return f"-s {flag[1:]}" if len(flag) == 2 else f"-o {flag[1:]}"
 
 
-def _of_fish(text: str) -> str:
+def _quote_for_fish(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

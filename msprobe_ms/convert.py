@@ -29,8 +29,8 @@ from msprobe.store.arrow import need
 from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
 from msprobe.store.folders import folders_below
 
-_SHOWN = 20
-"""Lost things that are listed."""
+_MAX_LISTED = 20
+"""Maximum number of losses that are listed."""
 
 _WRITTEN = (*layout.DATA_FILES, layout.STACK, layout.CONSTRUCT, layout.TENSORS)
 
@@ -54,7 +54,7 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Convert each dump that lies in or below DUMP. UsageError where none is there, or OUT is."""
+    """Convert all dumps in DUMP and its subfolders. UsageError if there is none, or if OUT exists."""
     dump, out = options.dump, options.output
     named = (layout.DUMP, layout.DEBUG) if options.to != "json" else (*layout.TABLES, layout.DUMP, layout.DEBUG)
     root = dump.parent if dump.is_file() else dump
@@ -68,7 +68,7 @@ def run(options: Options) -> int:
     lost: dict[str, str] = {}
     unreadable: dict[Path, str] = {}
     folders = [folder for folder, _ in folders_below(root, unreadable)]
-    lost.update((f"{folder}", f"cannot be read ({why})") for folder, why in unreadable.items())
+    lost.update((f"{folder}", f"cannot be read ({cause})") for folder, cause in unreadable.items())
     found = {folder: [file for name in named if _is_other(file := folder / name, options.to)] for folder in folders}
     for folder in found:
         if (folder / layout.JOURNAL).exists():
@@ -101,7 +101,7 @@ def run(options: Options) -> int:
                 except DumpError as err:
                     lost_here = {file.name: f"not converted: {err}"}
                     verdicts += Verdicts(gaps={Gap.UNREADABLE_DUMP: 1})
-                lost.update((f"{folder / name}", why) for name, why in lost_here.items())
+                lost.update((f"{folder / name}", cause) for name, cause in lost_here.items())
             links = _copy_others(folder, into, is_converted=bool(files))
             lost.update(links)
             verdicts += Verdicts(wrong=len(links))
@@ -110,17 +110,17 @@ def run(options: Options) -> int:
     answer = f"{out}: {count} dumps, {_mebibytes(before)} converted to {_mebibytes(after)}"
     if lost:
         answer += f"; {len(lost)} LOST, their remaining files are still in {dump}"
-    reasons = {name: why if name in why else f"{name}: {why}" for name, why in lost.items()}
+    reasons = {name: cause if name in cause else f"{name}: {cause}" for name, cause in lost.items()}
     if options.is_json:
         findings = [Finding(NOT_CARRIED, Place(name), reason) for name, reason in reasons.items()]
         made = Answer("differs" if findings else "shown", answer, next(iter(findings), None), tuple(findings[1:]))
         details = {"dumps": count, "bytes_before": before, "bytes_after": after}
         printed(Document("convert", made, verdicts, verdicts.exit_code, files={"dumps": out}, details=details))
         return verdicts.exit_code
-    for reason in list(reasons.values())[:_SHOWN]:
+    for reason in list(reasons.values())[:_MAX_LISTED]:
         print(visible(f"LOST: {reason}"))
-    if len(lost) > _SHOWN:
-        print(f"LOST: and {len(lost) - _SHOWN} more")
+    if len(lost) > _MAX_LISTED:
+        print(f"LOST: and {len(lost) - _MAX_LISTED} more")
     print(visible(answer))
     return verdicts.exit_code
 
@@ -129,7 +129,7 @@ _CONVERSIONS = {"json": to_json, "packed": to_packed, "columnar": to_columnar}
 
 
 def _is_other(file: Path, form: str) -> bool:
-    """Whether a file is there and is of a dump in another format, which can be converted to `form`."""
+    """Return whether a file exists and is of a dump in another format, which can be converted to `form`."""
     if not file.is_file():
         return False
     if file.name in layout.TABLES:
@@ -138,7 +138,7 @@ def _is_other(file: Path, form: str) -> bool:
 
 
 def _copy_others(folder: Path, into: Path, is_converted: bool) -> dict[str, str]:
-    """Copy everything but a dump that was converted; returns links, which are not followed."""
+    """Copy all files except those of a converted dump; return links, which are not followed, with the reason."""
     lost = {}
     for entry in sorted(folder.iterdir()):
         if is_converted and entry.name in _WRITTEN:

@@ -1,7 +1,7 @@
-"""The debugger of any framework: it decides whether a step is collected, and opens and shuts the collector.
+"""The debugger, independent of the framework: decides whether a step is collected, and controls the collector.
 
-`mindspore_debugger` and `pytorch_debugger` make it the `PrecisionDebugger` of a framework. A user's mistake is raised
-here, at construction or at `start`; after the first step nothing of ours stops the training.
+`mindspore_debugger` and `pytorch_debugger` derive `PrecisionDebugger` from it. Errors of the user are raised at
+construction or in the first `start`; after it, no error of this package stops the training.
 """
 
 import atexit
@@ -18,19 +18,19 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from msprobe.base.checks import folder, shown
+from msprobe.base.checks import output_folder, quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
 from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, rank, size, weak_roots
 from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
-from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
+from msprobe.base.settings import Settings, collect_options, load, stage_settings, with_unique_dump_path
 from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.base.version import tool
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
-from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
+from msprobe.stage_control import Clock, Service, ServiceConfig, class_or_instance_method, serialized
 from msprobe.store.arrow import need
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder
@@ -39,59 +39,59 @@ from msprobe.store.watching.front import Watch
 from msprobe.store.watching.watches import watch_of
 from msprobe.store.writer import Budget, StepFolder, StepWriter
 
-PLACES = 32
-"""The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
+MAX_DUMP_PATHS = 32
+"""Maximum number of folders set by `service.config.dump_path` whose debuggers are kept."""
 
 StepFolderOf = Callable[[str], StepFolder]
-"""The folder and header of a step's dump in a folder below dump_path; "" for dump_path itself."""
+"""Function from a subfolder of dump_path ("" for dump_path) to the folder and header of a step's dump."""
 
 
-class Collecting(Protocol):
-    """What a debugger needs of its collector. `open` and `shut` may alternate within a step."""
+class StepCollector(Protocol):
+    """Interface of collectors. `open` and `shut` may alternate within a step."""
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are being recorded."""
+        """Return whether calls are being recorded."""
 
     @property
     def in_step(self) -> bool:
-        """Whether a step's dump has begun and is not finished."""
+        """Return whether the dump of a step has begun and is not finished."""
 
     @property
     def has_model(self) -> bool:
-        """Whether a model was given, or none is needed."""
+        """Return whether a model was passed, or none is needed."""
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
-        """Refuse what cannot be collected."""
+        """Raise UsageError for what cannot be collected."""
 
     def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:
-        """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
+        """Start recording; `folder_of` is called if this begins a step. OSError if the folder cannot be written."""
 
     def expect(self, model: AnyModel) -> None:
-        """Be ready in a step that is not recorded."""
+        """Prepare in a step that is not recorded."""
 
-    def give_way(self) -> None:
-        """Another debugger has begun to collect."""
+    def yield_step(self) -> None:
+        """Yield the rest of the step to another debugger that has begun to collect."""
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether an interrupt ended the step that has begun."""
+        """Return whether an interrupt ended the current step."""
 
     def interrupted(self, cause: str) -> None:
-        """Have the step's dump say that it was interrupted."""
+        """Record in the dump of the step that it was interrupted."""
 
     def recover(self) -> None:
-        """Take out what a start or a stop that an interrupt ended has left in place."""
+        """Remove patches that an interrupted start() or stop() left in place."""
 
     def shut(self) -> None:
         """Stop recording."""
 
     def end_step(self) -> None:
-        """End the step's dump and start the numbers anew."""
+        """Finish the dump of the step and reset the numbers of calls."""
 
 
 class Debugger:
-    """Collects a training step by step; a subclass for each framework provides its collectors."""
+    """Base class of debuggers; a subclass for each framework provides the collectors."""
 
     _framework: ClassVar[Framework]
     _known: ClassVar[dict[Settings, "Debugger"]]
@@ -101,8 +101,8 @@ class Debugger:
     def __init_subclass__(cls) -> None:
         cls._known, cls._latest = {}, None
         cls._classes.append(cls)
-        # Here, where the framework is imported already: what was registered last ends first, and what is still open
-        # may hold tensors that the framework's own end takes away.
+        # Registered after the framework is imported, so that it runs before the exit handlers of the framework: open
+        # dumps may reference its tensors.
         atexit.register(_end_all)
 
     def __new__(
@@ -115,7 +115,7 @@ class Debugger:
     ) -> "Debugger":
         settings = load(config_path, task=task, dump_path=dump_path, level=level, step=step)
         known = cls._known.get(settings)
-        cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
+        cls._latest = debugger = cls._create(settings) if known is None or known._parent is not None else known
         if debugger._is_over:
             message = (
                 f"has collected its last step, {settings.last_step}; set_init_step(0) restarts the counting of steps"
@@ -126,59 +126,65 @@ class Debugger:
         return debugger
 
     @classmethod
-    def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
-        """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
-        requested, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
-        # before the debugger is known, for a kernel dump that comes too late is refused
-        if settings.level == "debug":  # which needs no start
+    def _create(cls, settings: Settings, parent: "Debugger | None" = None) -> "Debugger":
+        """Create a debugger. A stage shares the clock with its parent, and the disk budget if both have the same."""
+        requested, settings = (
+            settings,
+            with_unique_dump_path(settings, {each._settings.dump_path: each._description for each in _all()}),
+        )
+        # Before the debugger is registered, because the constructor of a kernel dump may raise.
+        if settings.level == "debug":  # works without start()
             _check_format(settings)
         collectors = cls._collectors_of(settings)
         debugger = cls._known[requested] = super().__new__(cls)
         debugger._requested, debugger._settings = requested, settings
         debugger._collectors = collectors
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
-        if above is not None and above._settings.disk_budget == settings.disk_budget:
-            debugger._budget = above._budget
+        if parent is not None and parent._settings.disk_budget == settings.disk_budget:
+            debugger._budget = parent._budget
         debugger._watch = _watch_of(settings)
         debugger._saves = cls._saves_of(settings)
-        debugger._clock = Clock() if above is None else above._clock
-        debugger._above, debugger._stages, debugger._places = above, {}, {}
+        debugger._clock = Clock() if parent is None else parent._clock
+        debugger._parent, debugger._stages, debugger._redirected = parent, {}, {}
         debugger._tally = Tally()
-        debugger._place = debugger._started = debugger
+        debugger._active = debugger._started = debugger
         return debugger
 
     _requested: Settings
     _settings: Settings
-    _collectors: Collecting
+    _collectors: StepCollector
     _saves: Saves
     _watch: Watch | None
     _budget: Budget | None
     _clock: Clock
-    _above: "Debugger | None"
+    _parent: "Debugger | None"
     _stages: "dict[str, Debugger]"
-    _places: "dict[Path, Debugger]"
-    _place: "Debugger"
+    _redirected: "dict[Path, Debugger]"
+    _active: "Debugger"
     _started: "Debugger"
     _tally: Tally
     _service: Service | None = None
     _has_started = False
     _handled = 0
-    """The id of the exception that was being handled when the last start was called."""
+    """The id of the exception that was being handled in the last call of start()."""
     _has_logged_end = False
     _roots: Roots = ()
 
-    @on_either
-    @in_turn
+    @class_or_instance_method
+    @serialized
     def start(self, model: AnyModel = None, token_range: Any = None, rank_id: int | None = None) -> None:
-        """Collect from here on, if this step and rank are to be collected.
+        """Start collecting, if this step and rank are collected.
 
-        `model` is the network, or a list, tuple or dict of networks; levels L0 and mix need it, at the first start at
-        least. The root itself is not collected. `token_range`, two numbers, collects only these runs of the model since
-        `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
-        level debug this does nothing: `save` needs no start; nor with task grad_probe, where `monitor` does.
+        model : the network, or a list, tuple or dict of networks; required for levels L0 and mix, at least in the first
+            start. The root itself is not collected.
+        token_range : two numbers; only these runs of the model since `start`, counted from 0, are collected, as in the
+            generation of tokens.
+        rank_id : replaces the rank of the framework.
+
+        No effect at level debug, where `save` works without start, and with task grad_probe, which uses `monitor`.
         """
-        self._place._start(model, token_range, rank_id)
-        self._started = self._place
+        self._active._start(model, token_range, rank_id)
+        self._started = self._active
         if self._service is not None:
             self._service.first_start = False
 
@@ -186,7 +192,7 @@ class Debugger:
         for each in _all():
             each._collectors.recover()
         if self._clock.is_ending:
-            (self._above or self)._finish_step()
+            (self._parent or self)._finish_step()
         self._handled = id(sys.exc_info()[1])
         if self._is_over or self._settings.level == "debug" or isinstance(self._collectors, GradProbe):
             return
@@ -206,9 +212,9 @@ class Debugger:
         self._has_started = True
 
     def _note_interrupt(self, cause: BaseException | None) -> None:
-        """Have the dump say that the step was interrupted, where `cause`, which is on its way, is an interrupt."""
+        """Record in the dumps that the step was interrupted, if `cause`, which is being raised, is an interrupt."""
         if cause is not None and id(cause) != self._handled and passes(cause):
-            for each in (self._above or self)._family():
+            for each in (self._parent or self)._with_stages():
                 each._interrupted(f"{reason(cause)} ended the step before it was completely collected")
 
     def _interrupted(self, cause: str) -> None:
@@ -232,16 +238,16 @@ class Debugger:
                 )
                 other._interrupted("start() was called again before stop(), possibly after an exception")
                 other._shut()
-        ours = self._rank() if rank_id is None else rank_id
+        own_rank = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
-        if not self._collects(ours):
-            if self._settings.collects_rank(ours or 0):
+        if not self._collects(own_rank):
+            if self._settings.collects_rank(own_rank or 0):
                 self._collectors.expect(model)
             return
         if model is not None:
             self._roots = weak_roots(model)
         try:
-            self._collectors.open(model, partial(self._step_folder, ours), token_range)
+            self._collectors.open(model, partial(self._step_folder, own_rank), token_range)
         except OSError as cause:
             where, why = self._settings.dump_path, cause.strerror or cause
             raise UsageError(
@@ -249,23 +255,23 @@ class Debugger:
             ) from cause
         for other in _all():
             if other is not self:
-                other._collectors.give_way()
-        self._announce(ours)
+                other._collectors.yield_step()
+        self._announce(own_rank)
 
     @property
     def level(self) -> str:
-        """The level that is collected: `L0`, `L1`, `L2`, `mix`, `debug`."""
+        """Return the level: "L0", "L1", "L2", "mix" or "debug"."""
         return self._settings.level
 
     @property
     def has_model(self) -> bool:
-        """Whether `start` was given a model."""
-        return self._place._collectors.has_model
+        """Return whether a model was passed to `start`."""
+        return self._active._collectors.has_model
 
-    @on_either
-    @in_turn
+    @class_or_instance_method
+    @serialized
     def stop(self) -> None:
-        """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
+        """Stop collecting calls, and write the dump. Gradients of collected calls are recorded until `step`."""
         self._note_interrupt(sys.exc_info()[1])
         try:
             self._shut()
@@ -277,36 +283,36 @@ class Debugger:
 
     def _shut(self) -> None:
         self._collectors.shut()
-        if self._above is not None:  # the rest of the step is of other stages, collected or not
-            self._collectors.give_way()
+        if self._parent is not None:  # the rest of the step belongs to other stages
+            self._collectors.yield_step()
 
-    @on_either
-    @in_turn
+    @class_or_instance_method
+    @serialized
     def step(self) -> None:
-        """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step.
+        """End the training step: finish its dump and reset the numbers of calls; the next `start` begins the next step.
 
-        The step of all its stages ends too. With task grad_probe, whose steps are an optimizer's calls, nothing ends.
+        The step of all stages ends too. No effect with task grad_probe, whose steps are calls of the optimizer.
         """
         if isinstance(self._collectors, GradProbe) and not self._stages:
             self._collectors.remind()
             return
-        if self._above is not None:
+        if self._parent is not None:
             once(
                 f"step of {self._settings.dump_path}",
                 f"step() of the stage in {self._settings.dump_path} has no effect: the steps of a stage follow "
-                f"its debugger; call step() of the debugger of {self._above._settings.dump_path} once per "
+                f"its debugger; call step() of the debugger of {self._parent._settings.dump_path} once per "
                 "training step",
             )
             return
         self._note_interrupt(sys.exc_info()[1])
         self._finish_step()
-        for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
-            self._known.pop(self._places.pop(root)._requested, None)
-        if not self._has_logged_end and all(each._is_over for each in self._family()):
+        for root in [root for root, each in self._redirected.items() if each is not self._active][:-MAX_DUMP_PATHS]:
+            self._known.pop(self._redirected.pop(root)._requested, None)
+        if not self._has_logged_end and all(each._is_over for each in self._with_stages()):
             self._has_logged_end = True
-            if self._log_nothing_collected() or all(each._has_found_all for each in self._family()):
+            if self._log_nothing_collected() or all(each._has_found_all for each in self._with_stages()):
                 return
-            last = max(each._settings.last_step or 0 for each in self._family())
+            last = max(each._settings.last_step or 0 for each in self._with_stages())
             logger.info(
                 "msprobe ends successfully. The last step to collect was %d; further calls to start(), stop() "
                 "and step() are ignored",
@@ -314,26 +320,28 @@ class Debugger:
             )
 
     def _finish_step(self) -> None:
-        """End the step; where an interrupt ends this call, the next start, or step, ends that same step."""
+        """End the step. If this is interrupted, the next start or step ends the same step."""
         self._clock.is_ending = True
-        for each in self._family():
+        for each in self._with_stages():
             each._end_step()
         self._clock.end()
 
-    @on_either
+    @class_or_instance_method
     def stage(self, name: str, config_path: "str | PathLike[str] | None" = None, **settings: Any) -> "Debugger":
-        """The debugger of a part of each step, which writes to `{dump_path}/{name}/step{n}/rank{r}`.
+        """Return the debugger of a part of each step, which writes to `{dump_path}/{name}/step{n}/rank{r}`.
 
-        Its settings are this debugger's; fields of the configuration in the file `config_path` stand in their place,
-        and `settings` in the place of both. It counts no steps: `step()` of this debugger ends the step of all its
-        stages. Asked for again, without settings or with equal ones, a stage is the same object. Raises SettingsError
-        where the settings cannot be meant, UsageError where the name cannot be a folder, or is that of a stage with
-        other settings. See `how-to/collecting/rl-flows.md`.
+        name : name of the stage and its folder.
+        config_path : configuration file whose fields replace the settings of this debugger.
+        settings : fields that replace both.
+
+        A stage does not count steps: `step()` of this debugger ends the step of all stages. Further calls without
+        settings, or with equal ones, return the same object. Raises SettingsError for invalid settings, UsageError for
+        an invalid name, or for the name of a stage with other settings. See `how-to/collecting/rl-flows.md`.
         """
-        if self._above is not None:
+        if self._parent is not None:
             raise UsageError(
                 f"stage(): {self._settings.dump_path} is a stage itself; call stage({name!r}) of the debugger of "
-                f"{self._above._settings.dump_path}"
+                f"{self._parent._settings.dump_path}"
             )
         known = self._stages.get(name) if isinstance(name, str) else None
         if known is not None and config_path is None and not settings:
@@ -343,108 +351,108 @@ class Debugger:
             known = self._stage_of(name, requested)
         elif known._requested != requested:
             raise UsageError(
-                f"stage(): {shown(name)} already exists with other settings; pass settings only in the first call "
+                f"stage(): {quoted(name)} already exists with other settings; pass settings only in the first call "
                 f"of stage({name!r}), or choose another name"
             )
         return known
 
     def _stage_of(self, name: str, settings: Settings) -> "Debugger":
-        stage = self._stages[name] = self._made(settings, above=self)
+        stage = self._stages[name] = self._create(settings, parent=self)
         return stage
 
     @property
     def service(self) -> Service:
-        """The names by which msprobe's debugger is driven from stage to stage; see `how-to/collecting/rl-flows.md`."""
+        """Return the interface by which RL frameworks control stages; see `how-to/collecting/rl-flows.md`."""
         if self._service is None:
-            self._service = Service(ServiceConfig(lambda: self._place._settings.dump_path, self._redirect), self.stop)
+            self._service = Service(ServiceConfig(lambda: self._active._settings.dump_path, self._redirect), self.stop)
         return self._service
 
     def _redirect(self, path: object) -> None:
-        """What is started from here on writes below another folder, in the steps of this debugger."""
+        """Write later starts to another folder, in the steps of this debugger."""
         try:
-            root = folder(path)
+            root = output_folder(path)
         except SettingsError as err:
             raise SettingsError(f"service.config.dump_path: {err}") from err
-        if self._above is not None:
+        if self._parent is not None:
             raise UsageError(
                 f"service.config.dump_path: {self._settings.dump_path} is a stage; set the dump_path of the "
-                f"debugger of {self._above._settings.dump_path}"
+                f"debugger of {self._parent._settings.dump_path}"
             )
-        known = {each._settings.dump_path: each for each in self._family()}
-        known |= {each._requested.dump_path: each for each in self._family()}
+        known = {each._settings.dump_path: each for each in self._with_stages()}
+        known |= {each._requested.dump_path: each for each in self._with_stages()}
         if root not in known:
             if self._settings.level == "L2":
                 raise UsageError(
                     "service.config.dump_path: the dump_path cannot be changed while kernels are dumped (level L2); "
                     "do not set it"
                 )
-            known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
-        self._place = known[root]
+            known[root] = self._redirected[root] = self._create(replace(self._settings, dump_path=root), parent=self)
+        self._active = known[root]
 
     def _log_nothing_collected(self) -> bool:
-        return log_nothing_collected([(each._settings, each._tally) for each in self._family()], self._clock.ended)
+        return log_nothing_collected([(each._settings, each._tally) for each in self._with_stages()], self._clock.ended)
 
     def _retire(self) -> None:
-        """Finish what is open; another debugger may write here from now on."""
-        for each in self._family():
+        """Finish open dumps, and release the folder for other debuggers."""
+        for each in self._with_stages():
             each._end_step()
         self._log_nothing_collected()
-        for each in self._family():
+        for each in self._with_stages():
             self._known.pop(each._requested, None)
 
     @property
-    def _who(self) -> str:
-        return "another debugger, with other settings," if self._above is None else "a stage of a debugger"
+    def _description(self) -> str:
+        return "another debugger, with other settings," if self._parent is None else "a stage of a debugger"
 
-    def _family(self) -> "list[Debugger]":
-        return [self, *self._stages.values(), *self._places.values()]
+    def _with_stages(self) -> "list[Debugger]":
+        return [self, *self._stages.values(), *self._redirected.values()]
 
-    @on_either
+    @class_or_instance_method
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Save a variable of this moment, at level debug, and with `save_backward` its gradients: page saving."""
+        """Save the current value of a variable, at level debug, and with `save_backward` its gradients."""
         self._save(variable, name, save_backward)
 
-    @on_either
+    @class_or_instance_method
     def set_init_step(self, step: int) -> None:
-        """Number steps from `step` on; to be called between two steps, before the loop for instance."""
+        """Number steps from `step` on. Call it between two steps, for example before the training loop."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise UsageError(f"set_init_step(): {step!r} is not a step; pass a non-negative integer")
-        if self._above is not None:
+        if self._parent is not None:
             raise UsageError(
                 f"set_init_step(): {self._settings.dump_path} is a stage, which does not count steps; call "
-                f"set_init_step() of the debugger of {self._above._settings.dump_path}"
+                f"set_init_step() of the debugger of {self._parent._settings.dump_path}"
             )
         self._note_interrupt(sys.exc_info()[1])
         if self._clock.is_ending:
             self._finish_step()
-        family = self._family()
-        if any(each._collectors.is_interrupted for each in family):
-            for each in family:
+        debuggers = self._with_stages()
+        if any(each._collectors.is_interrupted for each in debuggers):
+            for each in debuggers:
                 each._end_step()
-        if any(each._collectors.in_step for each in family):
+        if any(each._collectors.in_step for each in debuggers):
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._clock.begin(step)
 
-    @on_either
+    @class_or_instance_method
     def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
-        """Collect `module.api` too, as `{api_prefix}.{api}.{n}`; the prefix is the module's name where none is given.
+        """Collect `module.api` too, as `{api_prefix}.{api}.{n}`; the default prefix is the name of the module.
 
-        Levels L1 and mix. UsageError where there is no such function.
+        For levels L1 and mix. UsageError if there is no such function.
         """
         functions.register_custom_api(module, api, api_prefix)
 
-    @on_either
+    @class_or_instance_method
     def restore_custom_api(self, module: Any, api: str) -> None:
-        """Collect `module.api` no longer."""
+        """Stop collecting `module.api`."""
         functions.restore_custom_api(module, api)
 
-    @on_either
+    @class_or_instance_method
     def monitor(self, opt: Any) -> None:
-        """Watch an optimizer: task grad_probe records the gradients that it receives, at each of its calls.
+        """Monitor an optimizer: task grad_probe records the gradients that it receives, at each of its calls.
 
-        To be called once, right after the optimizer was made; with PyTorch the model may be given too. With any other
-        task this does nothing. UsageError, which is a ValueError too, for what is no optimizer, or where dump_path
-        cannot be written. See `how-to/collecting/grad-probe.md`.
+        Call it once, after the optimizer is created; with PyTorch the model may be passed too. No effect with other
+        tasks. UsageError, which is also a ValueError, if `opt` is not an optimizer, or if dump_path cannot be written.
+        See `how-to/collecting/grad-probe.md`.
         """
         if isinstance(self._collectors, GradProbe):
             self._collectors.monitor(opt, self._destination())
@@ -456,41 +464,41 @@ class Debugger:
             "msprobe",
         )
 
-    @on_either
+    @class_or_instance_method
     def forward_backward_dump_end(self) -> None:
-        """The old name of `stop`."""
+        """Alias of `stop`, kept for compatibility."""
         self.stop()
 
     @classmethod
     @abstractmethod
-    def _collectors_of(cls, settings: Settings) -> Collecting:
-        """Who collects by these settings. SettingsError where nobody can."""
+    def _collectors_of(cls, settings: Settings) -> StepCollector:
+        """Return the collector for these settings. SettingsError if they are not supported."""
 
     @classmethod
     @abstractmethod
     def _saves_of(cls, settings: Settings) -> Saves:
-        """Who writes what the user saves."""
+        """Return the writer of saved variables."""
 
     @classmethod
     @abstractmethod
     def _version(cls) -> str:
-        """The framework's version."""
+        """Return the version of the framework."""
 
     def _device(self) -> str:
-        """What computes, where the framework has one for all."""
+        """Return the device, if the framework has one for all tensors."""
         return ""
 
     def _rank(self) -> int | None:
         return rank(self._framework)
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
-        place, ours = self._place, self._rank()
-        if place._settings.level != "debug":
+        active, own_rank = self._active, self._rank()
+        if active._settings.level != "debug":
             return
-        place._tally.start(place._settings, place._step, size(place._framework))
-        if not place._is_over and place._collects(ours):
+        active._tally.start(active._settings, active._step, size(active._framework))
+        if not active._is_over and active._collects(own_rank):
             try:
-                place._saves.save(variable, name, save_backward, lambda: place._open_saves(ours))
+                active._saves.save(variable, name, save_backward, lambda: active._open_saves(own_rank))
             except BaseException as cause:
                 self._note_interrupt(cause)
                 raise
@@ -518,13 +526,13 @@ class Debugger:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the last step to collect has passed, or as much was found as was asked for."""
+        """Return whether the last step to collect has passed, or the requested number of calls was found."""
         last = self._settings.last_step
         return (last is not None and self._clock.step > last) or self._has_found_all
 
     @property
     def _has_found_all(self) -> bool:
-        """Whether a collection that watches has found as many calls as were asked for."""
+        """Return whether a collection that watches calls has found the requested number."""
         return self._watch is not None and self._watch.is_over
 
     def _collects(self, rank: int | None) -> bool:
@@ -544,19 +552,19 @@ class Debugger:
         own = self._own_folder(rank)
         folder = rank_folder(own.folder / part, self._step, rank)
         if not self._collectors.in_step and holds_dump(folder):
-            # this process itself wrote it, and numbers its steps anew
+            # This process wrote it, and has reset the numbers of steps.
             leave(self._settings.dump_path, self._run_root)
             return self._step_folder(rank, part)
         header = self._header(folder, rank, own.run)
         return StepFolder(folder, header, self._settings, self._budget, self._tally, self._watch)
 
     def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
-        """How a step's dump was made: what it says above its data (`reference/format.md`, page 2).
+        """Return the header of the dump of a step (`reference/format.md`, page 2).
 
-        `run` distinguishes the dumps of one run from those of another. A debugger without stages has no `stage`.
+        `run` is the id of the run. A debugger without stages has no `stage`.
         """
-        settings, device, stage = self._settings, self._device(), self._clock.turn_of(self)
-        has_stage = self._above is not None or len(self._family()) > 1
+        settings, device, stage = self._settings, self._device(), self._clock.position_of(self)
+        has_stage = self._parent is not None or len(self._with_stages()) > 1
         return {
             "task": settings.task,
             "level": settings.level,
@@ -582,23 +590,23 @@ class Debugger:
 
     def _own_folder(self, rank: int | None) -> RunFolder:
         path = self._settings.dump_path
-        if self._settings.level == "L2":  # the framework got its path before the rank was known
+        if self._settings.level == "L2":  # the framework received its path before the rank was known
             return RunFolder(path, "")
         return stage_folder(path, self._run_root, rank, self._settings.saves_pt)
 
     @property
     def _run_root(self) -> Path:
-        return (self._above or self)._settings.dump_path
+        return (self._parent or self)._settings.dump_path
 
 
 def _check_format(settings: Settings) -> None:
-    """SettingsError where the dump's format needs what is not installed."""
+    """Raise SettingsError if the format of the dump requires a package that is not installed."""
     if settings.format == "columnar" and settings.level != "L2":
         need(f'format "columnar" writes {settings.dump_path} with pyarrow', SettingsError)
 
 
 def _watch_of(settings: Settings) -> Watch | None:
-    """What a debugger watches for; the task that computes in float64 is imported only where it is chosen."""
+    """Return the watch of a debugger; the task that computes in float64 is imported only if it is selected."""
     if isinstance(settings.section, AccCheckSettings):
         from msprobe.precheck.training.watch import Checks
 
@@ -607,15 +615,15 @@ def _watch_of(settings: Settings) -> Watch | None:
 
 
 def _all() -> Iterator[Debugger]:
-    """Every debugger of this process, of whatever framework."""
+    """Yield all debuggers of this process, of all frameworks."""
     for of_framework in Debugger._classes:
         yield from list(of_framework._known.values())
 
 
 def _end_all() -> None:
-    """At the end of the process: what a debugger still holds open is finished, and what collected nothing is logged."""
+    """Finish open dumps at the end of the process, and log debuggers that collected nothing."""
     for debugger in _all():
         debugger._end_step()
     for debugger in _all():
-        if debugger._above is None:
+        if debugger._parent is None:
             debugger._log_nothing_collected()

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import sweep
+from msprobe.base.files import remove_stale_files
 from msprobe.base.language import translated
 from msprobe.base.log import few, visible
 from msprobe.base.phrase import phrase
@@ -51,7 +51,7 @@ from msprobe.store.tensor_pack.packed import MISSING_HASHER, find_packed, index_
 
 @dataclass(frozen=True)
 class Loss:
-    """Something of a dump that is lost or wrong: a kind of `msprobe.findings.catalogue.dumps`, and the details."""
+    """A lost or wrong part of a dump: a kind in `msprobe.findings.catalogue.dumps`, and the details."""
 
     kind: Kind
     text: str
@@ -81,7 +81,7 @@ class FolderState:
         return text + (f"; note: {'; '.join(self.notes)}" if self.notes else "")
 
 
-_MARKS = {*layout.DATA_FILES, layout.JOURNAL}
+_DUMP_FILES = {*layout.DATA_FILES, layout.JOURNAL}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Options(report.TrainingOptions):
 
 
 def run(options: Options) -> int:
-    """Examine what the arguments name; the answer goes to standard output. UsageError where no dump is there."""
+    """Check the environment or a dump, and print the result. UsageError if there is no dump."""
     root = options.folder
     if root is None:
         if options.split:
@@ -131,7 +131,7 @@ def run(options: Options) -> int:
             )
         )
     unreadable: dict[Path, str] = {}
-    folders = [folder for folder, files in folders_below(root, unreadable) if _MARKS.intersection(files)]
+    folders = [folder for folder, files in folders_below(root, unreadable) if _DUMP_FILES.intersection(files)]
     if not folders and not unreadable:
         raise UsageError(
             translated(
@@ -181,7 +181,7 @@ def run(options: Options) -> int:
 
 
 def answer_of(states: Mapping[Path, FolderState], installed: Sequence[Finding], line: str) -> Answer:
-    """Return the answer about the folders of a dump, with what is wrong with the installation."""
+    """Return the answer about the folders of a dump and problems of the installation."""
     found = [*installed]
     for folder, one in states.items():
         place, fields = Place(str(folder)), {"done": one.done}
@@ -193,7 +193,7 @@ def answer_of(states: Mapping[Path, FolderState], installed: Sequence[Finding], 
 
 
 def examine_folder(folder: Path) -> FolderState:
-    """Rebuild a folder's dump if it has a journal that nobody writes, then check it."""
+    """Rebuild the dump in a folder if it has a journal whose process has ended, then check it."""
     try:
         held = claim(folder / layout.JOURNAL, create=False)
     except FileNotFoundError:
@@ -212,7 +212,7 @@ def examine_folder(folder: Path) -> FolderState:
 
 
 def _split(folder: Path, finding: FolderState) -> FolderState:
-    """Give the tensors of a folder's pack files of their own, and say so."""
+    """Write the tensors in the pack of a folder to separate files, and add this to the state."""
     try:
         count = split(folder, read_file(_data_file(folder)))
     except (OSError, DumpError, MemoryError) as err:
@@ -222,28 +222,28 @@ def _split(folder: Path, finding: FolderState) -> FolderState:
 
 def _rebuild(folder: Path) -> FolderState:
     journal_file = folder / layout.JOURNAL
-    sweep(folder)
+    remove_stale_files(folder)
     try:
         journal = read_journal(journal_file, verify=True)
         if not journal.header:
             return _without_header(folder, journal)
-        leave_out(journal, lambda file: _not_whole(folder, file))
+        leave_out(journal, lambda file: _tensor_error(folder, file))
         write_files(folder, journal, rebuilt=True)
         found = _check(folder, "rebuilt", journal.cut, journal.extra_info)
-        # Only what can be read again counts as rebuilt.
+        # The journal is removed only if the rebuilt dump can be read.
         if found.done == "rebuilt" and journal.malformed:
-            os.replace(journal_file, folder / layout.DAMAGED_JOURNAL)  # somebody may read more of it than we can
+            os.replace(journal_file, folder / layout.DAMAGED_JOURNAL)  # kept for manual recovery
         elif found.done == "rebuilt":
             journal_file.unlink()
-    # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
+    # RecursionError: a damaged journal may be deeply nested. MemoryError: it may be larger than the memory.
     except (OSError, DumpError, RecursionError, MemoryError) as err:
         text = f"{err}; the journal is kept: fix the cause and run the command again"
         return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
     return found
 
 
-def _not_whole(folder: Path, file: str) -> str:
-    """Why a tensor that the journal names cannot be read; "" where it can."""
+def _tensor_error(folder: Path, file: str) -> str:
+    """Return why a tensor in the journal cannot be read; empty if it can."""
     try:
         path = tensor_file(folder, file)
         if not path.exists() and file not in names_in(path.parent):
@@ -257,7 +257,7 @@ def _not_whole(folder: Path, file: str) -> str:
 
 
 def _without_header(folder: Path, journal: Journal) -> FolderState:
-    """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
+    """Handle a journal without a header: its process died before the first line, or it is damaged."""
     if journal.malformed or journal.parents:
         text = f"{layout.JOURNAL} does not begin with a header: it is damaged"
         return FolderState("not rebuilt", lost=(Loss(kinds.NOT_REBUILT, text),))
@@ -268,20 +268,20 @@ def _without_header(folder: Path, journal: Journal) -> FolderState:
 
 
 def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> FolderState:
-    """Read a folder's dump, what lies beside it where `extra_info` was wanted, and every tensor's header."""
-    # What only has the name of a dump is found too: a pipe, a link to nothing. The reader says what it is.
+    """Read the dump in a folder, its stacks and structure with `extra_info`, and the headers of all tensors."""
+    # May be a pipe or a dangling link with the name of a dump, which the reader reports.
     file = _data_file(folder)
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
         return FolderState("unreadable", lost=(Loss(kinds.UNREADABLE_DUMP, str(err)),))
-    is_table = file.name in layout.TABLES  # which holds what else lies beside it
+    is_table = file.name in layout.TABLES  # contains stacks and structure
     wants_companions = not is_table and extra_info and dump.extra_info
     lost_companions, companion_notes = _companions(folder, dump, wants_companions)
     records = [record for call in dump.calls for record in call.records]
     tensors = {record.file: record for record in records if record.file}
-    bad = {name: reason for name, record in tensors.items() if (reason := _wrong_with(dump, record))}
-    whole, unfinished = _unnamed(folder / layout.TENSORS, set(tensors))
+    bad = {name: reason for name, record in tensors.items() if (reason := _record_error(dump, record))}
+    whole, unfinished = _files_without_record(folder / layout.TENSORS, set(tensors))
     pack = _examine_pack(folder / layout.TENSORS)
     odd = sum(statistics is not None and statistics.is_damaged for statistics in dump.columns.odd.values())
     return FolderState(
@@ -289,18 +289,22 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
         lost=(
             *(Loss(kinds.LOST_COMPANION, text) for text in lost_companions),
-            *_losses(kinds.LOST_TENSORS, _several("tensors are lost", {**pack.broken, **bad}.values())),
-            *_losses(kinds.LOST_TENSORS, _number(pack.damaged_lines, f"lines of {layout.PACK_INDEX} are damaged")),
-            *_losses(kinds.UNCHECKED_DIGESTS, _number(pack.unchecked, f"digests cannot be checked: {MISSING_HASHER}")),
-            *_losses(kinds.NOT_COLLECTED, _several("parts were not collected", dump.missing)),
-            *_losses(kinds.ODD_STATISTICS, _number(odd, "records have statistics that are not numbers")),
+            *_losses(kinds.LOST_TENSORS, _count_with_examples("tensors are lost", {**pack.broken, **bad}.values())),
+            *_losses(
+                kinds.LOST_TENSORS, _count_phrase(pack.damaged_lines, f"lines of {layout.PACK_INDEX} are damaged")
+            ),
+            *_losses(
+                kinds.UNCHECKED_DIGESTS, _count_phrase(pack.unchecked, f"digests cannot be checked: {MISSING_HASHER}")
+            ),
+            *_losses(kinds.NOT_COLLECTED, _count_with_examples("parts were not collected", dump.missing)),
+            *_losses(kinds.ODD_STATISTICS, _count_phrase(odd, "records have statistics that are not numbers")),
         ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
             *(["the last line of the journal is incomplete"] if cut else []),
             *companion_notes,
-            *_several("tensor files without a record", whole),
-            *_several("unfinished tensor files", unfinished),
+            *_count_with_examples("tensor files without a record", whole),
+            *_count_with_examples("unfinished tensor files", unfinished),
         ),
     )
 
@@ -310,7 +314,7 @@ def _data_file(folder: Path) -> Path:
 
 
 def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], list[str]]:
-    """What is lost of the call stacks and the enclosing cells, and what is only worth a word."""
+    """Return losses in the call stacks and enclosing cells, and notes."""
     absent: list[str] = []
     broken: list[str] = []
     for name in (layout.STACK, layout.CONSTRUCT):
@@ -323,13 +327,13 @@ def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], 
             broken.append(str(err))
     if dump.level == "debug" or not extra_info or not absent:
         return broken, []
-    # Other tools do not record whether they were set to leave both out; one without the other is lost in any case.
+    # Other tools do not record whether both were disabled; if only one is missing, it is lost.
     if len(absent) == 2 and not dump.format_version:
         return broken, [f"without {' and '.join(absent)}"]
     return [*broken, *(f"{name} is missing; copy it again" for name in absent)], []
 
 
-def _wrong_with(dump: Dump, record: Record) -> str:
+def _record_error(dump: Dump, record: Record) -> str:
     try:
         shape = examine_tensor(tensor_path(dump, record))
     except DumpError as err:
@@ -341,7 +345,12 @@ def _wrong_with(dump: Dump, record: Record) -> str:
 
 @dataclass(frozen=True)
 class _Pack:
-    """Why tensors of a pack are broken, by name; damaged lines of its index; digests that cannot be checked here."""
+    """The state of a pack.
+
+    broken : reasons why tensors are broken, by name.
+    damaged_lines : number of damaged lines of the index.
+    unchecked : number of digests that cannot be checked.
+    """
 
     broken: dict[str, str] = field(default_factory=dict)
     damaged_lines: int = 0
@@ -349,7 +358,7 @@ class _Pack:
 
 
 def _examine_pack(folder: Path) -> _Pack:
-    """Check every tensor of the pack in a folder of tensors against its digest; of equal contents one."""
+    """Check the tensors in the pack of a folder with their digests; equal contents are checked once."""
     broken: dict[str, str] = {}
     verified: dict[tuple[str, str], bool] = {}
     unchecked = 0
@@ -359,7 +368,7 @@ def _examine_pack(folder: Path) -> _Pack:
         return _Pack({layout.PACK_INDEX: str(err)})
     for name, fields in index.tensors.items():
         if os.path.lexists(folder / name):
-            continue  # that file is read instead
+            continue  # the separate file is used
         try:
             packed = find_packed(folder / name, is_strict=True)
             assert packed is not None  # its index has the name
@@ -372,12 +381,12 @@ def _examine_pack(folder: Path) -> _Pack:
     return _Pack(broken, index.damaged, unchecked)
 
 
-def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
-    """The tensor files that no record names: whole ones, and those that their process did not finish."""
+def _files_without_record(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
+    """Return the tensor files without a record: complete ones, and unfinished ones."""
     whole: list[str] = []
     unfinished: list[str] = []
     found: set[str] = set()
-    with suppress(OSError):  # no folder, or none for us: of each tensor that is named the reader says so
+    with suppress(OSError):  # no folder, or not readable: reported for each tensor with a record
         found.update(os.listdir(folder))
     found -= {layout.PACK, layout.PACK_INDEX}
     found.update(names_in(folder))
@@ -394,13 +403,13 @@ def _losses(kind: Kind, texts: Iterable[str]) -> list[Loss]:
     return [Loss(kind, text) for text in texts]
 
 
-def _number(number: int, what: str) -> list[str]:
-    """One phrase with a number; nothing for 0."""
+def _count_phrase(number: int, what: str) -> list[str]:
+    """Return a list of one phrase with a number; empty for 0."""
     return [f"{number} {what}"] if number else []
 
 
-def _several(what: str, items: Collection[str]) -> list[str]:
-    """One phrase for any number of items, with the first few of them; nothing for none."""
+def _count_with_examples(what: str, items: Collection[str]) -> list[str]:
+    """Return a list of one phrase with the number of items and some examples; empty without items."""
     if not items:
         return []
     return [f"{len(items)} {what} ({few(items)})"]

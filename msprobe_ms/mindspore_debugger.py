@@ -1,11 +1,11 @@
-"""The debugger of a training with MindSpore, and which collector it uses.
+"""The debugger for trainings with MindSpore, and the selection of its collector.
 
-Python's calls, the cells of graphs, or the framework's kernels are collected, by level and execution mode. In PyNative
-mode a graph that Python calls (`@jit`) has its cells recorded in the same dump; or, where the settings ask for the
-split, below `graph`, and the rest below `pynative`, as the other tool does.
+Depending on level and execution mode, calls from Python, cells in graphs, or kernels of the framework are collected. In
+PyNative mode the cells of graphs that Python calls (`@jit`) are recorded in the same dump or, with `jit_cells` "split",
+in the folder `graph`, and other calls in the folder `pynative`, as in mindstudio-probe.
 
-A model of PyTorch's API on MindSpore (MSAdapter, MindTorch) is collected as PyTorch's would be: by its modules and the
-functions of `torch`. The model decides which of the two it is; without one, whether `torch` is such a layer.
+A model in PyTorch's API on MindSpore (MSAdapter, MindTorch) is collected like a model of PyTorch: by its modules and
+functions of `torch`. This is determined by the model, or without a model by the imported `torch`.
 """
 
 import sys
@@ -16,7 +16,7 @@ from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer, roots_of
-from msprobe.base.framework_limits import wrong_with_mindspore
+from msprobe.base.framework_limits import unsupported_by_mindspore
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.backends.mindspore.jit import in_graph
@@ -32,43 +32,47 @@ from msprobe.graph_save.collector import GraphCollector
 from msprobe.graph_save.kernel.collector import KernelDump
 from msprobe.perturb.backends import mindspore as perturb
 from msprobe.perturb.perturber import Perturber
-from msprobe.stage_control import on_either
+from msprobe.stage_control import class_or_instance_method
 
 AnyCollector: TypeAlias = Collector | GraphCollector | KernelDump
 
 
 class PrecisionDebugger(Debugger):
-    """Collects a training with MindSpore step by step; see `how-to/collecting/collecting.md`.
+    """Debugger that collects a training with MindSpore; see `how-to/collecting/collecting.md`.
 
-    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
-    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
+    config_path : a config.json; by default all settings have their defaults.
+    task, dump_path, level, step : replace settings of the file.
+
+    Constructing a debugger with equal settings again returns the same object. If a debugger with other settings already
+    writes to the same dump_path, this one writes to `{dump_path}_2`. Raises SettingsError for invalid settings.
     """
 
-    _collectors: "Collectors | Gradients | SecondRuns"
+    _collectors: "Collectors | GradientProbe | FreeBenchmark"
 
     @property
-    def _framework(self) -> str:  # type: ignore[override]  # here it is known only when collecting begins
+    def _framework(self) -> str:  # type: ignore[override]  # determined when collecting begins
         return "mindtorch" if self._collectors.is_torch else "mindspore"
 
-    @on_either
+    @class_or_instance_method
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
+        """Save the current value of a variable, and with `save_backward` its gradients.
 
-        Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
-        tuples and dicts of them. See `how-to/collecting/saving.md`.
+        variable : a tensor, a number, a string, or lists, tuples and dicts of them.
+        name : name of the saved value.
+
+        Only at level debug; no effect at other levels. See `how-to/collecting/saving.md`.
         """
-        if in_graph():  # the graph compiler reads no further
+        if in_graph():  # the rest is not compiled
             return
         self._save(variable, name, save_backward)
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients | SecondRuns":
-        if wrong := wrong_with_mindspore(settings):
-            raise SettingsError(wrong)
+    def _collectors_of(cls, settings: Settings) -> "Collectors | GradientProbe | FreeBenchmark":
+        if problem := unsupported_by_mindspore(settings):
+            raise SettingsError(problem)
         if settings.task == "free_benchmark":
-            return SecondRuns(settings)
-        return Gradients(settings) if settings.task == "grad_probe" else Collectors(settings)
+            return FreeBenchmark(settings)
+        return GradientProbe(settings) if settings.task == "grad_probe" else Collectors(settings)
 
     @classmethod
     def _saves_of(cls, settings: Settings) -> Saves:
@@ -82,20 +86,20 @@ class PrecisionDebugger(Debugger):
         return device_target()
 
     def _rank(self) -> int | None:
-        """The framework's rank of this process; None where no communication is initialised."""
+        """Return the rank of this process; None if communication is not initialized."""
         return get_rank() if GlobalComm.INITED else None
 
 
-class Gradients(GradProbe):
-    """The probe of optimizers, of MindSpore or of PyTorch's API on it."""
+class GradientProbe(GradProbe):
+    """Collector of task grad_probe, for optimizers of MindSpore or of PyTorch's API on it."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, _attach)
         self.is_torch = torch_on_mindspore()
 
 
-class SecondRuns(Perturber):
-    """Runs functions of MindSpore, or of PyTorch's API on it, a second time."""
+class FreeBenchmark(Perturber):
+    """Collector of task free_benchmark, for functions of MindSpore or of PyTorch's API on it."""
 
     def __init__(self, settings: Settings) -> None:
         self.is_torch = torch_on_mindspore()
@@ -105,7 +109,7 @@ class SecondRuns(Perturber):
 def _perturbed_functions(is_torch: bool) -> type[perturb.MindSpore]:
     if not is_torch:
         return perturb.MindSpore
-    from msprobe.perturb.backends.mindtorch import MindTorch  # here: it imports torch
+    from msprobe.perturb.backends.mindtorch import MindTorch  # lazy: imports torch
 
     return MindTorch
 
@@ -114,22 +118,22 @@ def _attach(optimizer: AnyOptimizer, probe: GradProbe) -> None:
     if isinstance(optimizer, mindspore.nn.Cell) or not torch_on_mindspore():
         attach(optimizer, probe)
         return
-    from msprobe.grad_probe.backends import pytorch  # here: it imports torch
+    from msprobe.grad_probe.backends import pytorch  # lazy: imports torch
 
     pytorch.attach(optimizer, probe)
 
 
 class Collectors:
-    """The collectors of one debugger, as one; the methods are those of `Collecting`."""
+    """The collectors of a debugger, with the interface `StepCollector`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._kernels = KernelDump(settings) if settings.level == "L2" else None
         self._has_begun = False
         self._splits = settings.jit_cells == "split"
-        self._choose(FRAMEWORK)
+        self._create_collectors(FRAMEWORK)
 
-    def _choose(self, framework: Framework) -> None:
+    def _create_collectors(self, framework: Framework) -> None:
         settings, self._framework = self._settings, framework
         self.python, self.graphs = Collector(settings, framework), GraphCollector(settings)
         self._all: list[AnyCollector] = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
@@ -137,7 +141,7 @@ class Collectors:
 
     @property
     def is_torch(self) -> bool:
-        """Whether what is collected, or will be, is PyTorch's API on MindSpore."""
+        """Return whether PyTorch's API on MindSpore is collected."""
         return self._framework is not FRAMEWORK if self._has_begun else torch_on_mindspore()
 
     @property
@@ -154,31 +158,31 @@ class Collectors:
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
         if not self._has_begun and self._kernels is None:
-            self._choose_by(model)
+            self._select_framework(model)
         if self._framework is not FRAMEWORK and is_graph_mode():
             raise UsageError(
                 "start(): the mode is GRAPH_MODE, but modules of PyTorch's API on MindSpore are collected only "
                 "in PYNATIVE_MODE; set PYNATIVE_MODE, or collect kernels with level L2"
             )
-        self._first().check(model, token_range)
+        self._active_collector().check(model, token_range)
 
-    def _choose_by(self, model: AnyModel) -> None:
-        """Whose modules and functions are to be collected; final at the first start that collects."""
+    def _select_framework(self, model: AnyModel) -> None:
+        """Select MindSpore or PyTorch's API on it; final at the first start that collects."""
         is_cells = model is not None and all(isinstance(root, mindspore.nn.Cell) for _, root in roots_of(model))
         is_torch = torch_on_mindspore() and not is_cells
         if is_torch == (self._framework is not FRAMEWORK):
             return
         if not is_torch:
-            self._choose(FRAMEWORK)
+            self._create_collectors(FRAMEWORK)
             return
-        from msprobe.cell_dump.backends.mindtorch import framework  # here: it imports torch
+        from msprobe.cell_dump.backends.mindtorch import framework  # lazy: imports torch
 
         framework.refuse(self._settings)
-        self._choose(framework.FRAMEWORK)
+        self._create_collectors(framework.FRAMEWORK)
 
     def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:
         self._has_begun = True
-        first = self._first()
+        first = self._active_collector()
         joins = first is self.python and self._joins
         if joins and self._splits:
             self.python.open(model, folder_of("pynative"), token_range)
@@ -189,15 +193,15 @@ class Collectors:
             self.graphs.join(model, self.python.session)
 
     def expect(self, model: AnyModel) -> None:
-        """Graphs that are compiled now may be run in a step that is recorded."""
-        first = self._first()
+        """Prepare graphs that are compiled now, because they may run in a step that is recorded."""
+        first = self._active_collector()
         if first is self.graphs:
             self.graphs.expect(model)
         elif first is self.python and self._joins:
             self.graphs.expect(model, by_python=True, joined=not self._splits)
 
-    def give_way(self) -> None:
-        self.python.give_way()
+    def yield_step(self) -> None:
+        self.python.yield_step()
 
     @property
     def is_interrupted(self) -> bool:
@@ -212,7 +216,7 @@ class Collectors:
             each.recover()
 
     def shut(self) -> None:
-        """Graphs first, for they may write where Python's calls are written."""
+        """Stop recording; graphs first, because they may write to the dump of calls from Python."""
         for each in self._all:
             each.shut()
 
@@ -220,7 +224,7 @@ class Collectors:
         for each in self._all:
             each.end_step()
 
-    def _first(self) -> AnyCollector:
+    def _active_collector(self) -> AnyCollector:
         if self._kernels is not None:
             return self._kernels
         return self.graphs if is_graph_mode() else self.python

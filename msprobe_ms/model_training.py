@@ -1,12 +1,12 @@
-"""What callbacks find out about a training by `mindspore.train.Model`, from the parameters that it hands to them.
+"""Information about a training with `mindspore.train.Model`, from the parameters that it passes to callbacks.
 
-No framework is imported here; the cells come from the training.
+Imports no framework.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from msprobe.base.checks import listed, nearest, shown
+from msprobe.base.checks import nearest, quoted, quoted_list
 from msprobe.base.errors import UsageError
 
 _OPTIMIZERS = {
@@ -16,24 +16,24 @@ _OPTIMIZERS = {
 
 
 def next_step(parameters: Any) -> int:
-    """The number of the step that comes next, from 0: as many as there were before this training."""
+    """Return the number of the next step, from 0, which is the number of steps before this training."""
     return int(parameters.cur_step_num or (parameters.cur_epoch_num - 1) * parameters.batch_num)
 
 
 def cell_of(network: Any, name: str, callback: str) -> Any:
-    """The cell of a network with a dotted name, the network for no name. UsageError where it has none."""
+    """Return the cell of a network with a dotted name; the network for "". UsageError if there is no such cell."""
     if not name:
         return network
     cells = {own: cell for own, cell in network.cells_and_names() if own}
     if name in cells:
         return cells[name]
     near = nearest(name, tuple(cells))
-    hint = f"did you mean {shown(near)}?" if near else f"it has {listed(tuple(network.name_cells()))}"
-    raise UsageError(f'argument "network" of {callback}: the trained network has no cell {shown(name)}; {hint}')
+    hint = f"did you mean {quoted(near)}?" if near else f"it has {quoted_list(tuple(network.name_cells()))}"
+    raise UsageError(f'argument "network" of {callback}: the trained network has no cell {quoted(name)}; {hint}')
 
 
 def optimizer_of(parameters: Any) -> Any:
-    """The optimizer that `Model` has, or that the trained network holds; None where there is none or more than one."""
+    """Return the optimizer of the `Model` or in the trained network; None if there is none, or more than one."""
     given = parameters.get("optimizer")
     if given is not None:
         return given
@@ -42,7 +42,7 @@ def optimizer_of(parameters: Any) -> Any:
 
 
 def model_of(parameters: Any) -> Any:
-    """The network whose parameters are trained: without the wrappers that hold its loss function and its optimizer."""
+    """Return the trained network without the wrappers with its loss function and its optimizer."""
     network = parameters.get("network")
     if any(_is_optimizer(cell) for _, cell in network.cells_and_names()):
         network = getattr(network, "network", network)
@@ -50,7 +50,7 @@ def model_of(parameters: Any) -> Any:
 
 
 def loss_cell_of(parameters: Any) -> Any:
-    """The cell whose output is the loss; None where no wrapper tells it."""
+    """Return the cell whose output is the loss; None without a wrapper."""
     return getattr(parameters.get("train_network"), "network", None)
 
 

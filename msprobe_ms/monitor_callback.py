@@ -1,4 +1,4 @@
-"""`MsprobeMonitor`: the monitor of a training by `mindspore.train.Model`, which has no loop of its own."""
+"""`MsprobeMonitor`: the monitor for trainings with `mindspore.train.Model`, without a training loop in user code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from mindspore.train import Callback
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.sections import SECTIONS
 from msprobe.base.setting import checked, setting, settings_of
@@ -21,7 +21,7 @@ from msprobe.monitor.trainer import TrainerMon
 def _path(value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise SettingsError(f"{shown(value)} is not a path; give the configuration file of the monitor")
+    raise SettingsError(f"{quoted(value)} is not a path; give the configuration file of the monitor")
 
 
 def _step(value: object) -> int:
@@ -29,12 +29,12 @@ def _step(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise SettingsError(f"{shown(value)} is not a step; write the number of the first step, or omit it")
+    raise SettingsError(f"{quoted(value)} is not a step; write the number of the first step, or omit it")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """The arguments; without `start_iteration` the first step's number is found out."""
+    """The arguments of the callback; without `start_iteration` the number of the first step is detected."""
 
     config_path: str = setting(_path, "")
     network: str = setting(cell_name, "")
@@ -49,19 +49,21 @@ _ELSEWHERE = {
 
 def _entry_of(arguments: Mapping[str, object]) -> _Entry:
     known = {key: where for key, where in _ELSEWHERE.items() if key not in settings_of(_Entry)}
-    return _Entry(**checked(_Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeMonitor", known))
+    return _Entry(**checked(_Entry, arguments, lambda key: f"argument {quoted(key)} of MsprobeMonitor", known))
 
 
 class MsprobeMonitor(Callback):
-    """Monitors each training of a `Model` with a TrainerMon, and notes the loss of every step.
+    """Callback that monitors the training of a `Model` with a TrainerMon, and records the loss of every step.
 
-    All arguments are plain values, as an entry of a `callbacks:` list in a YAML file has them. `config_path` is the
-    configuration file of TrainerMon. `network` names the cell to monitor (`"backbone.blocks.0"`), by default the
-    network without the wrappers of its loss function and its optimizer. `start_iteration` is the number of the first
-    step; by default it is found out, so that a resumed training goes on with its own numbers.
+    config_path : configuration file of TrainerMon.
+    network : name of the cell to monitor (`"backbone.blocks.0"`), by default the network without the wrappers with its
+        loss function and its optimizer.
+    start_iteration : number of the first step; by default it is detected, so that a resumed training continues its
+        numbers.
 
-    Raises SettingsError for what cannot be meant, when it is constructed; UsageError before the first step where the
-    training cannot be monitored: in graph mode, or without an optimizer. Afterwards nothing of it stops the training.
+    All arguments are plain values, for entries of a `callbacks:` list in a YAML file. Raises SettingsError for invalid
+    arguments at construction, and UsageError before the first step if the training cannot be monitored: in graph mode,
+    or without an optimizer. After it, no error of the callback stops the training.
     """
 
     def __init__(self, config_path: Any = None, **entry: Any) -> None:
@@ -73,12 +75,12 @@ class MsprobeMonitor(Callback):
                 '{"type": "MsprobeMonitor", "config_path": "./monitor.json"}'
             )
         self._entry = parsed
-        self._monitor = TrainerMon(parsed.config_path)  # what is wrong with the file is raised here
+        self._monitor = TrainerMon(parsed.config_path)  # raises errors in the file
         self._is_hooked = False
         self._loss_hook: Any = None
 
     def on_train_begin(self, run_context: Any) -> None:
-        """Find the network and the optimizer. A monitor that has seen a training is done: the next one is another."""
+        """Find the network and the optimizer. Each training gets a new monitor."""
         if self._is_hooked:
             self._stop()
             self._monitor, self._is_hooked = TrainerMon(self._entry.config_path), False
@@ -93,7 +95,7 @@ class MsprobeMonitor(Callback):
         self._network = cell_of(parameters.get("network"), name, "MsprobeMonitor") if name else model_of(parameters)
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
-        """Hook the network, once; here and not earlier, since the first epoch's number is not known before."""
+        """Hook the network, once; not earlier, because the number of the first epoch is not known before."""
         if self._is_hooked:
             return
         parameters, start = run_context.original_args(), self._entry.start_iteration
@@ -101,16 +103,16 @@ class MsprobeMonitor(Callback):
         self._monitor.set_monitor(self._network, self._optimizer, start_iteration=start)
         self._is_hooked = True
         if (cell := loss_cell_of(parameters)) is not None:
-            self._loss_hook = cell.register_forward_hook(_noting(self._monitor))
+            self._loss_hook = cell.register_forward_hook(_make_loss_hook(self._monitor))
 
     def on_train_end(self, run_context: Any) -> None:
-        """Take every hook off and close the files."""
+        """Remove all hooks, and close the files."""
         self._stop()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Also where an exception ended the training."""
+        """Stop the monitor, also if an exception ended the training."""
         self._stop()
 
     def _stop(self) -> None:
@@ -120,11 +122,11 @@ class MsprobeMonitor(Callback):
         self._monitor.stop()
 
 
-def _noting(monitor: TrainerMon) -> Any:
-    """A hook that notes the output of the cell that computes the loss, of several the first."""
+def _make_loss_hook(monitor: TrainerMon) -> Any:
+    """Return a hook that records the output of the cell that computes the loss, or its first output."""
 
-    def note(_: Any, __: Any, output: Any) -> None:
+    def record_loss(_: Any, __: Any, output: Any) -> None:
         loss = output[0] if isinstance(output, tuple | list) and output else output
         monitor.loss(loss)
 
-    return note
+    return record_loss

@@ -1,4 +1,4 @@
-"""`python -m msprobe.msprobe` and `msprobe.msprobe:main`, where msprobe has its command."""
+"""`python -m msprobe.msprobe` and `msprobe.msprobe:main`, the paths of the command in msprobe."""
 
 import sys
 

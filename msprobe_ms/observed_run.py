@@ -1,11 +1,11 @@
-"""One run of a training, whose bits are noted at every start() and step() and at its end, for `verify-collection`.
+"""Run of a training whose bits are recorded at every start() and step() and at its end, for `verify-collection`.
 
     python -m msprobe.observed_run TRACE inert|collecting STEPS SCRIPT [ARGUMENT ...]
 
-The script is run as `python SCRIPT ARGUMENT ...` would run it. Nothing is imported before the script imports it: the
-debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything, but it has
-the same settings, stages and places. STEPS is the number of step() calls after which the training is ended, 0 for all
-of them. TRACE is written in JSON lines.
+The script runs as with `python SCRIPT ARGUMENT ...`. No module is imported before the script imports it: the class of
+the debugger is wrapped when the training imports it. In an inert run its methods do nothing, but it has the same
+settings, stages and folders. STEPS is the number of step() calls after which the training is ended, 0 for all steps.
+TRACE is written as JSON lines.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ from msprobe.base.framework import AnyModel, AnyParameter
 DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
 
-class Enough(SystemExit):
-    """As many steps as were asked for: leaves the training the way `sys.exit()` does."""
+class StepsCompleted(SystemExit):
+    """Raised after the requested number of steps; ends the training like `sys.exit()`."""
 
 
 class Observer:
-    """Notes the moments of a run; `steps` as above."""
+    """Recorder of the moments of a run; `steps` as above."""
 
     def __init__(self, trace: Path, inert: bool, steps: int) -> None:
         self._trace, self._inert, self._steps = trace.open("w"), inert, steps
@@ -43,51 +43,51 @@ class Observer:
         self._step = 0
 
     def wrap(self, debugger: type) -> None:
-        """Put ourselves around, or in an inert run in the place of, every public method of the debugger's class."""
-        from msprobe.stage_control import on_either  # here: it is the training that imports
+        """Wrap, or in an inert run replace, all public methods of the class of the debugger."""
+        from msprobe.stage_control import class_or_instance_method  # lazy: only after the training imports it
 
         for name in dir(debugger):
             method = getattr_static(debugger, name)
-            if not name.startswith("_") and isinstance(method, on_either):
-                setattr(debugger, name, on_either(self._observed(name, method.method)))
+            if not name.startswith("_") and isinstance(method, class_or_instance_method):
+                setattr(debugger, name, class_or_instance_method(self._observed(name, method.method)))
         if self._inert:
-            debugger.__new__ = _inert  # type: ignore[assignment,method-assign]  # made to do nothing
-            debugger.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]  # also if it gets one some day
+            debugger.__new__ = _inert  # type: ignore[assignment,method-assign]  # without collecting
+            debugger.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]  # if it is defined
             debugger.has_model = property(lambda _: bool(self._models))  # type: ignore[attr-defined]  # a subclass's
             debugger.service = property(_service)  # type: ignore[attr-defined]  # as above
 
     def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """A method that reports its calls, and looks like the one that it wraps."""
-        runs = method
+        """Return a wrapper of a method that reports its calls."""
+        target = method
         if self._inert:
-            runs = _stage if name == "stage" else _nothing
+            target = _stage if name == "stage" else _do_nothing
 
         @wraps(method)
         def observed(debugger: Any, *args: Any, **kwargs: Any) -> Any:
-            return self.called(name, partial(runs, debugger), args, kwargs)
+            return self.called(name, partial(target, debugger), args, kwargs)
 
         return observed
 
     def called(self, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The training calls a method: note a moment before start() and after step()."""
+        """Call a method for the training; record a moment before start() and after step()."""
         if name == "start":
-            self._meet(args[0] if args else kwargs.get("model"))
+            self._add_models(args[0] if args else kwargs.get("model"))
             self.note("start")
         result = method(*args, **kwargs)
         if name == "step":
             self.note("step")
             self._step += 1
             if self._step == self._steps:
-                raise Enough(0)
+                raise StepsCompleted(0)
         return result
 
     def note(self, at: str, **more: object) -> None:
-        """Write down where the training is, and its bits. A child that the training forked is not the training."""
+        """Write the position of the training and its bits. Ignored in child processes."""
         if os.getpid() == self._process:
             moment = {"at": at, "step": self._step, "bits": dict(self._bits()), **more}
             print(json.dumps(moment), file=self._trace, flush=True)
 
-    def _meet(self, model: AnyModel) -> None:
+    def _add_models(self, model: AnyModel) -> None:
         models = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
         for each in models:
             if _parameters_of(each) is not None and not any(each is known for known in self._models):
@@ -101,19 +101,19 @@ class Observer:
         yield from _generators()
 
 
-# ---- a debugger that does nothing: it knows its settings, and has stages and places like any other -----------------
+# ---- an inert debugger: with settings, stages and folders, without collecting --------------------------------------
 
 
 def _inert(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    from msprobe.base.settings import load  # here: it is the training that imports
+    from msprobe.base.settings import load  # lazy: only after the training imports it
 
     arguments = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
-    cls._latest = _with_settings(cls, lambda: load(arguments.pop("config_path", None), **arguments))
+    cls._latest = _inert_debugger(cls, lambda: load(arguments.pop("config_path", None), **arguments))
     return cls._latest
 
 
-def _with_settings(cls: Any, load: Callable[[], Any]) -> Any:
-    """Settings that cannot be meant are refused by the run that collects."""
+def _inert_debugger(cls: Any, load: Callable[[], Any]) -> Any:
+    """Return an inert debugger. Invalid settings are ignored here, because the collecting run raises them."""
     from msprobe.base.settings import Settings
 
     debugger = object.__new__(cls)
@@ -125,15 +125,15 @@ def _with_settings(cls: Any, load: Callable[[], Any]) -> Any:
     return debugger
 
 
-def _nothing(debugger: Any, *args: Any, **kwargs: Any) -> None:
-    """What a method of an inert debugger does."""
+def _do_nothing(debugger: Any, *args: Any, **kwargs: Any) -> None:
+    """Do nothing: the methods of an inert debugger."""
 
 
 def _stage(debugger: Any, name: str, config_path: Any = None, **settings: Any) -> Any:
     from msprobe.base.settings import stage_settings
 
     if name not in debugger._stages:
-        debugger._stages[name] = _with_settings(
+        debugger._stages[name] = _inert_debugger(
             type(debugger), lambda: stage_settings(debugger._settings, name, config_path, settings)
         )
     return debugger._stages[name]
@@ -150,7 +150,7 @@ def _service(debugger: Any) -> Any:
 
 
 def _parameters_of(model: AnyModel) -> Any:
-    """The method that lists a model's parameters by name, in MindSpore and in PyTorch; None for what is no model."""
+    """Return the method of a model that lists its parameters by name; None for an object that is not a model."""
     return getattr(model, "parameters_and_names", None) or getattr(model, "named_parameters", None)
 
 
@@ -160,7 +160,7 @@ def _parameter(parameter: AnyParameter) -> str:
             return _digest(parameter.asnumpy().tobytes())
         flat = parameter.detach().cpu().contiguous().flatten()
         return _digest(flat.view(sys.modules["torch"].uint8).numpy().tobytes())
-    except Exception as cause:  # one that cannot be read says so, in each run alike, and the training goes on
+    except Exception as cause:  # unreadable in each run; the error is recorded, and the training continues
         return f"{type(cause).__name__}: {cause}"
 
 
@@ -175,7 +175,7 @@ def _generators() -> Iterator[tuple[str, str]]:
 
 
 def _text(state: Any) -> bytes:
-    """The state of a generator, arrays and numpy's numbers included."""
+    """Return the state of a generator, including arrays, as text."""
     return json.dumps(state, default=lambda value: value.tolist(), sort_keys=True).encode()
 
 
@@ -183,8 +183,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-class _WhenLoaded:
-    """A finder that wraps a debugger's class when its module is loaded."""
+class _ImportHook:
+    """Import hook that wraps the class of a debugger when its module is imported."""
 
     def __init__(self, observer: Observer, module: str) -> None:
         self._observer, self._module = observer, module
@@ -207,10 +207,10 @@ class _WhenLoaded:
 
 
 def main() -> None:
-    """Run the script; its end, or its failure, is the last moment of the trace."""
-    trace, manner, steps, script, *arguments = sys.argv[1:]
-    observer = Observer(Path(trace), manner == "inert", int(steps))
-    sys.meta_path[:0] = [_WhenLoaded(observer, module) for module in DEBUGGERS]
+    """Run the script; its end or its failure is the last line of the trace."""
+    trace, mode, steps, script, *arguments = sys.argv[1:]
+    observer = Observer(Path(trace), mode == "inert", int(steps))
+    sys.meta_path[:0] = [_ImportHook(observer, module) for module in DEBUGGERS]
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     try:
@@ -220,7 +220,7 @@ def main() -> None:
             observer.note("failure", why=f"it ends with exit code {left.code}", ours=False)
             raise
     except BaseException as cause:
-        # whatever it is, it is noted and goes on
+        # recorded and raised again
         observer.note("failure", why=f"{type(cause).__name__}: {cause}", ours=isinstance(cause, MsprobeError))
         raise
     observer.note("end")

@@ -1,4 +1,4 @@
-"""The debugger of a training with PyTorch."""
+"""The debugger for trainings with PyTorch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel
-from msprobe.base.framework_limits import wrong_with_pytorch
+from msprobe.base.framework_limits import unsupported_by_pytorch
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.compiled import is_running, uncompiled
@@ -22,11 +22,13 @@ from msprobe.perturb.perturber import Perturber
 
 
 class PrecisionDebugger(Debugger):
-    """Collects a training with PyTorch step by step; see `how-to/collecting/collecting.md`.
+    """Debugger that collects a training with PyTorch; see `how-to/collecting/collecting.md`.
 
-    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
-    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
+    config_path : a config.json; by default all settings have their defaults.
+    task, dump_path, level, step : replace settings of the file.
+
+    Constructing a debugger with equal settings again returns the same object. If a debugger with other settings already
+    writes to the same dump_path, this one writes to `{dump_path}_2`. Raises SettingsError for invalid settings.
     """
 
     _framework = "pytorch"
@@ -35,8 +37,8 @@ class PrecisionDebugger(Debugger):
     def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe | Perturber":
         if settings.task == "grad_probe":
             return GradProbe(settings, attach)
-        if wrong := wrong_with_pytorch(settings):
-            raise SettingsError(wrong)
+        if problem := unsupported_by_pytorch(settings):
+            raise SettingsError(problem)
         if settings.task == "free_benchmark":
             return Perturber(settings, PyTorch, "pytorch")
         return PythonCalls(settings)
@@ -66,23 +68,23 @@ class PrecisionDebugger(Debugger):
 
 
 class PythonCalls(Collector):
-    """The collector of Python's calls is the only one; its dump is the step's own."""
+    """The only collector for PyTorch, which records calls from Python in the dump of the step."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, FRAMEWORK)
 
     def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:  # type: ignore[override]  # its folder later
-        """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
+        """Start recording; `folder_of` is called if this begins a step. OSError if the folder cannot be written."""
         super().open(model, folder_of(""), token_range)
 
     def expect(self, model: AnyModel) -> None:
-        """Nothing is compiled here that a later step would run."""
+        """Do nothing: no graph is compiled here."""
 
 
 def module_dump(module: torch.nn.Module, dump_name: str) -> None:
-    """Do nothing at levels L0 and mix, where a module is recorded as it is, as in msprobe 8.1; deprecated.
+    """Do nothing at levels L0 and mix, which record modules anyway, as in msprobe 8.1; deprecated.
 
-    UsageError at any other level, where msprobe 8.1 records this module alone.
+    UsageError at other levels, where msprobe 8.1 records only this module.
     """
     debugger = PrecisionDebugger._latest
     instead = 'use level "L0" or "mix", and the module\'s name in "list", for example "list": ["Module.layers.0."]'
@@ -96,7 +98,7 @@ def module_dump_end() -> None:
 
 
 class PtdbgDispatch:
-    """Refuse the comparison of each operator with a CPU while it runs, which msprobe 1.0 to 8.1 had."""
+    """Not available: the comparison of each operator with a CPU at run time, as in msprobe 1.0 to 8.1."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise UsageError('PtdbgDispatch is not available; task "acc_check" checks each call while the training runs')

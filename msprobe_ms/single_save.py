@@ -1,4 +1,4 @@
-"""`SingleSave`: what the user saves by name at any place of the code, and the tree of these saves below one folder.
+"""`SingleSave`: saves named tensors at any place of the code to a tree of files.
 
 See `how-to/collecting/single-save.md`.
 """
@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from msprobe.base import framework
-from msprobe.base.checks import folder, listed, nearest, shown
+from msprobe.base.checks import nearest, output_folder, quoted, quoted_list
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.files import make_root
 from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, is_tensor, type_name
+from msprobe.base.nested import MAX_MEMBERS, is_tensor, type_name
 from msprobe.store.layout import DATA
 from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
@@ -29,24 +29,26 @@ from msprobe.store.tensor_file import is_storable
 
 
 class SingleSave:
-    """Saves tensors by name below one folder: `SingleSave(path, fmk="mindspore")` once, then `SingleSave.save({...})`.
+    """Writer of named tensors: construct `SingleSave(path, fmk="mindspore")` once, then call `SingleSave.save({...})`.
 
-    The first construction of a process holds; a later one gives the same object, and a line in the log where it asked
-    for something else. `fmk` says which framework is asked for the rank first. Raises SettingsError where an argument
-    cannot be meant, UsageError where the folder cannot be made. After that no failure reaches the training: a value
-    that cannot be written is logged once per cause.
+    dump_path : output folder.
+    fmk : framework whose rank is used first, "mindspore" or "pytorch".
+
+    There is one object per process: a later construction returns it, and logs a message if its arguments differ. Raises
+    SettingsError for invalid arguments, UsageError if the folder cannot be created. Later failures do not reach the
+    training: a value that cannot be written is logged once per cause.
     """
 
-    _only: ClassVar["SingleSave | None"] = None
+    _instance: ClassVar["SingleSave | None"] = None
 
     def __new__(cls, dump_path: "str | PathLike[str]", fmk: str = "pytorch") -> "SingleSave":
         requested = root, chosen = _checked(dump_path, fmk)
-        only = cls._only
+        only = cls._instance
         if only is None:
             make_root(root, "SingleSave")
             only = super().__new__(cls)
-            only._requested, only._tree = requested, tree_of(root, chosen)
-            cls._only = only
+            only._requested, only._tree = requested, shared_tree(root, chosen)
+            cls._instance = only
         elif requested != only._requested:
             once(
                 f"SingleSave {root} {chosen}",
@@ -66,64 +68,64 @@ class SingleSave:
 
     @classmethod
     def save_ex(cls, data: dict[str, Any], micro_batch: int | None = None) -> None:
-        """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
+        """Save each value under its key, in the micro step `micro_batch`, or without a micro step.
 
-        A value is a tensor or numpy array of any shape, or a list, tuple or dict of them, one level deep; in its own
-        dtype, bfloat16 as float32. What is none of these is logged once and left out. TypeError for an element
-        of a container that is no tensor: then nothing of this value is saved.
+        A value is a tensor or NumPy array of any shape, or a list, tuple or dict of them (not nested). It is saved in
+        its dtype, bfloat16 as float32. Other values are logged once and skipped. TypeError, and nothing of the value is
+        saved, if an element of a container is not a tensor.
         """
         cls._constructed("save_ex").save_ex(data, micro_batch)
 
     @classmethod
     def step(cls) -> None:
-        """End a step: the next saves belong to the following one, and micro steps begin at 0."""
+        """End the step: later saves belong to the next step, and micro steps begin at 0."""
         cls._constructed("step").step()
 
     @classmethod
     def save_config(cls, data: Any) -> None:
-        """Write `configurations.json`; values that JSON cannot hold become their texts."""
+        """Write `configurations.json`; values that JSON does not support are converted to strings."""
         cls._constructed("save_config").save_config(data)
 
     @classmethod
     def _constructed(cls, method: str) -> "SingleTree":
-        if cls._only is None:
+        if cls._instance is None:
             raise UsageError(
                 f'SingleSave.{method}: construct SingleSave first, for example SingleSave("./saved", fmk="mindspore")'
             )
-        return cls._only._tree
+        return cls._instance._tree
 
 
 def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
     if fmk not in FRAMEWORKS:
         near = nearest(fmk, FRAMEWORKS) if isinstance(fmk, str) else ""
-        hint = f"did you mean {shown(near)}? It may be" if near else "it may be"
-        raise SettingsError(f"SingleSave: fmk: {shown(fmk)} is unknown; {hint} one of {listed(FRAMEWORKS)}")
+        hint = f"did you mean {quoted(near)}? It may be" if near else "it may be"
+        raise SettingsError(f"SingleSave: fmk: {quoted(fmk)} is unknown; {hint} one of {quoted_list(FRAMEWORKS)}")
     try:
-        return folder(dump_path), fmk
+        return output_folder(dump_path), fmk
     except SettingsError as err:
         raise SettingsError(f"SingleSave: dump_path: {err}") from err
 
 
-_known: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
+_trees: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
 
 
-def tree_of(root: Path, first: Framework) -> "SingleTree":
-    """The tree below a folder; all of this process who write there share it, so that they count together."""
-    tree = _known.get(root)
+def shared_tree(root: Path, first: Framework) -> "SingleTree":
+    """Return the tree of a folder, which all writers of this process share, so that they use the same counts."""
+    tree = _trees.get(root)
     if tree is None:
-        tree = _known[root] = SingleTree(root, first)
+        tree = _trees[root] = SingleTree(root, first)
     return tree
 
 
 class NotATensor(TypeError):
-    """An element of a container that is no tensor. Errors of the training may be TypeErrors too."""
+    """Raised for an element of a container that is not a tensor; distinguishes it from other TypeErrors."""
 
 
 class SingleTree:
-    """Writes what is saved by name, and counts the saves of each name within a step.
+    """Writer of named tensors, which counts the saves of each name within a step.
 
-    `first` is the framework that is asked for the rank first. No failure reaches the training: a value that cannot be
-    written is logged once per cause. Any thread may save, also a signal handler that comes in between.
+    `first` is the framework whose rank is used first. Failures do not reach the training: a value that cannot be
+    written is logged once per cause. May be used from any thread and from signal handlers.
     """
 
     def __init__(self, root: Path, first: Framework) -> None:
@@ -137,46 +139,46 @@ class SingleTree:
         self._save_each(data, self._next)
 
     def save_ex(self, data: Any, micro_batch: int | None = None) -> None:
-        """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
+        """Save each value under its key, in the micro step `micro_batch`, or without a micro step.
 
-        NotATensor for an element of a container that is none: then nothing of this value is saved.
+        NotATensor, and nothing of the value is saved, if an element of a container is not a tensor.
         """
         if micro_batch is not None and (
             isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 0
         ):
-            _left_out("micro_batch", f"micro_batch is {micro_batch!r}; pass a non-negative integer, or omit it")
+            _log_skipped("micro_batch", f"micro_batch is {micro_batch!r}; pass a non-negative integer, or omit it")
             return
         self._save_each(data, lambda _: micro_batch)
 
-    def leave_out(self, key: str) -> None:
-        """Count a save that was refused."""
+    def skip_save(self, key: str) -> None:
+        """Count a save that was rejected."""
         with self._lock:
             self._next(key)
 
     def _next(self, key: str) -> int:
-        """The micro step of this save, taken before anything is written; also where nothing is."""
+        """Return the micro step of this save, which is counted even if nothing is written."""
         micro_step = self._micro_steps.get(key, 0)
         self._micro_steps[key] = micro_step + 1
         return micro_step
 
     def step(self) -> None:
-        """End a step: the next saves belong to the following one, and micro steps begin at 0."""
+        """End the step: later saves belong to the next step, and micro steps begin at 0."""
         with self._lock:
             self._step += 1
             self._micro_steps.clear()
 
     def save_config(self, data: Any) -> None:
-        """Write `configurations.json`; values that JSON cannot hold become their texts."""
+        """Write `configurations.json`; values that JSON does not support are converted to strings."""
         try:
             write_configurations(self._run_root(), data)
         except Exception as cause:  # a failure while collecting never stops the training
             if passes(cause):
                 raise
-            _lost("configurations.json", cause)
+            _log_failure("configurations.json", cause)
 
     def _save_each(self, data: Any, micro_step_of: Callable[[str], int | None]) -> None:
         for key, value in _items(data):
-            tensors = _settled(key, value)
+            tensors = _computed_tensors(key, value)
             with self._lock:
                 micro_step = micro_step_of(key)
                 if tensors is not None:
@@ -187,7 +189,7 @@ class SingleTree:
             root = self._run_root()
             place = Place(key, self._step, self._rank or 0, micro_step)
             arrays = {
-                member: tensor if framework.maker(tensor) is None else framework.array_of(tensor)
+                member: tensor if framework.framework_of(tensor) is None else framework.array_of(tensor)
                 for member, tensor in tensors.items()
             }
             if isinstance(value, Mapping):
@@ -197,66 +199,66 @@ class SingleTree:
         except Exception as cause:  # a failure while collecting never stops the training
             if passes(cause):
                 raise
-            _lost(key, cause)
+            _log_failure(key, cause)
 
     def _run_root(self) -> Path:
-        """The folder of this run, which communication may tell after the construction only."""
+        """Return the folder of this run, which depends on the rank and may be unknown at construction."""
         if self._rank is None:
             self._rank = framework.rank(self._framework)
         return run_folder(self._root, self._rank, DATA).folder
 
 
-def _settled(key: str, value: Any) -> dict[str, Any] | None:
-    """The tensors of a value, as `_tensors` has them, computed; the training's own errors come out here."""
+def _computed_tensors(key: str, value: Any) -> dict[str, Any] | None:
+    """Return the tensors of a value, as `_tensors`, after they are computed; raises errors of the training."""
     try:
         tensors = _tensors(key, value)
     except NotATensor:
         raise
-    except BaseException as cause:  # a container is foreign code, which another thread may be changing
+    except BaseException as cause:  # a container may run user code, or be changed by another thread
         if passes(cause):
             raise
-        _lost(key, cause)
+        _log_failure(key, cause)
         return None
-    framework.settle(list(tensors.values()) if tensors else [])
+    framework.synchronize(list(tensors.values()) if tensors else [])
     return tensors
 
 
 def _items(data: object) -> list[tuple[str, Any]]:
-    """The keys and values to save; what is not keyed by texts is logged and left out."""
+    """Return the keys and values to save; keys that are not strings are logged and skipped."""
     try:
-        items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
-    except BaseException as cause:  # foreign code, which another thread may be changing
+        items = [(k, v) for k, v in islice(data.items(), MAX_MEMBERS)] if isinstance(data, Mapping) else None
+    except BaseException as cause:  # may run user code, or be changed by another thread
         if passes(cause):
             raise
-        _lost("data", cause)
+        _log_failure("data", cause)
         return []
     if items is None:
-        _left_out("data", f"the data is of type {type_name(data)}; pass a dict of tensors, {{name: tensor}}")
+        _log_skipped("data", f"the data is of type {type_name(data)}; pass a dict of tensors, {{name: tensor}}")
         return []
     for key, _ in items:
         if not issubclass(type(key), str):
-            _left_out("key", f"the key {shown(key)} is of type {type_name(key)}; use a string")
+            _log_skipped("key", f"the key {quoted(key)} is of type {type_name(key)}; use a string")
     return [(str.__str__(key), value) for key, value in items if issubclass(type(key), str)]
 
 
 def _tensors(key: str, value: Any) -> dict[str, Any] | None:
-    """The tensors of a value by position or key, a single one under ""; None, with a line in the log, without any."""
+    """Return the tensors of a value by position or key, a single tensor under ""; None, and log it, if invalid."""
     if is_savable(value):
         return {"": value}
     if isinstance(value, Mapping):
-        items = list(islice(value.items(), MEMBERS + 1))
+        items = list(islice(value.items(), MAX_MEMBERS + 1))
     elif isinstance(value, list | tuple):
-        items = list(enumerate(islice(value, MEMBERS + 1)))
+        items = list(enumerate(islice(value, MAX_MEMBERS + 1)))
     else:
         kind = _kind(value)
-        _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
+        _log_skipped(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
         return None
     tensors = {str(member): tensor for member, tensor in items}
-    if len(items) > MEMBERS:
-        _left_out("members", f"{key} has more than {MEMBERS} members; save them in several parts")
+    if len(items) > MAX_MEMBERS:
+        _log_skipped("members", f"{key} has more than {MAX_MEMBERS} members; save them in several parts")
         return None
     if len(tensors) < len(items):
-        _left_out("same text", f"{key} has two keys with the same text; give each tensor a unique key")
+        _log_skipped("same text", f"{key} has two keys with the same text; give each tensor a unique key")
         return None
     for member, tensor in tensors.items():
         if not is_savable(tensor):
@@ -268,7 +270,7 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
 
 
 def is_savable(value: object) -> bool:
-    """Whether a value is a tensor, or an array that can be stored."""
+    """Return whether a value is a tensor, or an array that can be stored."""
     return is_tensor(value) or (issubclass(type(value), np.ndarray) and is_storable(value))  # type: ignore[arg-type]  # it is
 
 
@@ -276,11 +278,11 @@ def _kind(value: object) -> str:
     return f"numpy.ndarray of {value.dtype}" if isinstance(value, np.ndarray) else type_name(value)
 
 
-def _left_out(cause: str, what: str) -> None:
-    """A mistake in one call: logged once per cause, and the rest is saved."""
+def _log_skipped(cause: str, what: str) -> None:
+    """Log an error in one call, once per cause; other values are saved."""
     once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 
-def _lost(what: str, cause: BaseException) -> None:
+def _log_failure(what: str, cause: BaseException) -> None:
     why = cause.strerror if isinstance(cause, OSError) and cause.strerror else reason(cause)
     once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training continues")

@@ -1,6 +1,6 @@
-"""How calls reach a debugger: on its class too, one at a time, through the stages that share its steps.
+"""Control of debuggers: methods on the class, serialized calls, and the steps that stages share.
 
-`Service` has the names by which RL frameworks drive msprobe's debugger from stage to stage. The official way is
+`Service` has the interface by which RL frameworks control the stages of msprobe's debugger. The documented interface is
 `debugger.stage(name)`; see `how-to/collecting/rl-flows.md`.
 """
 
@@ -18,111 +18,112 @@ from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
 
 
-class on_either:
-    """A method that may be called on the class too: it then means the debugger that was constructed last."""
+class class_or_instance_method:
+    """Decorator of methods that may be called on the class too, for the debugger that was constructed last."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]  # a descriptor that carries the method's name and docstring
+        update_wrapper(self, method)  # type: ignore[arg-type]  # a descriptor with the name and docstring of the method
 
     def __get__(self, instance: Any, owner: Any) -> Callable[..., Any]:
         if instance is None:
             instance = owner._latest
             if instance is None:
                 raise UsageError(f"PrecisionDebugger.{self.method.__name__}: construct a PrecisionDebugger first")
-        return self.method.__get__(instance, owner)  # type: ignore[no-any-return]  # bound by the function itself
+        return self.method.__get__(instance, owner)  # type: ignore[no-any-return]  # the bound method
 
 
 @dataclass
 class Clock:
-    """The step, the number of ended steps, and the order of the stages in it; shared by a debugger and its stages."""
+    """The current step, the number of ended steps, and the order of stages; shared by a debugger and its stages."""
 
     step: int = 0
     ended: int = 0
-    turns: dict[Any, int] = field(default_factory=dict)
+    positions: dict[Any, int] = field(default_factory=dict)
     is_ending: bool = False
-    """Whether the end of the step has begun: an interrupt may have ended it before all was finished."""
+    """Whether the end of the step has begun: it may have been interrupted before it was complete."""
 
     def begin(self, step: int) -> None:
-        """Another step, in which no stage has begun."""
-        self.step, self.turns = step, {}
+        """Set the step, without stages."""
+        self.step, self.positions = step, {}
 
     def end(self) -> None:
-        """The step is over, the next one begins."""
-        self.step, self.ended, self.turns, self.is_ending = self.step + 1, self.ended + 1, {}, False
+        """End the step, and begin the next one."""
+        self.step, self.ended, self.positions, self.is_ending = self.step + 1, self.ended + 1, {}, False
 
-    def turn_of(self, stage: Any) -> int:
-        """The position of a stage among those of this step, from 0, by the first call of this method."""
-        return self.turns.setdefault(stage, len(self.turns))
+    def position_of(self, stage: Any) -> int:
+        """Return the position of a stage in this step, from 0, in the order of first calls of this method."""
+        return self.positions.setdefault(stage, len(self.positions))
 
 
-class Turns:
-    """One call at a time: a call from a signal handler or another thread, while one is running, is done after it."""
+class SerializedCalls:
+    """Runs one call at a time: calls from a signal handler or another thread wait until the running call ends."""
 
     def __init__(self) -> None:
         self._holder: dict[str, object] = {}
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def take(self, work: Callable[[], None]) -> None:
-        """Do it now, or after what is being done. What it raises is raised where it is done at once."""
+    def run(self, work: Callable[[], None]) -> None:
+        """Run `work` now, or after the running call; its exceptions are raised only if it runs now."""
         turn = object()
-        if not self._has(turn):
+        if not self._acquire(turn):
             self._waiting.append(work)
             return
         try:
             work()
         finally:
             self._holder.clear()
-            while self._waiting and self._has(turn):
+            while self._waiting and self._acquire(turn):
                 try:
                     while self._waiting:
-                        self._do(self._waiting.popleft())
+                        self._run_waiting(self._waiting.popleft())
                 finally:
                     self._holder.clear()
 
-    def _has(self, turn: object) -> bool:
-        """Take the turn, unless it is another's: one whose call is still running, for an interrupt may have ended it
-        without giving its turn back.
+    def _acquire(self, turn: object) -> bool:
+        """Acquire the turn, unless the call that holds it is still running.
+
+        An interrupt may have ended that call without releasing it.
         """
         holder = self._holder.setdefault("turn", turn)
         if holder is turn:
             return True
-        if any(_takes(frame, holder) for frame in sys._current_frames().values()):
+        if any(_is_running(frame, holder) for frame in sys._current_frames().values()):
             return False
         self._holder["turn"] = turn
         return True
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _run_waiting(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except MsprobeError as cause:  # its caller has gone on
+        except MsprobeError as cause:  # the caller has already returned
             once(f"in between: {cause}", f"{cause}")
 
 
-def _takes(frame: FrameType | None, turn: object) -> bool:
-    """Return whether a thread, of which `frame` is the innermost call, is inside the call with this turn."""
+def _is_running(frame: FrameType | None, turn: object) -> bool:
+    """Return whether a thread with the innermost frame `frame` is running the call with this turn."""
     while frame is not None:
-        if frame.f_code is Turns.take.__code__ and frame.f_locals.get("turn") is turn:
+        if frame.f_code is SerializedCalls.run.__code__ and frame.f_locals.get("turn") is turn:
             return True
         frame = frame.f_back
     return False
 
 
-_TURNS = Turns()
+_CALLS = SerializedCalls()
 
 
-def in_turn(method: Callable[..., None]) -> Callable[..., None]:
-    """A method that is never done at the same time as another one of these: `start`, `stop` and `step`."""
+def serialized(method: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a method so that it does not run at the same time as other serialized methods."""
 
     @wraps(method)
-    def one_at_a_time(*args: Any, **kwargs: Any) -> None:
-        _TURNS.take(partial(method, *args, **kwargs))
+    def serialized_method(*args: Any, **kwargs: Any) -> None:
+        _CALLS.run(partial(method, *args, **kwargs))
 
-    return one_at_a_time
+    return serialized_method
 
 
 class ServiceConfig:
-    """What of a debugger's settings may be changed while it runs: where the next `start` writes."""
+    """Settings of a debugger that may be changed while it runs: the output folder of the next `start`."""
 
     __slots__ = ("_redirect", "_where")
 
@@ -131,9 +132,9 @@ class ServiceConfig:
 
     @property
     def dump_path(self) -> str:
-        """The folder that the next `start` writes to: `{dump_path}/step{n}/rank{r}`. What is started goes on.
+        """The output folder of the next `start`: `{dump_path}/step{n}/rank{r}`. A running collection is not changed.
 
-        Each place has its own numbers, which go on where the same place is started again in the same step.
+        Numbers of calls are separate for each folder, and continue if the same folder is used again in the same step.
         """
         return str(self._where())
 
@@ -143,16 +144,16 @@ class ServiceConfig:
 
 
 class Service:
-    """The debugger as msprobe names its inside."""
+    """The internal interface of msprobe's debugger."""
 
     __slots__ = ("_stop", "config", "first_start")
 
     def __init__(self, config: ServiceConfig, stop: Callable[[], None]) -> None:
         self.first_start = True
-        """Set by callers that start with another model. Here `start(model)` takes in any model, each once."""
+        """Set by callers that start with another model. Has no effect here: `start(model)` accepts any model."""
         self.config = config
         self._stop = stop
 
     def reset_status(self) -> None:
-        """A stage is over: stop it. The step goes on, and what the stage has written stays."""
+        """Stop a stage. The step continues, and the data of the stage is kept."""
         self._stop()

@@ -46,7 +46,7 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Verify, and say what came out; 0 equal, 1 different."""
+    """Verify a training, and print the result; return 0 if equal, 1 if different."""
     found = verify_collection(options.script, *options.arguments, steps=options.steps)
     exit_code = 0 if found else 1
     if options.is_json:
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether collecting left the training as it was, and that in words."""
+    """Result of the verification: whether the runs are equal, and a message."""
 
     equal: bool
     message: str
@@ -75,11 +75,13 @@ class Verification:
 
 
 def verify_collection(script: "str | PathLike[str]", *arguments: str, steps: int = 0) -> Verification:
-    """Run a training three times in fresh processes, twice with an inert debugger, and compare its bits.
+    """Run a training three times in new processes, twice with an inert debugger, and compare its bits.
 
-    `steps` is the number of step() calls after which each run is ended, 0 for all of them. Raises UsageError where
-    nothing can be verified: no such script, a training that fails by itself, never calls start(), or is not
-    reproducible, and where PrecisionDebugger refuses its settings.
+    script, arguments : the training, and its arguments.
+    steps : number of step() calls after which each run is ended, 0 for all steps.
+
+    Raises UsageError if nothing can be verified: the script does not exist, the training fails without collection,
+    never calls start(), or is not reproducible, or PrecisionDebugger rejects its settings.
     """
     if steps < 0:
         raise UsageError(f"--steps is {steps}; give the number of steps, or omit it for all steps")
@@ -88,14 +90,16 @@ def verify_collection(script: "str | PathLike[str]", *arguments: str, steps: int
         raise UsageError(f"{fspath(script)}: no such script; give the path of the training's Python file")
     with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
         command = [str(steps), fspath(script), *arguments]
-        bare, again = (_observed(Path(folder), "inert", command, f"{each} of 3, without collection") for each in (1, 2))
-        _must_serve(bare, again)
-        return judged(bare, _observed(Path(folder), "collecting", command, "3 of 3, collecting"))
+        bare, repeated = (
+            _observed(Path(folder), "inert", command, f"{each} of 3, without collection") for each in (1, 2)
+        )
+        _check_baseline(bare, repeated)
+        return compare_runs(bare, _observed(Path(folder), "collecting", command, "3 of 3, collecting"))
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a training was, and its bits: what -> digest."""
+    """A position in a training, and digests of its bits by name."""
 
     at: str
     step: int
@@ -108,29 +112,30 @@ class Moment:
 
 @dataclass(frozen=True)
 class Trace:
-    """The moments of one run in their order; `failure` says how it failed, empty where it did not.
+    """The moments of one run, in order.
 
-    `refused`: msprobe refused its settings; the failure is not the training's.
+    failure : how the run failed; empty if it did not.
+    is_rejected : whether msprobe rejected its settings, so that the failure is not an error of the training.
     """
 
     moments: tuple[Moment, ...]
     failure: str = ""
-    refused: bool = False
+    is_rejected: bool = False
 
     @property
     def steps(self) -> int:
-        """How many steps ended."""
+        """Return the number of ended steps."""
         return sum(moment.at == "step" for moment in self.moments)
 
     @property
     def parameters(self) -> int:
-        """How many parameters were known at last."""
+        """Return the number of parameters in the last moment."""
         return sum(what.startswith("parameter ") for what in self.moments[-1].bits) if self.moments else 0
 
 
-def judged(bare: Trace, collecting: Trace) -> Verification:
-    """What the bits of a bare run and of a collecting one say."""
-    if collecting.refused:
+def compare_runs(bare: Trace, collecting: Trace) -> Verification:
+    """Compare the bits of a bare run and a collecting run."""
+    if collecting.is_rejected:
         raise UsageError(collecting.failure)
     if different := first_difference(bare, collecting):
         return Verification(False, f"first difference: {different}")
@@ -143,43 +148,43 @@ def judged(bare: Trace, collecting: Trace) -> Verification:
     return Verification(True, f"equal: {compared} are bitwise identical at all {bare.steps} steps{hint}")
 
 
-def first_difference(one: Trace, other: Trace) -> str:
-    """Where two runs part, and in what; empty where they do not. A run that failed is compared up to there."""
-    for mine, yours in zip(one.moments, other.moments, strict=False):
-        if (mine.at, mine.step) != (yours.at, yours.step):
-            return f"the calls differ: one run is {mine}, the other {yours}"
-        names = list(dict.fromkeys((*mine.bits, *yours.bits)))
-        if parted := [name for name in names if mine.bits.get(name) != yours.bits.get(name)]:
-            return f"{mine}: {few(parted)}"
-    if not (one.failure or other.failure) and len(one.moments) != len(other.moments):
-        longer = max(one.moments, other.moments, key=len)
-        return f"{longer[min(len(one.moments), len(other.moments))]}: one run does not reach this step"
+def first_difference(first: Trace, second: Trace) -> str:
+    """Return where and in what two runs differ; empty if they do not. A failed run is compared up to its failure."""
+    for left, right in zip(first.moments, second.moments, strict=False):
+        if (left.at, left.step) != (right.at, right.step):
+            return f"the calls differ: one run is {left}, the other {right}"
+        names = list(dict.fromkeys((*left.bits, *right.bits)))
+        if differing := [name for name in names if left.bits.get(name) != right.bits.get(name)]:
+            return f"{left}: {few(differing)}"
+    if not (first.failure or second.failure) and len(first.moments) != len(second.moments):
+        longer = max(first.moments, second.moments, key=len)
+        return f"{longer[min(len(first.moments), len(second.moments))]}: one run does not reach this step"
     return ""
 
 
-def _must_serve(bare: Trace, again: Trace) -> None:
-    """Refuse two bare runs that cannot be a measure for a third."""
-    if failure := bare.failure or again.failure:
+def _check_baseline(bare: Trace, repeated: Trace) -> None:
+    """Raise UsageError if two bare runs cannot serve as a baseline."""
+    if failure := bare.failure or repeated.failure:
         raise UsageError(f"the training fails without collection: {failure}; fix this first")
     if not any(moment.at in ("start", "step") for moment in bare.moments):
         raise UsageError(
             "the training never calls start() or step() of PrecisionDebugger, so nothing can be verified; add "
             "both to the training loop"
         )
-    if different := first_difference(bare, again):
+    if different := first_difference(bare, repeated):
         raise UsageError(
             f"the training is not reproducible even without collection: two runs differ {different}; {ADVICE}"
         )
 
 
-def _observed(folder: Path, manner: str, command: Sequence[str], which: str) -> Trace:
-    """Run the training once; its own output goes to standard error, which is not the answer."""
+def _observed(folder: Path, mode: str, command: Sequence[str], which: str) -> Trace:
+    """Run the training once; its output is redirected to standard error."""
     logger.info("run %s", which)
     file = folder / "trace.jsonl"
     file.unlink(missing_ok=True)
     with _same_input():
         done = subprocess.run(
-            [sys.executable, "-m", CHILD, str(file), manner, *command], stdout=sys.stderr.fileno(), check=False
+            [sys.executable, "-m", CHILD, str(file), mode, *command], stdout=sys.stderr.fileno(), check=False
         )
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     failed = lines.pop() if lines and lines[-1]["at"] == "failure" else None
@@ -191,7 +196,7 @@ def _observed(folder: Path, manner: str, command: Sequence[str], which: str) -> 
 
 @contextmanager
 def _same_input() -> Iterator[None]:
-    """Standard input, where it is a file, is for the next run what it was for this one."""
+    """Restore the position of standard input for the next run, if it is a file."""
     try:
         at = os.lseek(0, 0, os.SEEK_CUR)
     except OSError:  # a pipe or a terminal

@@ -183,12 +183,12 @@ def test_other_distributions_are_no_neighbours(folder, tmp_path):
 
 
 def test_looking_for_the_neighbour_survives_places_that_cannot_be_listed(tmp_path):
-    from msprobe.base.neighbour import found
+    from msprobe.base.conflicting_package import installed_version
 
     (tmp_path / "archive.zip").write_bytes(b"")
-    assert found([str(tmp_path / "missing"), str(tmp_path / "archive.zip"), str(tmp_path)]) == ""
+    assert installed_version([str(tmp_path / "missing"), str(tmp_path / "archive.zip"), str(tmp_path)]) == ""
     (tmp_path / "mindstudio_probe-8.1.1.dist-info").mkdir()
-    assert found([str(tmp_path / "missing"), str(tmp_path)]) == "8.1.1"
+    assert installed_version([str(tmp_path / "missing"), str(tmp_path)]) == "8.1.1"
 
 
 def test_the_doctor_reports_the_neighbour_as_an_error(tmp_path):

@@ -22,7 +22,7 @@ ONE = np.arange(4, dtype=np.float32)
 
 @pytest.fixture(autouse=True)
 def _no_construction_yet(monkeypatch):
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     monkeypatch.setattr(log, "_logged", set())
 
 

@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 @pytest.fixture(autouse=True)
 def _pynative(monkeypatch):
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     monkeypatch.setattr(log, "_logged", set())
 
 

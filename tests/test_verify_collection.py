@@ -12,7 +12,7 @@ import pytest
 from preloaded import python
 
 from msprobe.base.errors import UsageError
-from msprobe.verify_collection import Moment, Trace, first_difference, judged, verify_collection
+from msprobe.verify_collection import Moment, Trace, compare_runs, first_difference, verify_collection
 
 pytestmark = pytest.mark.mindspore
 
@@ -181,7 +181,7 @@ def test_in_an_inert_run_the_debugger_does_nothing(tmp_path):
 
 SURFACE = """
 import inspect, sys
-from msprobe.stage_control import on_either
+from msprobe.stage_control import class_or_instance_method
 from msprobe.observed_run import Observer
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.debugger import Debugger
@@ -192,7 +192,7 @@ def surface():
     for name in dir(PrecisionDebugger):
         if not name.startswith("_"):
             each = inspect.getattr_static(PrecisionDebugger, name)
-            seen[name] = inspect.signature(each.method) if isinstance(each, on_either) else type(each)
+            seen[name] = inspect.signature(each.method) if isinstance(each, class_or_instance_method) else type(each)
     return seen
 
 real = surface()
@@ -300,7 +300,7 @@ def test_the_first_difference_is_named_where_it_is(other, message):
 
 def test_a_refusal_of_the_debugger_is_no_difference():
     with pytest.raises(UsageError, match="level: not known"):
-        judged(trace(*SEEN), trace(failure="level: not known", refused=True))
+        compare_runs(trace(*SEEN), trace(failure="level: not known", is_rejected=True))
 
 
 def test_the_function_answers_as_the_command_does(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
-from msprobe.base.statistic import of_bfloat16_bits
+from msprobe.base.statistic import bfloat16_bits_to_float32
 from msprobe.store.torch_files import Listed, PtTensor, Tree, load_tree
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +49,7 @@ def read_array(
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
     try:
-        return (of_bfloat16_bits(flat) if is_bfloat16 else flat).reshape(shape)
+        return (bfloat16_bits_to_float32(flat) if is_bfloat16 else flat).reshape(shape)
     except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
         raise DumpError(f"{path}: numpy cannot create an array of shape {list(shape)} ({err}); copy it again") from err
 

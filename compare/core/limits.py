@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import CONFIGURATION, read_input, replacing
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replacing
 
 NOISE = "noise.json"
 
@@ -181,7 +181,7 @@ def _json(value: object) -> str:
 def read_noise(path: Path) -> Limits:
     """The limits in a file; UsageError with what is wrong with it."""
     try:
-        found: Any = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
+        found: Any = json.loads(read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {_REMEDY}") from err
     except (ValueError, RecursionError) as err:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from shlex import quote
 from typing import ClassVar
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError
 from msprobe.base.language import translated
 from msprobe.options.declaration import OptionGroup, option
@@ -136,8 +136,8 @@ def _checked_names(value: object) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise SettingsError(
             translated(
-                f"{shown(value)} is invalid; give a name, or a list of names",
-                f"{shown(value)} 无效；请给出名称或名称列表",
+                f"{quoted(value)} is invalid; give a name, or a list of names",
+                f"{quoted(value)} 无效；请给出名称或名称列表",
             )
         )
     return tuple(map(_name, given))
@@ -146,7 +146,7 @@ def _checked_names(value: object) -> tuple[str, ...]:
 def _checked_tolerances(value: object) -> tuple[Tolerance, ...]:
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
-            raise SettingsError(f"{shown(value)} is invalid; give names as keys")
+            raise SettingsError(f"{quoted(value)} is invalid; give names as keys")
         return tuple(Tolerance(_name(name), _number(number)) for name, number in value.items())
     return (Tolerance(ANY, _number(value)),)
 
@@ -177,8 +177,8 @@ def _number(value: object) -> float:
     if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # it is a number
         raise SettingsError(
             translated(
-                f"a tolerance must be a non-negative number, not {shown(value)}",
-                f"容差必须是不小于 0 的数，而不是 {shown(value)}",
+                f"a tolerance must be a non-negative number, not {quoted(value)}",
+                f"容差必须是不小于 0 的数，而不是 {quoted(value)}",
             )
         )
     return float(value)  # type: ignore[arg-type]  # as above

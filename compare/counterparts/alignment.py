@@ -25,7 +25,7 @@ from itertools import accumulate, groupby, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.digest import are_of_one_kind
+from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.tensor import Tensor
 
 from .consumers import Roles
@@ -174,7 +174,7 @@ class Alike:
         mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)
         if mine is None or theirs is None:
             return 0.0
-        if (mine.digest or theirs.digest) and are_of_one_kind(mine.digest, theirs.digest):
+        if (mine.digest or theirs.digest) and have_same_kind(mine.digest, theirs.digest):
             return float(mine.digest == theirs.digest)
         return float(is_close(mine.statistics, theirs.statistics, WITHIN))
 

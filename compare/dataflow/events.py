@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from msprobe.base import names
-from msprobe.base.memo import remembered
+from msprobe.base.memo import cached_by_identity
 from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.match.pairs import Pairs
 
@@ -55,7 +55,7 @@ class Event:
         return tuple(map(comparison.judged, self.own_inputs(comparison)))
 
 
-@remembered
+@cached_by_identity
 def events(pairs: Pairs) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
     sides = _Sides(pairs)

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.memo import remembered
+from msprobe.base.memo import cached_by_identity
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, exact_numbers, source_of, tensor_of
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
@@ -38,12 +38,12 @@ _DEEPEST = 256
 """Cells inside cells that are followed together; a reader cuts what is deeper."""
 
 
-@remembered
+@cached_by_identity
 def _numbers(dump: Dump) -> Ints:
     return exact_numbers(dump.columns)
 
 
-@remembered
+@cached_by_identity
 def _made_by_content(dump: Dump) -> NDArray[np.int32]:
     return Graph(dump)._find_made_by_content()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from msprobe.base.digest import are_of_one_kind
+from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.elements import Elements
 from msprobe.compare.judge.pairs import PairJudge
@@ -122,7 +122,7 @@ class Comparison:
         ours, theirs = self._target.dump.columns, self._golden.dump.columns
         if self._task == "md5":
             if (mine := _digest(ours, t)) != (other := _digest(theirs, g)):
-                is_of_one_kind = are_of_one_kind(mine, other) or VALUE in (ours.kind[t], theirs.kind[g])
+                is_of_one_kind = have_same_kind(mine, other) or VALUE in (ours.kind[t], theirs.kind[g])
                 both = Indicator.DIGEST if is_of_one_kind else Indicator.OTHER_DIGEST
                 yield both if mine and other else Indicator.UNMATCHED
             return

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, part_of
+from msprobe.base.files import make_folder, temporary_file
 
 Made = TypeVar("Made")
 
@@ -164,7 +164,7 @@ def created(path: Path, keeps: bool = True) -> Iterator[Database]:
     """
     try:
         make_folder(path.parent)
-        with part_of(path) as part:
+        with temporary_file(path) as part:
             try:
                 with closing(sqlite3.connect(part.path, timeout=0)) as connection:
                     connection.execute("PRAGMA journal_mode = WAL")

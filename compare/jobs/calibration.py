@@ -13,7 +13,7 @@ from msprobe.base import names
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
-from msprobe.base.memory import without_collector
+from msprobe.base.memory import without_gc
 from msprobe.compare.core.limits import (
     BUILT_IN,
     NOISE,
@@ -256,7 +256,7 @@ def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | Non
     return found
 
 
-@without_collector()
+@without_gc()
 def calibrate_single(task: Task) -> Limits | None:
     """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
     workers = 1 if task.scheduler else task.workers

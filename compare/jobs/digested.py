@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import CONFIGURATION, read_input, replacing
-from msprobe.base.memory import without_collector
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replacing
+from msprobe.base.memory import without_gc
 from msprobe.base.version import installed
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import limits_phrase
@@ -56,7 +56,7 @@ class Digested:
         return RankSummary(self.exchanges, ("",) * (len(self.exchanges) + 1))
 
 
-@without_collector()
+@without_gc()
 def digested(file: Path) -> Digested:
     """Read a dump, digest it, and compare it with itself; DumpError where it cannot be read."""
     dump = read(file)
@@ -135,7 +135,7 @@ def read_digests(path: Path) -> Digested | None:
     now, by the verdicts of this version."""
     try:
         file = find(path)
-        text = json.loads(read_input(file.with_name(layout.DIGEST), CONFIGURATION))
+        text = json.loads(read_input(file.with_name(layout.DIGEST), MAX_CONFIGURATION_BYTES))
         if text["digests"] != VERSION or text["msprobe"] != installed() or text["state"] != files_state(file):
             return None
         return _from_object(text)

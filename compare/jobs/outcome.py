@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
-from msprobe.base.memory import without_collector
+from msprobe.base.memory import without_gc
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import RoundingLeft
@@ -301,7 +301,7 @@ def compare_job(task: Task) -> Outcome:
         return failure(task.job, " ".join(str(err).split()))
 
 
-@without_collector()
+@without_gc()
 def compare_single(task: Task) -> Outcome:
     """Read both dumps, compare them, find where differences begin, and write the table where one is wanted.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
-from msprobe.base.digest import are_of_one_kind
+from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
@@ -195,7 +195,7 @@ def judge_columns(
         rows = np.flatnonzero(alike)
         texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
         both_have = np.array([bool(a and b) for a, b in texts], bool)
-        known = both_have & np.array([are_of_one_kind(a, b) for a, b in texts], bool)
+        known = both_have & np.array([have_same_kind(a, b) for a, b in texts], bool)
         same = np.array([a == b for a, b in texts], bool)[known]
         sheet.settle(both[rows[known]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
         alike[rows[both_have]] = False  # those of two kinds need a reason
@@ -358,7 +358,7 @@ class PairJudge:
             if target.digest == golden.digest:
                 return PASS, EQUAL
             if not self.are_two_frameworks:
-                if not are_of_one_kind(target.digest, golden.digest):
+                if not have_same_kind(target.digest, golden.digest):
                     return self._by_two_kinds(target, golden, row)
                 return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest)), DIFFERENT
         if view is not None and not keeps_elements(view):

@@ -7,7 +7,7 @@ PyTorch with `Module.`; a monitor may have shortened names at their start, and o
 import re
 from collections.abc import Iterator, Mapping
 
-from msprobe.base.scope import compact
+from msprobe.base.scope import compact_ranges
 from msprobe.findings.catalogue import monitor as stages
 
 from .finding import Cause, MonitorDivergence
@@ -45,8 +45,8 @@ def next_dump(finding: MonitorDivergence, ranks: int) -> Mapping[str, object]:
     return {
         "task": "tensor" if chosen else "statistics",
         "dump_path": DUMP_PATH,
-        "rank": compact(finding.ranks) if ranks > 1 else [],
-        "step": compact(steps_around(finding)),
+        "rank": compact_ranges(finding.ranks) if ranks > 1 else [],
+        "step": compact_ranges(steps_around(finding)),
         "level": "mix",
         ("tensor" if chosen else "statistics"): {
             "scope": [],

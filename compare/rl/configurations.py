@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base import redaction
-from msprobe.base.files import CONFIGURATION, read_input
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input
 from msprobe.base.object_text import without_addresses
 from msprobe.compare.tables.cells import guard
 from msprobe.compare.tables.columns import Column
@@ -123,7 +123,7 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Configur
         try:
             if not is_file(path):
                 raise OSError("it is not a file but a link, a pipe or a folder")
-            held = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
+            held = json.loads(read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
             sides.append(dict(_leaves(redaction.setting("", held))))
         except (OSError, ValueError, RecursionError, MemoryError) as err:
             why = f"cannot be read ({err or type(err).__name__})"

@@ -11,7 +11,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import open_input
-from msprobe.base.memory import available
+from msprobe.base.memory import available_memory
 from msprobe.compare.key_data.pairs import Key, files_by_key, find
 from msprobe.store.npy import load_npy
 from msprobe.store.reader import tensor_file
@@ -93,7 +93,7 @@ def _check_size(file: BinaryIO) -> None:
     """MemoryError for an archive that unpacks to more than there is room for; an npy, or no file of either, passes."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as packed:
-            if sum(member.file_size for member in packed.infolist()) > available():
+            if sum(member.file_size for member in packed.infolist()) > available_memory():
                 raise MemoryError("its unpacked size exceeds the memory of this machine")
     file.seek(0)
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from msprobe.base.files import part_of, replacing
+from msprobe.base.files import replacing, temporary_file
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.workers.run import Lost, cores, run
@@ -95,7 +95,8 @@ def write_csv_of(
 
     with ExitStack() as parts:
         shares = [
-            (str(parts.enter_context(part_of(path)).path), (comparison, located, with_stack, *cut)) for cut in cuts
+            (str(parts.enter_context(temporary_file(path)).path), (comparison, located, with_stack, *cut))
+            for cut in cuts
         ]
         for at, result in run(_write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from msprobe.base.digest import are_of_one_kind
+from msprobe.base.digest import have_same_kind
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, UNKNOWN, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.judge.wording import sentence
@@ -157,7 +157,7 @@ class _Rows:
         for row, (a, b) in enumerate(pairs, start):
             if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
                 yield a, b, NOT_APPLICABLE
-            elif NOT_APPLICABLE in (a, b) or not are_of_one_kind(a, b):  # nor did the verdict go by the digests
+            elif NOT_APPLICABLE in (a, b) or not have_same_kind(a, b):  # nor did the verdict go by the digests
                 yield a, b, _RESULTS[int(self._comparison.equal[row])]
             else:
                 yield a, b, _RESULTS[EQUAL if a == b else DIFFERENT]

@@ -1,1 +1,1 @@
-"""The values of a kernel dump beside the lines of source that a graph's text has for them."""
+"""Adds source lines from the text of a graph to the values of a kernel dump."""

@@ -1,4 +1,4 @@
-"""Which lines of source stand for the names of a kernel dump, by the text of one graph."""
+"""Maps the names in a kernel dump to source lines, by the text of one graph."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, open_text, replacing
 from msprobe.base.names import PARAMETER
 from msprobe.graph_save.gather.entry import full_names
-from msprobe.graph_save.gather.ir_dataflow import Flow
+from msprobe.graph_save.gather.ir_dataflow import GraphDataflow
 from msprobe.graph_save.gather.trace import parse
 from msprobe.store.folders import walk
 from msprobe.store.kernel_dump.files import WITHOUT_KERNELS, Content, content
@@ -24,8 +24,12 @@ _FRAME = re.compile(r"File (?P<file>.+?), line (?P<line>\d+), in .+?, \n (?P<tex
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a graph says of a kernel: its full name, its lines as text (innermost first), the innermost line of the
-    user's, and whose lines they are where the kernel has none of its own. All empty where the graph does not know it.
+    """Source lines of a kernel; all fields are empty if the kernel is not in the graph.
+
+    scope : full name of the kernel.
+    stack : source lines as text, innermost first.
+    user : innermost line of the user's code.
+    lines_of : the kernel that the lines belong to, if the kernel itself has no lines.
     """
 
     scope: str = ""
@@ -38,36 +42,36 @@ class Graph:
     """The kernels of one graph's text (`graph_build_0.ir`, `anf_after_graph_build`, the trace of a kernel dump)."""
 
     def __init__(self, path: Path) -> None:
-        """DumpError where the file cannot be read, or names no kernel."""
+        """Read the text of a graph. DumpError if the file cannot be read or contains no kernel."""
         try:
             with open_text(path) as lines:
-                self._flow = Flow(parse(lines))
+                self._dataflow = GraphDataflow(parse(lines))
         except OSError as err:
             raise DumpError(
                 f"{path}: cannot be read ({err.strerror or err}); give the .ir file of the dumped graph"
             ) from err
-        if not self._flow.trace.nodes:
+        if not self._dataflow.trace.nodes:
             raise DumpError(
                 f"{path}: contains no kernels (`# Fullname with scope: (...)`); give the text of the graph after "
                 "the last pass, such as graph_build_0_0129.ir or anf_after_graph_build_0.ir"
             )
 
     def sources(self, spelled: Iterable[str]) -> dict[str, Source]:
-        """What is known of each name, as the files of one folder spell it.
+        """Return the source of each name, as spelled in the files of one folder.
 
-        A name is looked up as `msprobe gather` does it. Where that finds none, as with the name of a kernel that was
-        fused of several, the longest full name that stands whole in it is taken.
+        Names are resolved as in `msprobe gather`. If that fails, as for a kernel that was fused from several, the
+        longest full name that the name contains is used.
         """
-        named = full_names(spelled, self._flow.trace.nodes)
-        return {name: self._source(full, name) for name, full in named.items()}
+        full_name_of = full_names(spelled, self._dataflow.trace.nodes)
+        return {name: self._source(full, name) for name, full in full_name_of.items()}
 
     def _source(self, full: str, name: str) -> Source:
-        nodes = self._flow.trace.nodes
+        nodes = self._dataflow.trace.nodes
         if full not in nodes:
             full = self._longest_in(key(name))
             if not full:
                 return Source()
-        lines = self._flow.lines(full)
+        lines = self._dataflow.lines(full)
         line = user_line(lines.frames)
         return Source(
             scope=full,
@@ -78,7 +82,7 @@ class Graph:
 
     def _longest_in(self, name: str) -> str:
         for spelled, full in self._by_length:
-            # `-op1` does not stand in `-op10`; a name that is the whole was looked up, and is not to be trusted.
+            # `-op10` does not contain `-op1`; equal names were already rejected by `full_names`.
             at = name.find(spelled)
             if at >= 0 and spelled != name and not name[at + len(spelled) :][:1].isdecimal():
                 return full
@@ -86,21 +90,21 @@ class Graph:
 
     @cached_property
     def _by_length(self) -> list[tuple[str, str]]:
-        """Spelled and full names, longest first."""
-        return sorted(((key(full), full) for full in self._flow.trace.nodes), key=lambda pair: -len(pair[0]))
+        """Names as spelled in files and full names, longest first."""
+        return sorted(((key(full), full) for full in self._dataflow.trace.nodes), key=lambda pair: -len(pair[0]))
 
 
 def _one_line(frame: str) -> str:
-    """A frame as the graph's text has it: `In file net.py:22/ y = self.fc(x)`."""
-    found = _FRAME.fullmatch(frame)
-    return f"In file {found['file']}:{found['line']}/ {found['text']}" if found else frame
+    """Return a frame in the form of the graph's text: `In file net.py:22/ y = self.fc(x)`."""
+    match = _FRAME.fullmatch(frame)
+    return f"In file {match['file']}:{match['line']}/ {match['text']}" if match else frame
 
 
 FILE_PATH, CODE_STACK, SCOPE_NAME = "File Path", "Code Stack", "Scope Name"
-"""The reference's columns."""
+"""Columns of mindstudio-probe."""
 
 USER_LINE, LINES_OF = "User Line", "Lines Of"
-"""Ours: the innermost line outside the framework, and the kernel whose lines stand for one that has none."""
+"""Additional columns: the innermost line outside the framework, and the kernel that the lines belong to."""
 
 _ADDED = (CODE_STACK, SCOPE_NAME, USER_LINE, LINES_OF)
 _OP_NAME, _OP_TYPE = "Op Name", "Op Type"
@@ -109,8 +113,14 @@ Row = dict[str, str]
 
 
 @dataclass
-class Mapped:
-    """What was written, and which kernels have no lines: `without_line` are in the graph, `unknown` are not."""
+class MappingResult:
+    """Result of mapping.
+
+    files : written tables.
+    values, mapped, parameters : numbers of values, of values with lines, and of parameters.
+    without_line : kernels in the graph without lines.
+    unknown : names of kernels that are not in the graph.
+    """
 
     files: list[Path] = field(default_factory=list)
     values: int = 0
@@ -120,7 +130,7 @@ class Mapped:
     unknown: dict[str, None] = field(default_factory=dict)
 
     def count(self, name: str, op_type: str, source: Source) -> None:
-        """Enter one value. A parameter is no kernel, and no line made it."""
+        """Count one value. A parameter is not a kernel and has no source line."""
         self.values += 1
         if source.stack:
             self.mapped += 1
@@ -132,21 +142,21 @@ class Mapped:
             self.unknown[name] = None
 
 
-def map_dump(graph: Graph, data: Path, target: Path, *, in_place: bool = False) -> Mapped:
-    """Write the table of the values below `data` to `target`, or into the statistic.csv files themselves.
+def map_dump(graph: Graph, data: Path, target: Path, *, in_place: bool = False) -> MappingResult:
+    """Write the table of the values below `data` to `target`, or with `in_place` into the statistic.csv files.
 
-    Where there is any npy file, tables of statistics are left out. DumpError where `data` holds nothing of a kernel
-    dump; UsageError where `in_place` is asked for and there is no statistic.csv to write into, or it cannot be written.
+    If there are npy files, tables of statistics are omitted. DumpError if `data` contains no kernel dump; UsageError if
+    `in_place` is given for npy files, or if a file cannot be written.
     """
-    found = Mapped()
+    result = MappingResult()
     folders = list(_folders(data))
-    with_files = [(path, held) for path, held in folders if _files(held)]
+    with_files = [(path, folder_content) for path, folder_content in folders if _files(folder_content)]
     if with_files:
         if in_place:
             raise UsageError(f"{data}: contains npy files, which --in-place cannot extend; omit the option")
-        _write(target, (FILE_PATH, *_ADDED), _of_files(graph, with_files, data, found))
-        found.files.append(target)
-        return found
+        _write(target, (FILE_PATH, *_ADDED), _file_rows(graph, with_files, data, result))
+        result.files.append(target)
+        return result
     tables = [path if path.is_file() else path / STATISTIC for path, _ in folders]
     tables = [path for path in tables if path.is_file() and path.suffix == ".csv"]
     if not tables:
@@ -156,23 +166,23 @@ def map_dump(graph: Graph, data: Path, target: Path, *, in_place: bool = False) 
         )
     if in_place:
         for table in tables:
-            columns, rows = _of_table(graph, table, found)
+            columns, rows = _table_rows(graph, table, result)
             _write(table, (*columns, *_ADDED), rows)
-            found.files.append(table)
-        return found
-    together: dict[str, None] = {FILE_PATH: None}
+            result.files.append(table)
+        return result
+    columns_of_all: dict[str, None] = {FILE_PATH: None}
     lines: list[Row] = []
     for table in tables:
-        columns, rows = _of_table(graph, table, found)
-        together |= dict.fromkeys(columns)
+        columns, rows = _table_rows(graph, table, result)
+        columns_of_all |= dict.fromkeys(columns)
         lines += [{FILE_PATH: str(table.absolute()), **row} for row in rows]
-    _write(target, (*together, *_ADDED), lines)
-    found.files.append(target)
-    return found
+    _write(target, (*columns_of_all, *_ADDED), lines)
+    result.files.append(target)
+    return result
 
 
 def _folders(data: Path) -> Iterator[tuple[Path, Content]]:
-    """The folders that may hold values; of a file its folder, of which the file alone is written down."""
+    """Yield folders that may contain values, with their content; a single file with the content of its folder."""
     if data.is_file():
         yield data, content(data.parent, 0) if data.suffix != ".csv" else Content((), ())
         return
@@ -183,45 +193,47 @@ def _folders(data: Path) -> Iterator[tuple[Path, Content]]:
             yield folder.path, content(folder.path, 0)
 
 
-def _files(held: Content) -> bool:
-    return any(value.path is not None for value in held.values)
+def _files(folder_content: Content) -> bool:
+    return any(value.path is not None for value in folder_content.values)
 
 
-def _of_files(graph: Graph, folders: Sequence[tuple[Path, Content]], data: Path, found: Mapped) -> Iterator[Row]:
-    for path, held in folders:
+def _file_rows(
+    graph: Graph, folders: Sequence[tuple[Path, Content]], data: Path, result: MappingResult
+) -> Iterator[Row]:
+    for path, folder_content in folders:
         only = path.name if path.is_file() else ""
-        sources = graph.sources({value.name for value in held.values if value.op_type != PARAMETER})
-        for value in held.values:
+        sources = graph.sources({value.name for value in folder_content.values if value.op_type != PARAMETER})
+        for value in folder_content.values:
             if value.path is None or (only and value.path.name != only):
                 continue
             source = sources.get(value.name, Source())
-            found.count(value.name, value.op_type, source)
+            result.count(value.name, value.op_type, source)
             yield {FILE_PATH: str(value.path.absolute()), **_cells(source)}
-    if not found.values:
+    if not result.values:
         raise DumpError(f"{data}: not the name of a kernel dump file; give a file of the framework's dump")
 
 
-def _of_table(graph: Graph, path: Path, found: Mapped) -> tuple[tuple[str, ...], list[Row]]:
-    """The columns of a statistic.csv, without those that were added before, and its rows with ours beside."""
+def _table_rows(graph: Graph, path: Path, result: MappingResult) -> tuple[tuple[str, ...], list[Row]]:
+    """Return the columns of a statistic.csv without added ones, and its rows with the added columns."""
     try:
         with open_text(path, newline="") as lines:
             rows = list(csv.reader(lines))
     except (OSError, csv.Error) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the file") from err
-    # The reference leaves an empty heading behind, which is none.
+    # mindstudio-probe writes an empty heading at the end.
     head = [name.strip() for name in rows[0]] if rows else []
     if _OP_NAME not in head:
         raise DumpError(f"{path}: has no column {_OP_NAME}; give a statistic.csv of the framework's dump")
     columns = tuple(name for name in head if name and name not in _ADDED)
     cells = [dict(zip(head, row, strict=False)) for row in rows[1:] if row]
     sources = graph.sources({row.get(_OP_NAME, "") for row in cells if row.get(_OP_TYPE) != PARAMETER})
-    made = []
+    extended = []
     for row in cells:
         name = row.get(_OP_NAME, "")
         source = sources.get(name, Source())
-        found.count(name, row.get(_OP_TYPE, ""), source)
-        made.append({**{column: row.get(column, "") for column in columns}, **_cells(source)})
-    return columns, made
+        result.count(name, row.get(_OP_TYPE, ""), source)
+        extended.append({**{column: row.get(column, "") for column in columns}, **_cells(source)})
+    return columns, extended
 
 
 def _cells(source: Source) -> Row:

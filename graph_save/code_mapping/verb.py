@@ -55,50 +55,47 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Map, and say how many values have lines."""
-    from .table import (
-        Graph,  # here: the help of the command is there before the readers are
-        map_dump,
-    )
+    """Write the table, and print how many values have source lines."""
+    from .table import Graph, map_dump  # lazy: --help does not import the readers
 
     ir, data, output = options.ir, options.dump_data, options.output
     graph = Graph(ir)
-    with ExitStack() as held:
-        second = ""
+    with ExitStack() as stack:
+        timestamp = ""
         if not options.in_place:
             task = f"code_mapping {ir.absolute()} {data.absolute()}"
-            second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
-        found = map_dump(graph, data, _table(output, second), in_place=options.in_place)
-    where = few(found.files)
-    parts = [f"{where}: {found.mapped} of {found.values} values have source lines"]
-    if found.parameters:
-        parts.append(f"{found.parameters} belong to parameters, which have no source line")
-    if found.without_line:
-        parts.append(f"the graph has no source line for {few(found.without_line)}")
-    if found.unknown:
-        parts.append(f"the graph does not contain {few(found.unknown)}; give the text of the dumped graph")
-    line, exit_code = "; ".join(parts), int(bool(found.unknown))
+            timestamp = stack.enter_context(claimed(output, task, lambda timestamp: [_table(output, timestamp)]))
+        result = map_dump(graph, data, _table(output, timestamp), in_place=options.in_place)
+    where = few(result.files)
+    parts = [f"{where}: {result.mapped} of {result.values} values have source lines"]
+    if result.parameters:
+        parts.append(f"{result.parameters} belong to parameters, which have no source line")
+    if result.without_line:
+        parts.append(f"the graph has no source line for {few(result.without_line)}")
+    if result.unknown:
+        parts.append(f"the graph does not contain {few(result.unknown)}; give the text of the dumped graph")
+    line, exit_code = "; ".join(parts), int(bool(result.unknown))
     if options.is_json:
         from msprobe.base.verdicts import Verdicts
         from msprobe.findings.catalogue.collecting import NOT_IN_GRAPH
         from msprobe.findings.document import Document, printed
         from msprobe.findings.finding import Answer, Finding, Place
 
-        findings = [Finding(NOT_IN_GRAPH, Place(name), f"not in {ir}") for name in found.unknown]
+        findings = [Finding(NOT_IN_GRAPH, Place(name), f"not in {ir}") for name in result.unknown]
         state = "differs" if findings else "shown"
         answer = Answer(state, line, findings[0] if findings else None, tuple(findings[1:]))
         details = {
-            "values": found.values,
-            "mapped": found.mapped,
-            "parameters": found.parameters,
-            "without_line": list(found.without_line),
+            "values": result.values,
+            "mapped": result.mapped,
+            "parameters": result.parameters,
+            "without_line": list(result.without_line),
         }
-        verdicts, files = Verdicts(found.mapped, len(findings)), {"tables": found.files}
+        verdicts, files = Verdicts(result.mapped, len(findings)), {"tables": result.files}
         printed(Document("code-mapping", answer, verdicts, exit_code, files=files, details=details))
         return exit_code
     print(visible(line))
     return exit_code
 
 
-def _table(output: Path, second: str) -> Path:
-    return output / f"code_mapping_{second}.csv"
+def _table(output: Path, timestamp: str) -> Path:
+    return output / f"code_mapping_{timestamp}.csv"

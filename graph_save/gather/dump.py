@@ -1,4 +1,4 @@
-"""One iteration of one rank becomes one dump of ours: kernel by kernel in the order of execution."""
+"""Converts an iteration of one rank to a dump, with the kernels in the order of execution."""
 
 import json
 import os
@@ -18,37 +18,42 @@ from msprobe.store.kernel_dump.files import Content
 from msprobe.store.kernel_dump.values import IO, key
 from msprobe.store.writer import Writer
 
-from .entry import Measured, Part, entry, full_names, kernel, measure, parts, stems
+from .entry import Measured, Part, entry_of, full_names, kernel_info, measure, parts_of, stems
 from .ir_dataflow import Argument, Lines
 from .metadata import Metadata
 
-_AHEAD = 64  # executions whose values are measured while those before are written
+_MAX_PENDING = 64  # executions whose values are measured while earlier executions are written
 
 _SIDES: tuple[IO, ...] = ("input", "output")
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """An execution, where each of its values goes, its arguments as the graph knows them, and the `from` of each."""
+class TracedExecution:
+    """An execution with its data from the graph.
+
+    parts : location of each value in the entry.
+    arguments : arguments of the kernel in the graph.
+    sources : the text of `from` of each argument; empty if unknown.
+    """
 
     run: Execution
-    places: list[Part]
+    parts: list[Part]
     arguments: tuple[Argument, ...]
     sources: list[str]
 
 
 class Provenance:
-    """Which kernel produced each input: remembers the calls of an iteration, and which parameters have been written."""
+    """Tracker of the producers of inputs, by the calls of an iteration and the parameters that have been written."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._flows = metadata.flows
-        # Then the graph's arguments are those of the run, and do not come from another graph.
+        # With a single graph, arguments of the graph do not come from another graph.
         self._is_single_graph = len(set(metadata.orders) | set(metadata.flows)) <= 1
         self._calls: dict[tuple[int, str], str] = {}
         self._written: set[str] = set()
 
-    def next(self, run: Execution) -> Scene:
-        """The next execution."""
+    def next(self, run: Execution) -> TracedExecution:
+        """Return the next execution with its data from the graph."""
         graph = run.first.graph
         flow = self._flows.get(graph)
         arguments = flow.arguments(run.name) if flow and not run.is_parameter else ()
@@ -57,11 +62,14 @@ class Provenance:
         if not run.is_parameter:
             self._calls[graph, run.name] = run.call
         unread = flow.unread(run.name) if flow and not run.is_parameter else frozenset[int]()
-        return Scene(run, parts(run, arguments, unread), arguments, sources)
+        return TracedExecution(run, parts_of(run, arguments, unread), arguments, sources)
 
     def _source(self, graph: int, argument: Argument) -> str:
-        """The text of `from`; empty where it is not known: what a kernel writes is not its input, and what an
-        earlier one wrote is no longer the parameter that the iteration began with."""
+        """Return the text of `from`; empty if unknown.
+
+        An argument that the kernel writes is not an input, and a parameter that an earlier kernel wrote no longer has
+        the value from the start of the iteration.
+        """
         origin = argument.origin
         if origin is None or argument.is_written:
             return ""
@@ -73,8 +81,8 @@ class Provenance:
         return "leaf" if origin.kind == "constant" or self._is_single_graph else ""
 
 
-def absent(runs: Sequence[Execution], metadata: Metadata) -> dict[str, str]:
-    """Kernels of graphs that ran of which there is no file although all were to be dumped: full name -> why."""
+def missing_kernels(runs: Sequence[Execution], metadata: Metadata) -> dict[str, str]:
+    """Return kernels of executed graphs without a file, if all kernels were to be dumped: full name -> reason."""
     if not metadata.settings.all_kernels:
         return {}
     ran: dict[int, set[str]] = {}
@@ -89,16 +97,24 @@ def absent(runs: Sequence[Execution], metadata: Metadata) -> dict[str, str]:
     }
 
 
-def runs_of_graphs(runs: Sequence[Execution]) -> dict[int, int]:
-    """How often each graph ran in an iteration, by its parameters: a graph writes them down once, at its end."""
+def count_graph_runs(runs: Sequence[Execution]) -> dict[int, int]:
+    """Return how often each graph ran in an iteration. A graph dumps its parameters once, at the end of a run."""
     times = Counter((run.first.graph, run.name) for run in runs if run.is_parameter)
     return {graph: max(n for (of, _), n in times.items() if of == graph) for graph in sorted({of for of, _ in times})}
 
 
 @dataclass
 class Gathered:
-    """What came of one iteration. `ran` are the full names of its kernels; `without_lines` those without lines of
-    source, `of_the_framework` those whose lines are all the framework's."""
+    """Result of gathering one iteration.
+
+    folder : folder of the dump.
+    values, graphs, kernels : numbers of values, graphs and kernels.
+    ran : full names of the kernels.
+    without_lines : kernels without source lines.
+    framework_lines_only : kernels whose source lines are all of the framework.
+    lost : messages about missing values.
+    notes : messages for the user.
+    """
 
     folder: Path
     values: int
@@ -106,14 +122,17 @@ class Gathered:
     kernels: int = 0
     ran: dict[str, None] = field(default_factory=dict)
     without_lines: dict[str, None] = field(default_factory=dict)
-    of_the_framework: dict[str, None] = field(default_factory=dict)
+    framework_lines_only: dict[str, None] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 class RankGatherer:
-    """Makes the dumps of one rank. `contents` are all its folders: which file means which kernel is decided over all
-    iterations, so that one that is lost in one of them does not shift the others."""
+    """Writer of the dumps of one rank.
+
+    `contents` are all folders of the rank: names in files are resolved to kernels over all iterations, so that a file
+    that is missing in one iteration does not shift the others.
+    """
 
     def __init__(self, contents: Iterable[Content], metadata: Metadata, pool: Executor, with_tensors: bool) -> None:
         self._metadata = metadata
@@ -125,10 +144,10 @@ class RankGatherer:
         }
 
     def gather(self, contents: Sequence[Content], iteration: int, folder: Path, header: Mapping[str, Any]) -> Gathered:
-        """Write the dump of one iteration, whose files are `contents`, into `folder`.
+        """Write the dump of one iteration, whose files are `contents`, to `folder`.
 
-        OSError where the disk refuses, UsageError where another process writes there. A dump that is not finished, for
-        these or because the user interrupts, keeps its journal and so is known as unfinished.
+        OSError if writing fails, UsageError if another process writes to the folder. A dump that is not finished, also
+        because of an interrupt, keeps its journal, which marks it as unfinished.
         """
         values = [value for found in contents for value in found.values]
         runs = executions(values, self._names, self._order)
@@ -138,41 +157,43 @@ class RankGatherer:
         tensors = folder.absolute() / layout.TENSORS if with_tensors else None
         if tensors is not None:
             make_folder(tensors)
-        made = Gathered(folder, len(values), len({value.graph for value in values}))
-        for scene, measured in _measured(map(Provenance(self._metadata).next, runs), tensors, self._pool):
-            self._write(writer, scene, measured, iteration, made)
-        for name, cause in absent(runs, self._metadata).items():
+        gathered = Gathered(folder, len(values), len({value.graph for value in values}))
+        for traced, measured in _measure_ahead(map(Provenance(self._metadata).next, runs), tensors, self._pool):
+            self._write(writer, traced, measured, iteration, gathered)
+        for name, cause in missing_kernels(runs, self._metadata).items():
             writer.missing(name, "", cause)
-            made.lost.append(f"{name}: {cause}")
+            gathered.lost.append(f"{name}: {cause}")
         writer.close()
-        made.notes += _notes(contents, runs_of_graphs(runs), self._metadata.settings.counts_steps)
-        return made
+        gathered.notes += _notes(contents, count_graph_runs(runs), self._metadata.settings.counts_steps)
+        return gathered
 
-    def _write(self, writer: Writer, scene: Scene, measured: list[Measured], iteration: int, made: Gathered) -> None:
-        run = scene.run
+    def _write(
+        self, writer: Writer, traced: TracedExecution, measured: list[Measured], iteration: int, gathered: Gathered
+    ) -> None:
+        run = traced.run
         wanted = [side for side in _SIDES if self._metadata.settings.wants(side)]
-        found = entry(scene.places, measured, scene.arguments, scene.sources, wanted)
+        found = entry_of(traced.parts, measured, traced.arguments, traced.sources, wanted)
         flow = self._metadata.flows.get(run.first.graph)
         lines = flow.lines(run.name) if flow and not run.is_parameter else Lines()
         if not run.is_parameter:
-            found.data["kernel"] = kernel(run, iteration, lines.of)
+            found.data["kernel"] = kernel_info(run, iteration, lines.of)
             if flow and flow.is_recompute(run.name):
                 found.data["is_recompute"] = True
-            made.kernels += 1
-            made.ran[run.name] = None
+            gathered.kernels += 1
+            gathered.ran[run.name] = None
             if not lines.frames:
-                made.without_lines[run.name] = None
-            elif lines.are_the_frameworks:
-                made.of_the_framework[run.name] = None
+                gathered.without_lines[run.name] = None
+            elif lines.are_framework_only:
+                gathered.framework_lines_only[run.name] = None
         stack = writer.stack(lines.frames) if lines.frames else None
         writer.call(run.call, None, stack, json.dumps(found.data))
         for part, cause in found.lost.items():
             writer.missing(run.call, part, cause)
-            made.lost.append(f"{run.call} {part}: {cause}")
+            gathered.lost.append(f"{run.call} {part}: {cause}")
 
 
 def _names(contents: Iterable[Content], metadata: Metadata) -> dict[tuple[int, str], str]:
-    """The full name for graph and name as files spell it, of kernels and of parameters."""
+    """Return the full names of kernels and parameters, by graph and name as spelled in files."""
     kernels: dict[int, set[str]] = {}
     parameters: dict[int, set[str]] = {}
     for content in contents:
@@ -181,10 +202,10 @@ def _names(contents: Iterable[Content], metadata: Metadata) -> dict[tuple[int, s
     names: dict[tuple[int, str], str] = {}
     counted: set[str] = set()
     for graph in sorted({*kernels, *metadata.orders, *metadata.flows}):
-        known = metadata.known(graph)
-        found = full_names(kernels.get(graph, ()), known, counted)
+        kernel_names = metadata.kernel_names(graph)
+        found = full_names(kernels.get(graph, ()), kernel_names, counted)
         names.update(((graph, spelled), name) for spelled, name in found.items())
-        counted |= stems(known)
+        counted |= stems(kernel_names)
     for graph, spelled in parameters.items():
         flow = metadata.flows.get(graph)
         whole = {key(p.name): p.name for p in flow.trace.parameters} if flow else {}
@@ -192,26 +213,28 @@ def _names(contents: Iterable[Content], metadata: Metadata) -> dict[tuple[int, s
     return names
 
 
-def _measured(scenes: Iterator[Scene], tensors: Path | None, pool: Executor) -> Iterator[tuple[Scene, list[Measured]]]:
-    """The executions in order, each with its values measured; some of those behind are on their way."""
+def _measure_ahead(
+    traced_executions: Iterator[TracedExecution], tensors: Path | None, pool: Executor
+) -> Iterator[tuple[TracedExecution, list[Measured]]]:
+    """Yield the executions in order, each with its measured values; later executions are measured in the pool."""
 
-    def start(scene: Scene) -> tuple[Scene, Future[list[Measured]]]:
-        return scene, pool.submit(_measure_all, scene, tensors)
+    def start(traced: TracedExecution) -> tuple[TracedExecution, Future[list[Measured]]]:
+        return traced, pool.submit(_measure_all, traced, tensors)
 
-    ahead = deque(map(start, islice(scenes, _AHEAD)))
-    while ahead:
-        scene, waiting = ahead.popleft()
-        ahead.extend(map(start, islice(scenes, 1)))
-        yield scene, waiting.result()
+    pending = deque(map(start, islice(traced_executions, _MAX_PENDING)))
+    while pending:
+        traced, future = pending.popleft()
+        pending.extend(map(start, islice(traced_executions, 1)))
+        yield traced, future.result()
 
 
-def _measure_all(scene: Scene, tensors: Path | None) -> list[Measured]:
-    made = []
-    for value, part in zip(scene.run.values, scene.places, strict=True):
-        name = safe_name(f"{scene.run.call}.{part}.npy")
+def _measure_all(traced: TracedExecution, tensors: Path | None) -> list[Measured]:
+    measured = []
+    for value, part in zip(traced.run.values, traced.parts, strict=True):
+        name = safe_name(f"{traced.run.call}.{part}.npy")
         is_kept = tensors is not None and part.group != "unread"
-        made.append(measure(value, f"{tensors}{os.sep}{name}" if is_kept else None))
-    return made
+        measured.append(measure(value, f"{tensors}{os.sep}{name}" if is_kept else None))
+    return measured
 
 
 def _notes(contents: Sequence[Content], times: Mapping[int, int], counts_steps: bool) -> Iterator[str]:

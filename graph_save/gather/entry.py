@@ -1,4 +1,4 @@
-"""One execution of a kernel as an entry of dump.json (`reference/format.md`, page 7)."""
+"""The entry of a kernel's execution in dump.json (`reference/format.md`, page 7)."""
 
 import errno
 import os
@@ -20,41 +20,46 @@ from msprobe.store.npy import write_npy
 from .ir_dataflow import Argument
 
 
-def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[str] = ()) -> dict[str, str]:
-    """The full name for each name as the files of one graph spell it; a name that nothing knows stands for itself.
+def full_names(
+    spelled: Iterable[str], graph_names: Iterable[str], earlier_stems: Container[str] = ()
+) -> dict[str, str]:
+    """Return the full name of each name as spelled in the files of one graph; an unknown name is returned unchanged.
 
-    `known` are the graph's full names, in the order of its nodes, and `counted` the stems (as files spell them) of the
-    graphs before it. The number behind `-op` is not always the same in files and graph: nodes that a late pass made (a
-    Cast, an AddN, what an operator was expanded to) are numbered anew for their files, and all nodes of a later graph
-    where an earlier one left off; always in the order of the nodes. So where files and graph hold as many kernels of
-    one stem, their order decides. Else, as when some kernels only were dumped, equal numbers belong together, if they
-    rise in the graph and no earlier graph has the stem. What is left has a name that is none of the graph's.
+    spelled : names in files.
+    graph_names : full names of the graph's kernels, in the order of its nodes.
+    earlier_stems : stems, as spelled in files, of earlier graphs.
+
+    The number after `-op` may differ between files and graph: nodes of late passes (a Cast, an AddN, the expansion of
+    an operator) get new numbers in files, and the numbers of later graphs continue those of earlier ones, always in the
+    order of the nodes. If files and graph have the same number of kernels with a stem, they are matched in order.
+    Otherwise, for example if only some kernels were dumped, equal numbers match if they increase in the graph and no
+    earlier graph has the stem. Remaining kernels get a name that is not in the graph.
     """
-    of_files = _by_stem(spelled)
-    of_graph = _by_stem(known)
+    in_files = _by_stem(spelled)
+    in_graph = _by_stem(graph_names)
     found: dict[str, str] = {}
-    for stem, files in of_files.items():
-        graph = of_graph.get(stem, {})
+    for stem, files in in_files.items():
+        graph = in_graph.get(stem, {})
         if len(files) == len(graph):
             found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
             continue
-        is_known = list(graph) == sorted(graph) and stem not in counted
+        is_reliable = list(graph) == sorted(graph) and stem not in earlier_stems
         whole = next((stem_and_number(name)[0] for name in graph.values()), "")
         for number, name in files.items():
             if number in graph:
-                found[name] = graph[number] if is_known else name
+                found[name] = graph[number] if is_reliable else name
             else:
                 found[name] = f"{whole}-op{number}" if whole and number >= 0 else name
     return found
 
 
 def stems(names: Iterable[str]) -> set[str]:
-    """The names without their numbers, as files spell them."""
+    """Return the names without their numbers, as spelled in files."""
     return set(_by_stem(names))
 
 
 def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Spelled stem -> number -> name, in the order of the arguments."""
+    """Return names by stem (as spelled in files) and number, in the order of the names."""
     found: dict[str, dict[int, str]] = {}
     for name in names:
         stem, number = stem_and_number(key(name))
@@ -62,61 +67,68 @@ def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
     return found
 
 
-_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+_LINK_UNSUPPORTED = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value's record so far. `file` is its name in our dump, empty without one; `wrong` why it could not be read."""
+    """A measured value.
+
+    dtype, shape : of the tensor; shape None if unknown.
+    statistic : its statistics, if the file was read.
+    row : its row in statistic.csv, if any.
+    file : name of its file in the dump; empty without a file.
+    error : why the file could not be read; empty if it was.
+    """
 
     dtype: str = ""
     shape: tuple[int, ...] | None = None
     statistic: Statistic | None = None
     row: Row | None = None
     file: str = ""
-    wrong: str = ""
+    error: str = ""
 
 
 def measure(value: Value, target: str | None) -> Measured:
-    """Read a value's file, compute its statistics and put it under the path `target`; None: the tensor is not wanted.
+    """Read the file of a value, compute its statistics and store it at `target`; None: the tensor is not stored.
 
-    For a file that is broken, or no npy, what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
+    For a file that is broken or not npy, return its row in statistic.csv and an error. OSError if `target` cannot be
     written.
     """
     if value.path is None:
         return _from_row(value, "")
     if value.is_raw:
-        why = "its dtype is not available in numpy, and the framework wrote the raw bytes"
-        return _from_row(value, f"{value.path.name} is not an npy file: {why}")
+        cause = "its dtype is not available in numpy, and the framework wrote the raw bytes"
+        return _from_row(value, f"{value.path.name} is not an npy file: {cause}")
     try:
         tensor = load(value.path)
     except DumpError as err:
         return _from_row(value, str(err))
     if target is not None:
         if tensor.is_plain:
-            _place(value.path, target)
+            _link_or_copy(value.path, target)
         else:
             write_npy(target, tensor.array)
     file = os.path.basename(target) if target is not None else ""
     return Measured(tensor.dtype, tensor.array.shape, statistic(tensor.array), file=file)
 
 
-def _from_row(value: Value, wrong: str) -> Measured:
+def _from_row(value: Value, error: str) -> Measured:
     row = value.row
-    return Measured(spelled(value.dtype), row.shape if row else None, row=row, wrong=wrong)
+    return Measured(spelled(value.dtype), row.shape if row else None, row=row, error=error)
 
 
-def _place(path: Path, target: str) -> None:
-    """Link the file; where the file system refuses (another disk, another owner, no links), copy it.
+def _link_or_copy(path: Path, target: str) -> None:
+    """Link the file, or copy it if links are not supported (another disk, another owner).
 
-    Nobody writes into the files of a dump, so the raw file stays as it is; both names must go before its bytes do.
+    Files of a dump are never modified, so the raw file does not change. Its space is freed when both links are removed.
     """
     if not path.is_symlink():
         try:
             os.link(path, target)
             return
         except OSError as err:
-            if err.errno not in _NO_LINKS:
+            if err.errno not in _LINK_UNSUPPORTED:
                 raise
     folder, name = os.path.split(target)
     part = os.path.join(folder, f"{name[5 - NAME_LIMIT :]}.part")
@@ -135,8 +147,12 @@ Group = Literal["input", "output", "in_place", "unread"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a value stands in its entry. `in_place`: an argument that the kernel may have written, among the outputs;
-    `unread`: an output that nothing reads, which is no result."""
+    """The location of a value in its entry.
+
+    group : "input", "output", "in_place" (an argument that the kernel may have written, among the outputs) or "unread"
+        (an output that no node reads, which is not a result).
+    slot : number in the group.
+    """
 
     group: Group
     slot: int
@@ -145,11 +161,11 @@ class Part:
         return f"output.in_place.{self.slot}" if self.group == "in_place" else f"{self.group}.{self.slot}"
 
 
-def parts(execution: Execution, arguments: Sequence[Argument], unread: Container[int]) -> list[Part]:
-    """Where each value of an execution goes.
+def parts_of(execution: Execution, arguments: Sequence[Argument], unread: Container[int]) -> list[Part]:
+    """Return the location of each value of an execution.
 
-    The framework writes inputs down after the kernel ran. So an argument that the kernel may write holds what it
-    left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
+    The framework dumps inputs after the kernel ran, so an argument that the kernel may write contains a result. A
+    dumped parameter is an input, although the framework labels it as an output.
     """
     if execution.is_parameter:
         return [Part("input", n) for n in range(len(execution.values))]
@@ -167,7 +183,7 @@ def parts(execution: Execution, arguments: Sequence[Argument], unread: Container
 
 
 def _slots(values: Sequence[Value]) -> list[int]:
-    """The slot of each; where the framework counts in several levels, its rank."""
+    """Return the slot of each value; if slots have several levels, their position in sorted order."""
     if all(len(value.slot) == 1 for value in values):
         return [value.slot[0] for value in values]
     order = sorted(value.slot for value in values)
@@ -175,28 +191,32 @@ def _slots(values: Sequence[Value]) -> list[int]:
 
 
 class Entry(NamedTuple):
-    """The entry, and what is lost: part -> cause."""
+    """The entry, and the causes of missing values by part."""
 
     data: dict[str, Any]
     lost: dict[str, str]
 
 
-def entry(
-    places: Sequence[Part],
+def entry_of(
+    parts: Sequence[Part],
     measured: Sequence[Measured],
     arguments: Sequence[Argument],
     sources: Sequence[str],
     wanted: Sequence[IO],
 ) -> Entry:
-    """The entry without `kernel`. `arguments` are what the graph says of the inputs, and `sources` the `from` of each;
-    `wanted` are the sides that the framework was to write."""
+    """Return the entry without "kernel".
+
+    parts, measured : location and measurement of each value.
+    arguments, sources : arguments of the kernel in the graph, and the `from` of each.
+    wanted : sides that the framework was to dump.
+    """
     data: dict[str, Any] = {}
     lost: dict[str, str] = {}
     groups: dict[Group, dict[int, Any]] = {"input": {}, "output": {}, "in_place": {}, "unread": {}}
-    for part, what in zip(places, measured, strict=True):
-        record = _record(what)
-        if what.wrong:
-            lost[str(part)] = what.wrong
+    for part, value in zip(parts, measured, strict=True):
+        record = _record(value)
+        if value.error:
+            lost[str(part)] = value.error
         if record is not None and part.group == "input" and part.slot < len(sources) and sources[part.slot]:
             record["from"] = sources[part.slot]
         groups[part.group][part.slot] = record
@@ -208,9 +228,9 @@ def entry(
         gaps += [f"input.{n}" for n in range(count) if n not in inputs and n not in empty]
     if "output" in wanted:
         gaps += [f"output.{n}" for n in range(max([-1, *outputs])) if n not in outputs and n not in groups["unread"]]
-    data["input_args"] = _list(inputs, len(arguments) if "input" in wanted else 0)
+    data["input_args"] = _as_list(inputs, len(arguments) if "input" in wanted else 0)
     data["input_kwargs"] = {}
-    data["output"] = {**outputs, "in_place": groups["in_place"]} if groups["in_place"] else _list(outputs, 0)
+    data["output"] = {**outputs, "in_place": groups["in_place"]} if groups["in_place"] else _as_list(outputs, 0)
     if groups["unread"]:
         data["unread"] = groups["unread"]
     if gaps or lost:
@@ -218,12 +238,12 @@ def entry(
     return Entry(data, lost)
 
 
-def _list(records: dict[int, Any], at_least: int) -> list[Any]:
+def _as_list(records: dict[int, Any], at_least: int) -> list[Any]:
     return [records.get(n) for n in range(max([at_least - 1, *records]) + 1)]
 
 
-def kernel(execution: Execution, iteration: int, lines_of: str) -> dict[str, Any]:
-    """What the framework calls the kernel, and where it ran."""
+def kernel_info(execution: Execution, iteration: int, lines_of: str) -> dict[str, Any]:
+    """Return the framework's data of a kernel: its names, and where and when it ran."""
     first = execution.first
     made: dict[str, Any] = {
         "name": execution.name,
@@ -241,7 +261,7 @@ def kernel(execution: Execution, iteration: int, lines_of: str) -> dict[str, Any
 
 
 def _record(measured: Measured) -> dict[str, Any] | None:
-    """The record of a tensor; None where nothing at all is known of its values."""
+    """Return the record of a tensor; None without statistics."""
     if measured.statistic is None and measured.row is None:
         return None
     record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": measured.dtype}

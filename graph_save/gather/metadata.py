@@ -1,7 +1,4 @@
-"""What lies in a rank's folder of a kernel dump beside its kernels: planned orders, graphs, the settings in force.
-
-The settings say which kernels were asked for.
-"""
+"""Metadata of a kernel dump in the folder of a rank: execution orders, graphs, and the settings of the dump."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import TABLE, read_input
+from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.log import logger
-from msprobe.base.names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
+from msprobe.base.names import depends_on_number, kernel_name_problem, matches, type_of, unmatched, with_any_number
 from msprobe.store.folders import walk
 from msprobe.store.kernel_dump.files import (
     GRAPHS,
@@ -27,27 +24,27 @@ from msprobe.store.kernel_dump.files import (
 )
 from msprobe.store.reader import json_object, json_object_or_empty
 
-from .ir_dataflow import Flow
+from .ir_dataflow import GraphDataflow
 from .trace import read_trace
 
 
 @dataclass
 class Rank:
-    """What one rank left: its own folder, which also holds orders and graphs, and the folders of its kernels."""
+    """The dump of one rank: its folder `root`, with orders and graphs, and the folders of its kernels."""
 
     rank: int
     root: Path
     places: list[Place] = field(default_factory=list)
 
     def iterations(self) -> list[int]:
-        """The iterations of which there are files."""
+        """Return the iterations that have files."""
         return sorted({place.iteration for place in self.places})
 
 
 def find(raw: Path) -> list[Rank]:
-    """Every rank below `raw`, which may also be a rank's folder or one below.
+    """Return all ranks below `raw`, which may also be the folder of a rank or a folder in it.
 
-    UsageError where it is no folder, DumpError where nothing below is a kernel dump or two dumps of one rank are.
+    UsageError if it is not a folder, DumpError if it contains no kernel dump or two dumps of a rank.
     """
     if not raw.is_dir():
         raise UsageError(f"{raw}: is not a folder; give the dump_path of a kernel dump")
@@ -59,7 +56,7 @@ def find(raw: Path) -> list[Rank]:
             continue
         rank = rank_of(folder.path.name)
         if rank is not None and not {ORDERS, METADATA}.isdisjoint(folder.folders):
-            ranks.setdefault(folder.path, Rank(rank, folder.path))  # it ran, though perhaps nothing was dumped
+            ranks.setdefault(folder.path, Rank(rank, folder.path))  # ran, possibly without dumped kernels
     if not ranks:
         raise DumpError(
             f"{raw}: contains no kernel dump (rank_0/Net/0/0/*.npy or statistic.csv); give the dump_path of the "
@@ -67,100 +64,113 @@ def find(raw: Path) -> list[Rank]:
             "was compiled"
         )
     found = sorted(ranks.values(), key=lambda rank: rank.rank)
-    for one, other in pairwise(found):
-        if one.rank == other.rank:
+    for first, second in pairwise(found):
+        if first.rank == second.rank:
             raise DumpError(
-                f"{raw}: contains two dumps of rank {one.rank}, {one.root} and {other.root}; give one of them"
+                f"{raw}: contains two dumps of rank {first.rank}, {first.root} and {second.root}; give one of them"
             )
     return found
 
 
 @dataclass(frozen=True)
 class DumpSettings:
-    """`common`: the framework's `common_dump_settings`. `ours`: the settings of the debugger at level L2 that wrote
-    them; empty where somebody else did."""
+    """Settings of a kernel dump.
+
+    common : the framework's `common_dump_settings`.
+    debugger : settings of the debugger at level L2 that wrote them; empty if they were written by hand.
+    """
 
     common: Mapping[str, Any] = field(default_factory=dict)
-    ours: Mapping[str, Any] = field(default_factory=dict)
+    debugger: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """The kernels that were asked for by name; empty where all were, or where no settings are known."""
+    def requested(self) -> tuple[str, ...]:
+        """Return the kernels that were requested by name; empty if all were requested, or if there are no settings."""
         kernels = self.common.get("kernels")
         is_list = self._dump_mode == 1 and isinstance(kernels, list)
         return tuple(name for name in kernels or () if isinstance(name, str)) if is_list else ()
 
     @property
     def all_kernels(self) -> bool:
-        """Whether every kernel was to be dumped; also where no settings are known."""
+        """Return whether all kernels were requested; also True without settings."""
         return self._dump_mode == 0
 
     @property
     def _dump_mode(self) -> int:
-        """0 all kernels, 1 those that `kernels` names, 2 what the program switches on."""
+        """Return 0 for all kernels, 1 for those in `kernels`, 2 for those that the program enables."""
         mode = self.common.get("dump_mode")
         return mode if type(mode) is int else 0
 
     @property
     def counts_steps(self) -> bool:
-        """Whether an iteration is a step of the program, which may run a graph several times: our debugger sees to it.
-        By itself the framework counts an iteration for every run of a graph."""
-        return bool(self.ours)
+        """Return whether an iteration is a step of the program, as set by the debugger.
+
+        By default the framework counts an iteration for every run of a graph.
+        """
+        return bool(self.debugger)
 
     @property
     def wants_tensors(self) -> bool:
-        """Whether the dump is to hold tensors: on a CPU the framework saves them for statistics too."""
-        return self.ours.get("task") != "statistics"
+        """Return whether the dump should contain tensors; on a CPU the framework saves them for statistics too."""
+        return self.debugger.get("task") != "statistics"
 
     def wants(self, io: str) -> bool:
-        """Whether inputs, or outputs, were asked for."""
+        """Return whether inputs ("input") or outputs ("output") were requested."""
         return self.common.get("input_output") in ((0, None, 1) if io == "input" else (0, None, 2))
 
 
 def _read_settings(paths: Iterable[Path]) -> DumpSettings:
-    """The newest settings among the files: the framework keeps its copy of the first run that used a folder."""
+    """Return the newest settings among the files; the framework's copy may be of an earlier run in the same folder."""
     found: list[tuple[int, DumpSettings]] = []
     for path in paths:
         try:
             settings = json_object(path) if path.suffix == ".json" else {}
-        except DumpError:  # any JSON may lie about in a dump_path
+        except DumpError:  # a dump_path may contain unrelated JSON files
             continue
-        common, ours = settings.get("common_dump_settings"), settings.get("msprobe")
+        common, debugger = settings.get("common_dump_settings"), settings.get("msprobe")
         if isinstance(common, dict):
-            found.append((path.stat().st_mtime_ns, DumpSettings(common, ours if isinstance(ours, dict) else {})))
+            found.append(
+                (path.stat().st_mtime_ns, DumpSettings(common, debugger if isinstance(debugger, dict) else {}))
+            )
     return max(found, key=lambda pair: pair[0])[1] if found else DumpSettings()
 
 
-_SHOWN = 8  # types in a line
+_MAX_TYPES_LISTED = 8
 
 
-def lacking(requested: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
-    """A sentence for each element of `kernels` of which nothing was dumped. `dumped` and `known` are full names: of
-    what there is, and of all kernels of the graphs."""
-    faults = {name: wrong_kernel(name) for name in requested}
+def missing_kernel_messages(requested: Iterable[str], dumped: Sequence[str], kernel_names: Sequence[str]) -> list[str]:
+    """Return a message for each requested kernel that was not dumped.
+
+    requested : elements of the setting `kernels`.
+    dumped : full names of dumped kernels.
+    kernel_names : full names of all kernels in the graphs.
+    """
+    faults = {name: kernel_name_problem(name) for name in requested}
     messages = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
     names = [name for name, wrong in faults.items() if not wrong]
     for name, near in unmatched(names, dumped).items():
-        idle = [kernel for kernel in known if matches(name, kernel)]
-        if idle and hangs_on_number(name, idle[0]):
-            what = (
-                f"is {idle[0]}, which was not dumped: it did not run, or ran under another number, as in graphs "
-                f"after the first; {of_any_number(idle[0])!r} selects all numbers"
+        not_run = [kernel for kernel in kernel_names if matches(name, kernel)]
+        if not_run and depends_on_number(name, not_run[0]):
+            problem = (
+                f"is {not_run[0]}, which was not dumped: it did not run, or ran under another number, as in graphs "
+                f"after the first; {with_any_number(not_run[0])!r} selects all numbers"
             )
-        elif idle:
-            what = f"is {idle[0]}, which did not run in the dumped steps"
+        elif not_run:
+            problem = f"is {not_run[0]}, which did not run in the dumped steps"
         else:
-            near = unmatched([name], known).get(name) or near
-            what = f"matches no kernel; {f'did you mean {near}?' if near else _available(known or dumped)}"
-        messages.append(f"kernels: {name!r} {what}")
+            near = unmatched([name], kernel_names).get(name) or near
+            problem = f"matches no kernel; {f'did you mean {near}?' if near else _available(kernel_names or dumped)}"
+        messages.append(f"kernels: {name!r} {problem}")
     return messages
 
 
-def _available(known: Sequence[str]) -> str:
-    types = sorted({type_of(name) for name in known})
+def _available(kernel_names: Sequence[str]) -> str:
+    types = sorted({type_of(name) for name in kernel_names})
     if not types:
         return "no kernel ran at all"
-    return f"available: {', '.join(types[:_SHOWN])}{(' and others' if len(types) > _SHOWN else '')}"
+    return (
+        f"available: {', '.join(types[:_MAX_TYPES_LISTED])}{(' and others' if len(types) > _MAX_TYPES_LISTED else '')}"
+    )
 
 
 _ORDER = re.compile(r"ms_execution_order_graph_(\d{1,9})\.csv")
@@ -169,15 +179,20 @@ _TRACE = re.compile(r"ms_output_trace_code_graph_(\d{1,9})\.ir")
 
 @dataclass
 class Metadata:
-    """`orders`: graph -> full names in planned order. `flows`: graph -> what its IR says."""
+    """Metadata of a rank's kernel dump.
+
+    orders : full names in planned order, by graph.
+    flows : dataflow from the IR, by graph.
+    framework : framework and version; empty if unknown.
+    """
 
     orders: dict[int, list[str]] = field(default_factory=dict)
-    flows: dict[int, Flow] = field(default_factory=dict)
+    flows: dict[int, GraphDataflow] = field(default_factory=dict)
     settings: DumpSettings = field(default_factory=DumpSettings)
     framework: str = ""
 
-    def known(self, graph: int) -> list[str]:
-        """The full names of a graph's kernels (of all its nodes where there is no order), in the order of its nodes."""
+    def kernel_names(self, graph: int) -> list[str]:
+        """Return the full names of a graph's kernels (of all nodes if there is no order), in the order of its nodes."""
         nodes = self.flows[graph].trace.nodes if graph in self.flows else {}
         kernels = self.orders.get(graph)
         if kernels is None:
@@ -187,7 +202,7 @@ class Metadata:
 
 
 def read_metadata(root: Path, raw: Path) -> Metadata:
-    """Read what lies in a rank's folder and, for the settings, in the folder that holds the ranks and in `raw`."""
+    """Read the metadata in the folder of a rank, and the settings also in its parent folder and in `raw`."""
     settings = _read_settings(path for folder in {root.parent, raw, root / METADATA} for path in _files(folder))
     found = Metadata(settings=settings, framework=_framework(root))
     for path in _files(root / ORDERS):
@@ -195,7 +210,7 @@ def read_metadata(root: Path, raw: Path) -> Metadata:
             found.orders[int(m[1])] = _order(path)
     for path in _files(root / GRAPHS):
         if m := _TRACE.fullmatch(path.name):
-            found.flows[int(m[1])] = Flow(read_trace(path))
+            found.flows[int(m[1])] = GraphDataflow(read_trace(path))
     return found
 
 
@@ -204,9 +219,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _order(path: Path) -> list[str]:
-    """One full name a line, under a heading."""
+    """Read an execution order: a heading, then one full name per line."""
     try:
-        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
+        lines = read_input(path, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()
     except OSError as err:
         logger.warning("%s: cannot be read (%s); kernels are ordered only by time", path, err)
         return []

@@ -1,4 +1,4 @@
-"""All ranks and iterations of a kernel dump, one after the other."""
+"""Gathers all ranks and iterations of a kernel dump."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import numpy as np
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
 from msprobe.base.log import few
-from msprobe.base.scope import holds
+from msprobe.base.scope import contains
 from msprobe.base.version import tool
 from msprobe.findings.catalogue.collecting import NOT_DUMPED, NOT_GATHERED
 from msprobe.findings.finding import Finding, Place
@@ -20,9 +20,9 @@ from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
 from .dump import Gathered, RankGatherer
-from .metadata import Metadata, Rank, find, lacking, read_metadata
+from .metadata import Metadata, Rank, find, missing_kernel_messages, read_metadata
 
-_HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
+_HEAD_BYTES = 1 << 18  # the header of a dump is smaller
 _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -41,7 +41,7 @@ class Report:
     values: int = 0
 
     @property
-    def is_lacking(self) -> bool:
+    def has_missing(self) -> bool:
         """Return whether something that was requested is missing."""
         return bool(self.findings)
 
@@ -57,17 +57,17 @@ def gather_all(
 ) -> Report:
     """Gather every rank and iteration of `raw` into `output`; empty `steps` and `ranks` mean all.
 
-    `with_tensors` None: as the settings of the debugger that made the dump say, and with tensors where there are none.
+    `with_tensors` None: by the settings of the debugger that made the dump; True without such settings.
 
-    UsageError where `raw` is no folder, where nothing of what was asked for is there, or where `output` cannot be
-    written; DumpError where `raw` holds no kernel dump.
+    UsageError if `raw` is not a folder, if it contains none of the ranks or iterations, or if `output` cannot be
+    written; DumpError if `raw` contains no kernel dump.
     """
     report = Report()
-    found = [rank for rank in find(raw) if holds(ranks, rank.rank)]
+    found = [rank for rank in find(raw) if contains(ranks, rank.rank)]
     if not found:
         raise UsageError(f"{raw}: contains none of the ranks of --ranks; omit the option to gather all")
     count = 0
-    # Reading, measuring and linking all let other threads run.
+    # Reading, measuring and linking release the GIL.
     pool = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), "msprobe gather")
     try:
         for rank in found:
@@ -92,33 +92,35 @@ def _gather_rank(
     pool: ThreadPoolExecutor,
     report: Report,
 ) -> int:
-    """Gather one rank; returns the number of its iterations."""
+    """Gather one rank, and return the number of its iterations."""
     metadata = read_metadata(rank.root, raw)
     contents = {place: content(place.path, place.graph) for place in rank.places}
     is_wanted = metadata.settings.wants_tensors if with_tensors is None else with_tensors
     gatherer = RankGatherer(contents.values(), metadata, pool, is_wanted)
-    wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
+    wanted = [iteration for iteration in rank.iterations() if contains(steps, iteration)]
     ran: dict[str, None] = {}
     lines_before = len(report.lines)
     for iteration in wanted:
-        own = [found for place, found in contents.items() if place.iteration == iteration]
+        iteration_contents = [found for place, found in contents.items() if place.iteration == iteration]
         folder = layout.rank_folder(output, iteration, rank.rank)
-        _refuse_foreign(folder, rank.root)
-        made = gatherer.gather(own, iteration, folder, _header(rank, iteration, metadata))
-        ran |= made.ran
-        report.lines.append(_line(made))
+        _check_replaceable(folder, rank.root)
+        gathered = gatherer.gather(iteration_contents, iteration, folder, _header(rank, iteration, metadata))
+        ran |= gathered.ran
+        report.lines.append(_line(gathered))
         report.dumps += 1
-        report.values += made.values
-        place = Place(str(made.folder), step=iteration, rank=rank.rank)
-        report.findings += [Finding(NOT_GATHERED, place, lost) for lost in made.lost]
-    requested = metadata.settings.named
+        report.values += gathered.values
+        place = Place(str(gathered.folder), step=iteration, rank=rank.rank)
+        report.findings += [Finding(NOT_GATHERED, place, lost) for lost in gathered.lost]
+    requested = metadata.settings.requested
     if requested and len(wanted) == len(rank.iterations()):
         kernels = [
-            name for graph in sorted(set(metadata.orders) | set(metadata.flows)) for name in metadata.known(graph)
+            name
+            for graph in sorted(set(metadata.orders) | set(metadata.flows))
+            for name in metadata.kernel_names(graph)
         ]
-        for sentence in lacking(requested, list(ran), kernels):
-            report.lines.append(f"{rank.root}: {sentence}")
-            report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), sentence))
+        for message in missing_kernel_messages(requested, list(ran), kernels):
+            report.lines.append(f"{rank.root}: {message}")
+            report.findings.append(Finding(NOT_DUMPED, Place(str(rank.root), rank=rank.rank), message))
     if not rank.places and len(report.lines) == lines_before:
         text = "contains no kernel files; check `iteration` and `kernels` of the dump settings"
         report.lines.append(f"{rank.root}: {text}")
@@ -126,12 +128,12 @@ def _gather_rank(
     return len(wanted)
 
 
-def _refuse_foreign(folder: Path, raw: Path) -> None:
-    """UsageError where a folder holds a dump of something else; one that was gathered of the same files is replaced."""
+def _check_replaceable(folder: Path, raw: Path) -> None:
+    """Raise UsageError if a folder contains a dump that was not gathered from `raw`."""
     for name in (*layout.DATA_FILES, layout.JOURNAL):
         try:
             with open_input(folder / name) as file:
-                head = file.read(_HEAD).decode("utf-8", "replace")
+                head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
         except FileNotFoundError:
             continue
         except OSError:
@@ -158,13 +160,13 @@ def _header(rank: Rank, iteration: int, metadata: Metadata) -> dict[str, object]
     }
 
 
-def _line(made: Gathered) -> str:
-    graphs = f"{made.graphs} graph{'s' * (made.graphs != 1)}"
-    text = f"{made.folder}: {made.kernels} kernels of {graphs}, {made.values} values"
-    if made.lost:
-        text += f"; LOST: {few(made.lost)}"
-    if made.without_lines:
-        text += f"; the graph has no source line for {few(made.without_lines)}"
-    if made.of_the_framework:
-        text += f"; only source lines of the framework for {few(made.of_the_framework)}"
-    return "; ".join([text, *(f"note: {note}" for note in made.notes)])
+def _line(gathered: Gathered) -> str:
+    graphs = f"{gathered.graphs} graph{'s' * (gathered.graphs != 1)}"
+    text = f"{gathered.folder}: {gathered.kernels} kernels of {graphs}, {gathered.values} values"
+    if gathered.lost:
+        text += f"; LOST: {few(gathered.lost)}"
+    if gathered.without_lines:
+        text += f"; the graph has no source line for {few(gathered.without_lines)}"
+    if gathered.framework_lines_only:
+        text += f"; only source lines of the framework for {few(gathered.framework_lines_only)}"
+    return "; ".join([text, *(f"note: {note}" for note in gathered.notes)])

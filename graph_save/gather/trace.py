@@ -1,11 +1,11 @@
-"""The graph that a kernel dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds
-whom, and the lines of source that each came from, as the frames of a call stack.
+"""Parser of the graph in a kernel dump (`ms_output_trace_code_graph_{g}.ir`): nodes, their arguments, and their source
+lines as frames of a call stack.
 
 ```
 %para1_fc1.weight: <Ref[Tensor[Float32]], (8, 4), ref_key=fc1.weight, is_parameter, is_inplace>  :  ...  IsWeight: true
   %1(x) = PrimFunc_MatMul(%para2_inputs1, %0, Bool(0), Bool(1)) ... cnode_attrs: {recompute_id: I64(1), ...}
       # Fullname with scope: (Default/net-Net/fc1-Dense/MatMul-op0)
-      # Corresponding forward node candidate:                   (of gradient kernels: what follows is their forward's)
+      # Corresponding forward node candidate:                   (gradient kernels: lines of the forward follow)
       # In file /p/net.py:22, 12~20/        h = self.fc1(x)/    (outermost first)
 ```
 """
@@ -23,14 +23,14 @@ _FRAME = re.compile(
     r"^\s*# In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?(?:, \d+~\d+)?/(?P<text>.*?)/?(?:<~~.*)?\s*$"
 )
 _BLOCK = re.compile(r"(?:async |elif |else|for |if |try|while |with |def |class |@)")
-_DEF = re.compile(r"\s*(?:async )?def (\w+)")
+_DEFINITION = re.compile(r"\s*(?:async )?def (\w+)")
 
 
 def stack(lines: Iterable[str]) -> list[str]:
-    """Frames as stack.json has them, innermost first.
+    """Return frames in the form of stack.json, innermost first.
 
-    The framework names blocks (`def`, `if`, `for`) that enclose a line beside the line itself, and an expression beside
-    the statement that holds it; one frame stands for each line that runs.
+    The framework lists enclosing blocks (`def`, `if`, `for`) in addition to a line, and expressions in addition to
+    their statement; the result has one frame for each executed line.
     """
     function: dict[str, str] = {}
     frames: list[str] = []
@@ -40,7 +40,7 @@ def stack(lines: Iterable[str]) -> list[str]:
             continue
         text = m["text"].strip()
         if m["block"] and _BLOCK.match(text):
-            if definition := _DEF.match(text):
+            if definition := _DEFINITION.match(text):
                 function[m["file"]] = definition[1]
             continue
         made = frame(Line(m["file"], int(m["line"])), function.get(m["file"], "construct"), text)
@@ -53,17 +53,17 @@ def stack(lines: Iterable[str]) -> list[str]:
 _PARAMETER = re.compile(r"^%para(\d+)_(.*?): (<.*)$")
 _NODE = re.compile(r"^\s*%(\d+)\(.*?\) = ([^\s(]+(?: @[^\s(]+)?)\(")
 _NAME = re.compile(r"^\s*#.*scope.*: \((.*)\)\s*$")
-_STARTS = re.compile(r"\s*(?:%\d+\(|%para\d|[:#}]|Return\(|subgraph )")  # what is no further line of a node's arguments
+_NEXT_ITEM = re.compile(r"\s*(?:%\d+\(|%para\d|[:#}]|Return\(|subgraph )")  # ends the arguments of a node
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _SEPARATORS = re.compile(r"[()\[\]{},]")
-_MOST_LINES = 10_000  # of one node
+_MAX_NODE_LINES = 10_000
 _RECOMPUTE = re.compile(r"recompute_sub_graph: U64\((\d+)\), recompute_id: I64\((\d+)\)")
 _UNIQUE = re.compile(r'\b(forward_)?unique_id: "(\d+)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of the graph. `name` is a parameter's own name where `is_weight`."""
+    """An argument of the graph. `name` is the name of the parameter if `is_weight`."""
 
     name: str
     is_weight: bool
@@ -73,9 +73,13 @@ class Parameter:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first.
+    """A node of a graph.
 
-    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text has none.
+    args : nodes, parameters, or constants as text.
+    frames : source lines, innermost first.
+    recompute : key that a node shares with the node that it recomputes; empty without.
+    is_duplicate : whether the node recomputes another.
+    unique_id, forward_id : id of the node, and for a gradient of its forward node; empty if the text has none.
     """
 
     op: str
@@ -90,7 +94,7 @@ class Node:
 
 @dataclass
 class Trace:
-    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be distinguished."""
+    """A graph. `has_flow` is False if the text contains several graphs, whose arguments cannot be distinguished."""
 
     parameters: list[Parameter] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -98,7 +102,7 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a graph; an empty one where the file is missing or cannot be read, which is logged."""
+    """Read a graph; return an empty one, and log it, if the file cannot be read."""
     try:
         with open_text(path) as lines:
             return parse(lines)
@@ -108,14 +112,14 @@ def read_trace(path: Path) -> Trace:
 
 
 def parse(lines: Iterable[str]) -> Trace:
-    """Read a graph's text. Lines that fit no rule are passed over: the grammar grows with the framework."""
+    """Parse the text of a graph. Unknown lines are ignored, because the grammar changes with the framework."""
     trace = Trace()
     parameters: dict[str, Parameter] = {}
     nodes: dict[str, Node] = {}
     node: Node | None = None
     frames: list[str] = []
     graphs = 0
-    for line in _whole(lines):
+    for line in _joined_lines(lines):
         text = line.lstrip()
         if text.startswith("# In file"):
             if node is not None:
@@ -125,7 +129,7 @@ def parse(lines: Iterable[str]) -> Trace:
                 node.name = m[1]
                 trace.nodes.setdefault(node.name, node)
         elif m := _NODE.match(line):
-            _finish(node, frames)
+            _set_frames(node, frames)
             node, frames = _node(line, m, nodes, parameters), []
             nodes[m[1]] = node
         elif m := _PARAMETER.match(line):
@@ -133,38 +137,38 @@ def parse(lines: Iterable[str]) -> Trace:
             parameters[m[1]] = made
             trace.parameters.append(made)
         elif not text.startswith(":"):
-            _finish(node, frames)
+            _set_frames(node, frames)
             node, frames = None, []
             if text.startswith("subgraph @"):
                 graphs += 1
                 nodes = {}
-    _finish(node, frames)
+    _set_frames(node, frames)
     trace.has_flow = graphs <= 1
     return trace
 
 
-def _whole(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, those of a node joined: a constant tensor among its arguments is printed over several."""
-    held: list[str] = []
+def _joined_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines, with the lines of a node joined: a constant tensor may be printed on several lines."""
+    pending: list[str] = []
     depth = 0
     for line in lines:
-        if held and (_STARTS.match(line) or len(held) == _MOST_LINES):
-            yield "".join(held)
-            held, depth = [], 0
-        if held:
+        if pending and (_NEXT_ITEM.match(line) or len(pending) == _MAX_NODE_LINES):
+            yield "".join(pending)
+            pending, depth = [], 0
+        if pending:
             depth = _depth(line, 0, depth)
         elif m := _NODE.match(line):
             depth = _depth(line, m.end(), 1)
-        held.append(line)
+        pending.append(line)
         if depth == 0:
-            yield "".join(held)
-            held = []
-    if held:
-        yield "".join(held)
+            yield "".join(pending)
+            pending = []
+    if pending:
+        yield "".join(pending)
 
 
 def _depth(text: str, start: int, depth: int) -> int:
-    """How many brackets are open behind `text`; 0 as soon as all were closed."""
+    """Return the number of open brackets after `text`; 0 as soon as all are closed."""
     for m in _BRACKETS.finditer(text, start):
         depth += 1 if m[0] in "([{" else -1
         if depth == 0:
@@ -172,7 +176,7 @@ def _depth(text: str, start: int, depth: int) -> int:
     return depth
 
 
-def _finish(node: Node | None, frames: list[str]) -> None:
+def _set_frames(node: Node | None, frames: list[str]) -> None:
     if node is not None and frames:
         node.frames = stack(frames)
 
@@ -189,20 +193,20 @@ def _parameter(m: "re.Match[str]") -> Parameter:
 
 def _node(line: str, m: "re.Match[str]", nodes: dict[str, Node], parameters: dict[str, Parameter]) -> Node:
     args, rest = _arguments(line, m.end())
-    known: list[Node | Parameter | str] = []
+    arguments: list[Node | Parameter | str] = []
     for arg in args:
         if number := re.match(r"%para(\d+)_", arg):
-            known.append(parameters.get(number[1], arg))
+            arguments.append(parameters.get(number[1], arg))
         elif number := re.fullmatch(r"%(\d+)", arg):
-            known.append(nodes.get(number[1], arg))
+            arguments.append(nodes.get(number[1], arg))
         else:
-            known.append(arg)
-    twin = _RECOMPUTE.search(line, rest)
+            arguments.append(arg)
+    recompute = _RECOMPUTE.search(line, rest)
     ids = {m[1] or "": m[2] for m in _UNIQUE.finditer(line, rest)}
     return Node(
         m[2].removeprefix("PrimFunc_"),
-        known,
-        recompute=twin[0] if twin else "",
+        arguments,
+        recompute=recompute[0] if recompute else "",
         is_duplicate="duplicated: Bool(1)" in line[rest:],
         unique_id=ids.get("", ""),
         forward_id=ids.get("forward_", ""),
@@ -210,8 +214,9 @@ def _node(line: str, m: "re.Match[str]", nodes: dict[str, Node], parameters: dic
 
 
 def _arguments(line: str, start: int) -> tuple[list[str], int]:
-    """The texts between the commas of the brackets that open before `start`, and where these close; the line's length
-    where they do not.
+    """Return the comma-separated texts in the brackets that open before `start`, and the position where they close.
+
+    The position is the length of the line if they do not close.
     """
     depth, begin = 1, start
     found: list[str] = []

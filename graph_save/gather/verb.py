@@ -45,8 +45,8 @@ class Options(Selection, Workers, JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Gather what the arguments name; a line for each dump goes to standard output."""
-    from .run import gather_all  # here: the help needs no numpy
+    """Gather the selected ranks and iterations, and print a line for each dump."""
+    from .run import gather_all  # lazy: --help does not import NumPy
 
     report = gather_all(
         options.raw,
@@ -56,7 +56,7 @@ def run(options: Options) -> int:
         with_tensors=None if options.task is None else options.task == "tensor",
         workers=options.workers,
     )
-    exit_code = 1 if report.is_lacking else 0
+    exit_code = 1 if report.has_missing else 0
     if options.is_json:
         from msprobe.base.verdicts import Verdicts
         from msprobe.findings.document import Document, printed

@@ -1,1 +1,1 @@
-"""Kernel dump at level L2: the framework's own dump, configured, and switched on and off with the steps."""
+"""Kernel dump at level L2: configures the framework's own dump, and switches it on and off with the steps."""

@@ -1,11 +1,11 @@
-"""The collector of kernels: switches the framework's own dump, and checks at the end what has arrived.
+"""The collector of kernels: switches the framework's own dump, and checks at the end of the process what was dumped.
 
-Everything is decided when it is constructed, for then the framework must read its settings. `open` and `shut` only move
-the framework's iteration. The framework writes the files (`rank_{r}/Net/{graph}/{step}/...` below `dump_path`), and
-`msprobe gather` makes a dump of ours of them.
+The settings are written at construction, because the framework must read them before the first graph. `open` and `shut`
+only change the framework's iteration. The framework writes the files (`rank_{r}/Net/{graph}/{step}/...` below
+`dump_path`), and `msprobe gather` converts them.
 
-The framework says little or nothing of a name that matches no kernel, or of settings that came too late. So, at the end
-of the process, what was asked for is compared with the kernels that its graphs have.
+The framework does not report names that match no kernel, or settings that were set too late. Therefore the requested
+names are compared with the kernels of the graphs at the end of the process.
 """
 
 import atexit
@@ -17,12 +17,12 @@ from typing import Any
 
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import TABLE, read_input
+from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.framework import AnyModel
 from msprobe.base.log import logger, once
-from msprobe.base.names import hangs_on_number, of_any_number, unmatched
+from msprobe.base.names import depends_on_number, unmatched, with_any_number
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.layout import step_number
@@ -30,30 +30,32 @@ from msprobe.store.writer import StepFolder
 
 from . import dump_settings, environment
 from .dump_settings import NET, Machine, Plan, plan_of
-from .environment import Always, Iterations, Parking, Switch
+from .environment import DynamicSwitch, IterationSwitch, NoSwitch, Switch
 from .machine import this_machine
 
 
 def rank_root(dump_path: Path, rank: int | None) -> Path:
-    """Where the framework writes for a rank; a single process is its rank 0."""
+    """Return the folder of a rank in the framework's dump; a single process is rank 0."""
     return dump_path / f"rank_{rank or 0}"
 
 
 def holds_kernels(root: Path) -> bool:
-    """Whether a rank's folder has kernels, and not only what the framework writes when it compiles a graph."""
+    """Return whether a rank's folder contains kernels, in addition to the files that are written at compilation."""
     return (root / NET).is_dir()
 
 
 def kernels_of(root: Path) -> list[str]:
-    """The full scope names of all kernels of all graphs that were compiled, in the order of execution."""
+    """Return the full scope names of all kernels of all compiled graphs, in the order of execution."""
     names: list[str] = []
     for file in sorted((root / "execution_order").glob("ms_execution_order_graph_*.csv")):
-        names += [line for line in read_input(file, TABLE).decode("utf-8", "replace").splitlines()[1:] if line]
+        names += [
+            line for line in read_input(file, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()[1:] if line
+        ]
     return names
 
 
-def complaints(root: Path, requested: tuple[str, ...], steps: set[int]) -> Iterator[str]:
-    """What did not come, in sentences: kernels that were named, or everything of the steps that were collected."""
+def missing_kernel_messages(root: Path, requested: tuple[str, ...], steps: set[int]) -> Iterator[str]:
+    """Yield a message for each requested kernel that matched nothing, and for collected steps without kernels."""
     if not steps:
         return
     kernels = kernels_of(root)
@@ -64,15 +66,17 @@ def complaints(root: Path, requested: tuple[str, ...], steps: set[int]) -> Itera
             "before the first graph of a process: construct the debugger at the top of the script"
         )
         return
-    missed = unmatched(requested, kernels)
-    for name, near in missed.items():
-        hint = f"did you mean {shown(near)}?" if near else f"the names are in {root / 'execution_order'}"
-        yield f"level L2: {shown(name)} in list did not match any kernel; {hint}"
-    if len(missed) < len(requested) or not requested:
+    unmatched_names = unmatched(requested, kernels)
+    for name, near in unmatched_names.items():
+        hint = f"did you mean {quoted(near)}?" if near else f"the names are in {root / 'execution_order'}"
+        yield f"level L2: {quoted(name)} in list did not match any kernel; {hint}"
+    if len(unmatched_names) < len(requested) or not requested:
         written = {each.name for each in (root / NET).glob("*/*")}
         if empty := sorted(step for step in steps if str(step) not in written):
-            numbered = next((kernel for name in requested for kernel in kernels if hangs_on_number(name, kernel)), "")
-            other = f", or with other numbers; {shown(of_any_number(numbered))} selects all of them" if numbered else ""
+            numbered = next((kernel for name in requested for kernel in kernels if depends_on_number(name, kernel)), "")
+            other = (
+                f", or with other numbers; {quoted(with_any_number(numbered))} selects all of them" if numbered else ""
+            )
             yield (
                 f"level L2: nothing was dumped in step {', '.join(map(str, empty))}: no graph with the selected "
                 f"kernels ran between start() and stop(){other}"
@@ -80,9 +84,9 @@ def complaints(root: Path, requested: tuple[str, ...], steps: set[int]) -> Itera
 
 
 class KernelDump:
-    """Has the framework dump the kernels of the steps between `open` and `shut`.
+    """Collector that has the framework dump the kernels of the steps between `open` and `shut`.
 
-    SettingsError and UsageError where the framework would not, among them that it is too late in this process.
+    SettingsError and UsageError if the framework cannot make the dump, for example because a graph is already compiled.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -92,8 +96,8 @@ class KernelDump:
         self._root: Path | None = None
         self._is_fresh = False
         machine = this_machine()
-        self._iterations: Iterations | None = None
-        if dump_settings.serves(settings, machine):
+        self._switch: Switch | None = None
+        if dump_settings.captures_one_api(settings, machine):
             once(
                 "api capture",
                 f"level L2: capturing the kernels of {dump_settings.requested_api(settings)} is not supported "
@@ -104,7 +108,7 @@ class KernelDump:
         plan = plan_of(settings, machine)
         for note in plan.notes:
             once(f"kernel dump {note}", note)
-        self._iterations = self._begin(plan, machine)
+        self._switch = self._begin(plan, machine)
         atexit.register(self._finish)
 
     @property
@@ -113,12 +117,12 @@ class KernelDump:
         return False
 
     def interrupted(self, cause: str) -> None:
-        """Do nothing: the dump is the framework's."""
+        """Do nothing: the framework writes the dump."""
 
     def recover(self) -> None:
         """Do nothing: `open` and `shut` leave nothing in place."""
 
-    def _begin(self, plan: Plan, machine: Machine) -> Iterations:
+    def _begin(self, plan: Plan, machine: Machine) -> Switch:
         if machine.whole_graph and os.environ.get("GRAPH_OP_RUN") == "1":
             raise UsageError(
                 "level L2 at jit_level O2: Must run in graph mode, not kbk mode; "
@@ -126,9 +130,9 @@ class KernelDump:
             )
         folder = self._settings.dump_path
         environment.check(folder)
-        rank = _rank_so_far()
+        rank = _rank_before_communication()
         if rank is not None and _was_written(earlier := rank_root(folder, rank)):
-            raise _of_an_earlier_run(earlier)
+            raise _earlier_run_error(earlier)
         self._is_fresh = rank is not None
         file = folder / plan.file
         try:
@@ -138,65 +142,65 @@ class KernelDump:
             raise UsageError(
                 f"PrecisionDebugger: {file} cannot be written: {why}; free some space, or choose another dump_path"
             ) from err
-        take_back = environment.set_variables(file, plan.acl)
-        iterations = _iterations(plan, machine)
-        if iterations.first is not None:
+        restore = environment.set_variables(file, plan.acl)
+        switch = _switch(plan, machine)
+        if switch.first_iteration is not None:
             try:
-                environment.read_now(iterations.first)
+                environment.load_settings(switch.first_iteration)
             except SettingsError:
-                take_back()
+                restore()
                 raise
         logger.info("the framework dumps kernels by the settings in %s; read them with msprobe gather", file)
-        return iterations
+        return switch
 
     def _write(self, file: Path, plan: Plan) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"{file.name}.{os.getpid()}")  # ranks write the same text to the same place
-        part.write_text(json.dumps({**plan.contents, "msprobe": self._settings.described()}, indent=2))
-        part.replace(file)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}")  # ranks write the same text to the same place
+        temporary.write_text(json.dumps({**plan.contents, "msprobe": self._settings.described()}, indent=2))
+        temporary.replace(file)
 
     @property
     def is_open(self) -> bool:
-        """Whether kernels are being dumped."""
+        """Return whether kernels are being dumped."""
         return self._open
 
     @property
     def in_step(self) -> bool:
-        """Whether a step has begun and is not finished."""
+        """Return whether a step has begun and is not finished."""
         return self._in_step
 
     @property
     def has_model(self) -> bool:
-        """Always: kernels are dumped whatever network runs them."""
+        """Return True: kernels are dumped independent of the network."""
         return True
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
-        """Refuse what cannot be collected at this level; any model is accepted, and none is needed."""
+        """Raise UsageError if `token_range` is given; the model is ignored."""
         if token_range is not None:
             raise UsageError("start(): token_range is not available at level L2; omit it")
 
     def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
-        """Dump from here on, into the iteration that has the number of the step."""
+        """Start dumping, into the iteration with the number of the step."""
         step = step_number(step_folder.folder.parent.name)
         assert step is not None, "the folder of a step"
-        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever the argument of `start`
-        if self._iterations is None:
+        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's, not the argument of `start`
+        if self._switch is None:
             self._open = self._in_step = True
-            dump_settings.write(self._settings.dump_path, step, rank)
+            dump_settings.write_api_capture(self._settings.dump_path, step, rank)
             return
         root = rank_root(self._settings.dump_path, rank)
-        if self._by_step and not self._is_fresh and holds_kernels(root):  # the rank is known now
-            raise _of_an_earlier_run(root)
+        if self._by_step and not self._is_fresh and holds_kernels(root):  # The rank is known only now.
+            raise _earlier_run_error(root)
         self._is_fresh = True
         self._open = self._in_step = True
         self._root = root
         self._steps.add(step)
-        self._iterations.begin(step)
+        self._switch.begin(step)
 
     def shut(self) -> None:
-        """Dump nothing from here on. Waits for what was asked for before."""
-        if self._open and self._iterations is not None:
-            self._iterations.end()
+        """Stop dumping, after waiting for queued operations."""
+        if self._open and self._switch is not None:
+            self._switch.end()
         self._open = False
 
     def end_step(self) -> None:
@@ -206,36 +210,36 @@ class KernelDump:
 
     @property
     def _by_step(self) -> bool:
-        return not isinstance(self._iterations, Always)
+        return not isinstance(self._switch, NoSwitch)
 
     def _finish(self) -> None:
         self.end_step()
         section = self._settings.section
         if self._by_step and self._root is not None and isinstance(section, CollectSettings):
-            for complaint in complaints(self._root, section.patterns, self._steps):
-                logger.warning(complaint)
+            for message in missing_kernel_messages(self._root, section.patterns, self._steps):
+                logger.warning(message)
 
 
 def _was_written(root: Path) -> bool:
-    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
+    """Return whether the framework has written to a rank's folder, in this run or an earlier one."""
     return holds_kernels(root) or (root / "execution_order").is_dir()
 
 
-def _of_an_earlier_run(root: Path) -> UsageError:
+def _earlier_run_error(root: Path) -> UsageError:
     return UsageError(
         f"PrecisionDebugger: {root} contains kernels of an earlier run, which the framework would mix with new "
         "ones; move the folder, or choose another dump_path"
     )
 
 
-def _iterations(plan: Plan, machine: Machine) -> Iterations:
+def _switch(plan: Plan, machine: Machine) -> Switch:
     if not plan.by_step:
-        return Always()
-    return Parking() if machine.device == "CPU" else Switch()
+        return NoSwitch()
+    return IterationSwitch() if machine.device == "CPU" else DynamicSwitch()
 
 
-def _rank_so_far() -> int | None:
-    """This process's rank before communication is initialised: what its launcher says; None where that is unknown."""
+def _rank_before_communication() -> int | None:
+    """Return the rank of this process, by its launcher if communication is not initialized; None if unknown."""
     if GlobalComm.INITED:
         return int(get_rank())
     number = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""

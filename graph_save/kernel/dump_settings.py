@@ -1,13 +1,12 @@
-"""The settings of the framework's own dump: ours as the JSON that `MINDSPORE_DUMP_CONFIG` names, by machine and task.
+"""Settings of the framework's own dump: converts settings of the debugger to the JSON for `MINDSPORE_DUMP_CONFIG`.
 
-The same settings on the same machine give the same text. Only the CPU route was ever run by us; the others write what
-the framework documents for Ascend.
+The result depends only on the settings and the machine. Only the settings for CPU have been tested; the others follow
+the framework's documentation for Ascend.
 
-The kernels of one API in PyNative mode can be dumped by the Ascend runtime itself around a call. Its settings are made
-here, once a step. To switch it on, a native module is needed that this version does not have: the file is written, and
-a warning says so.
+In PyNative mode the Ascend runtime can dump the kernels of one API around a call. Its settings are written here, once
+per step, but enabling it requires a native module that this version does not have, and a warning is logged.
 
-No framework is imported here: `msprobe doctor` asks these plans too.
+Imports no framework, because `msprobe doctor` uses this module too.
 """
 
 import json
@@ -26,7 +25,13 @@ from msprobe.store.layout import step_folder
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the training runs. `graph` is GRAPH_MODE; `jit_level` is "O0", "O1" or "O2"."""
+    """The device and mode of a training.
+
+    device : "CPU", "GPU" or "Ascend".
+    graph : whether the mode is GRAPH_MODE.
+    jit_level : "O0", "O1" or "O2".
+    version : of MindSpore.
+    """
 
     device: str
     graph: bool
@@ -35,55 +40,55 @@ class Machine:
 
     @property
     def whole_graph(self) -> bool:
-        """Whether graphs run on the device as a whole, so that no kernel is launched by the framework."""
+        """Return whether graphs run on the device as a whole, without kernel launches by the framework."""
         return self.device == "Ascend" and self.graph and self.jit_level == "O2"
 
 
 def requested_api(settings: Settings) -> str:
-    """The API's call that `list` names, in the words of level L1; empty where it names kernels."""
+    """Return the name of an API in the setting `list`, in the form of level L1; empty if it contains only kernels."""
     section = settings.section
     if isinstance(section, CollectSettings):
         return next((name for name in section.patterns if parse(name).kind == "api"), "")
     return ""
 
 
-def serves(settings: Settings, machine: Machine) -> bool:
-    """Whether the dump of one API applies: task `tensor`, a list of exactly one API's call, PyNative mode, Ascend."""
+def captures_one_api(settings: Settings, machine: Machine) -> bool:
+    """Return whether the kernels of one API are captured: task `tensor`, a list of one API, PyNative mode, Ascend."""
     section = settings.section
-    one = isinstance(section, CollectSettings) and len(section.patterns) == 1 and not section.scope
-    fits = settings.task == "tensor" and machine.device == "Ascend" and not machine.graph
-    return one and fits and bool(requested_api(settings))
+    is_single = isinstance(section, CollectSettings) and len(section.patterns) == 1 and not section.scope
+    is_supported = settings.task == "tensor" and machine.device == "Ascend" and not machine.graph
+    return is_single and is_supported and bool(requested_api(settings))
 
 
-def write(root: Path, step: int, rank: int | None) -> Path:
-    """Write the settings of the runtime's dump for this step."""
+def write_api_capture(root: Path, step: int, rank: int | None) -> Path:
+    """Write the settings of the Ascend runtime's dump of one API for this step, and return their path."""
     folder = step_folder(root, step)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / ("kernel_config.json" if rank is None else f"kernel_config_{rank}.json")
-    # all kernels between switching on and off
+    # all kernels while the dump is enabled
     dump = {"dump_list": [], "dump_path": str(folder), "dump_mode": "all", "dump_op_switch": "on"}
     file.write_text(json.dumps({"dump": dump}))
     return file
 
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9_/-]")
+_INVALID = re.compile(r"[^A-Za-z0-9_/-]")
 
 
-def wrong_path(dump_path: Path) -> str:
-    """Why the framework's kernel dump cannot write there; empty where its name is right."""
-    if foreign := _FOREIGN.search(str(dump_path)):
+def path_problem(dump_path: Path) -> str:
+    """Return why the framework's kernel dump cannot write to a path; empty if it can."""
+    if invalid := _INVALID.search(str(dump_path)):
         return (
-            f"{dump_path} contains {foreign[0]!r}, but the framework's kernel dump accepts only letters, digits, "
+            f"{dump_path} contains {invalid[0]!r}, but the framework's kernel dump accepts only letters, digits, "
             "'-', '_' and '/'; choose another folder"
         )
     return ""
 
 
 def plan_of(settings: Settings, machine: Machine) -> "Plan":
-    """The plan of a kernel dump. UsageError where the framework has no such dump on this machine."""
+    """Return the plan of a kernel dump. UsageError if the framework does not support this dump on the machine."""
     if settings.task == "exception_dump":
         if machine.device != "Ascend":
-            raise _only_on_ascend(settings, machine)
+            raise _ascend_only_error(settings, machine)
         if machine.whole_graph:
             raise UsageError(
                 'task "exception_dump" is not available at jit_level O2, where the framework does not launch '
@@ -92,7 +97,7 @@ def plan_of(settings: Settings, machine: Machine) -> "Plan":
         return exception(settings)
     if settings.task == "overflow_check":
         if machine.device != "Ascend":
-            raise _only_on_ascend(settings, machine)
+            raise _ascend_only_error(settings, machine)
         if not machine.whole_graph:
             raise UsageError(
                 'task "overflow_check" at level L2 needs graph mode at jit_level O2; use task "statistics" at '
@@ -107,7 +112,7 @@ def plan_of(settings: Settings, machine: Machine) -> "Plan":
     return whole_graph(settings, machine) if machine.whole_graph else kernels(settings, machine)
 
 
-def _only_on_ascend(settings: Settings, machine: Machine) -> UsageError:
+def _ascend_only_error(settings: Settings, machine: Machine) -> UsageError:
     return UsageError(
         f'task "{settings.task}" at level L2: the framework supports it only on Ascend (device: '
         f'{machine.device}); use task "statistics" at level L2, whose maxima and minima show values that are not '
@@ -115,29 +120,32 @@ def _only_on_ascend(settings: Settings, machine: Machine) -> UsageError:
     )
 
 
-EVERY_DEVICE = list(range(8))
+ALL_DEVICES = list(range(8))
 NET = "Net"
-LAST = 2**31 - 2
-"""The largest iteration that is collected where all are wanted: the framework reads iterations as 32-bit integers."""
-PARKED = LAST + 1
-"""The iteration in which nothing is collected."""
+LAST_ITERATION = 2**31 - 2
+"""The largest iteration that is collected if all are selected: the framework uses 32-bit integers."""
+IDLE_ITERATION = LAST_ITERATION + 1
+"""The iteration that is set while nothing is collected."""
 
-FOUR = ("max", "min", "mean", "l2norm")
-SINGLE_DIGEST = (2, 7, 0)
-"""The newest version that knows a single digest, called `md5`."""
+BASIC_STATISTICS = ("max", "min", "mean", "l2norm")
+LAST_WITH_SINGLE_DIGEST = (2, 7, 0)
+"""The newest version of MindSpore that supports only one digest, with the name `md5`."""
 
 _OVERFLOW, _EXCEPTION = 3, 4
-"""Modes of the framework's dump; before version 2.3 there were also 1 and 2, for what `check_mode` chooses."""
+"""Values of `op_debug_mode`; before version 2.3 there were also 1 and 2, for values of `check_mode`."""
 
 Contents = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The file beside the dump that the framework reads, and what the user should know of it.
+    """The settings file of a kernel dump.
 
-    `acl`: the file is named to the Ascend runtime too (`MS_ACL_DUMP_CFG_PATH`). `by_step`: the dump is switched on and
-    off with the steps; else only the settings say what is dumped.
+    file : name of the file, in the folder of the dump.
+    contents : the settings as JSON data.
+    acl : whether the Ascend runtime also reads the file (`MS_ACL_DUMP_CFG_PATH`).
+    by_step : whether the dump is switched on and off with the steps; otherwise only the settings select the steps.
+    notes : messages for the user.
     """
 
     file: str
@@ -148,16 +156,16 @@ class Plan:
 
 
 def kernels(settings: Settings, machine: Machine) -> Plan:
-    """Tasks `statistics` and `tensor` where kernels are launched one by one: jit_level O0 and O1, and `@jit` parts."""
-    section = _collected(settings)
+    """Return the plan for tasks `statistics` and `tensor` with kernel launches: jit_level O0 and O1, and `@jit`."""
+    section = _collect_section(settings)
     on_cpu = machine.device == "CPU"
-    statistics = settings.task == "statistics" and not on_cpu  # on a CPU the framework refuses `statistic`
+    statistics = settings.task == "statistics" and not on_cpu  # The framework does not support `statistic` on a CPU.
     common = {
         "op_debug_mode": 0,
         "dump_mode": 1 if section.patterns else 0,
         "path": str(settings.dump_path),
         "net_name": NET,
-        "iteration": _iterations(settings, f"0-{LAST}" if on_cpu else "all"),
+        "iteration": _iterations(settings, f"0-{LAST_ITERATION}" if on_cpu else "all"),
         "saved_data": "statistic" if statistics else "tensor",
         "input_output": _input_output(section.data_mode),
         "kernels": list(section.patterns),
@@ -165,7 +173,7 @@ def kernels(settings: Settings, machine: Machine) -> Plan:
     }
     if statistics:
         common["statistic_category"] = _categories(section.summary_mode, machine)
-    # on a CPU there is no other dump than this one, so it stays enabled whatever async_dump says
+    # On a CPU this is the only dump, so it remains enabled independent of async_dump.
     end_to_end: Contents = {"enable": on_cpu or not settings.async_dump, "trans_flag": True}
     if isinstance(section, StatisticsSettings) and statistics:
         end_to_end |= {"stat_calc_mode": section.device, "device_stat_precision_mode": section.precision}
@@ -174,11 +182,11 @@ def kernels(settings: Settings, machine: Machine) -> Plan:
 
 
 def whole_graph(settings: Settings, machine: Machine) -> Plan:
-    """Tasks `statistics` and `tensor` where the whole graph goes to the device: jit_level O2 on Ascend."""
-    section = _collected(settings)
+    """Return the plan for tasks `statistics` and `tensor` with whole graphs on the device: jit_level O2 on Ascend."""
+    section = _collect_section(settings)
     file_format = section.file_format if isinstance(section, TensorSettings) else "npy"
     common = {
-        **_of_whole_graph(settings, 0),
+        **_whole_graph_settings(settings, 0),
         "dump_mode": 1 if section.patterns else 0,
         "iteration": _iterations(settings, "all"),
         "saved_data": "statistic" if settings.task == "statistics" else "tensor",
@@ -190,41 +198,41 @@ def whole_graph(settings: Settings, machine: Machine) -> Plan:
         "kernel_graph_dump.json",
         {"common_dump_settings": common},
         acl=not section.patterns,
-        notes=(_NO_LONGER_READ,),
+        notes=(_DEPRECATED,),
     )
 
 
 def overflow(settings: Settings) -> Plan:
-    """Task `overflow_check` at jit_level O2: the kernels that overflow, of all steps."""
-    common = {**_of_whole_graph(settings, _OVERFLOW), "saved_data": "full"}
+    """Return the plan for task `overflow_check` at jit_level O2: kernels that overflow, in all steps."""
+    common = {**_whole_graph_settings(settings, _OVERFLOW), "saved_data": "full"}
     notes = ["step: Step would change to all in this task."] if settings.step else []
     if isinstance(settings.section, OverflowCheckSettings) and settings.section.overflow_nums != 1:
         notes.append("overflow_nums has no effect at level L2: every kernel that overflows is dumped")
-    return Plan("kernel_graph_overflow_check.json", {"common_dump_settings": common}, notes=(*notes, _NO_LONGER_READ))
+    return Plan("kernel_graph_overflow_check.json", {"common_dump_settings": common}, notes=(*notes, _DEPRECATED))
 
 
 def exception(settings: Settings) -> Plan:
-    """Task `exception_dump`: inputs and outputs of the kernel that ended in an exception of the device."""
+    """Return the plan for task `exception_dump`: inputs and outputs of kernels that raise a device exception."""
     contents = {
-        "common_dump_settings": _of_whole_graph(settings, _EXCEPTION),
+        "common_dump_settings": _whole_graph_settings(settings, _EXCEPTION),
         "e2e_dump_settings": {"enable": not settings.async_dump, "trans_flag": True},
     }
     notes = ("step: exceptions are dumped at all steps; the setting has no effect",) if settings.step else ()
     return Plan("kernel_graph_exception_check.json", contents, notes=notes)
 
 
-_NO_LONGER_READ = (
+_DEPRECATED = (
     "level L2 at jit_level O2: these settings are deprecated since MindSpore 2.6 and may be ignored; use "
     'set_context(jit_config={"jit_level": "O0"}) to collect kernels'
 )
 
 
-def _collected(settings: Settings) -> CollectSettings:
+def _collect_section(settings: Settings) -> CollectSettings:
     assert isinstance(settings.section, CollectSettings), "only the tasks statistics and tensor have this section"
     return settings.section
 
 
-def _of_whole_graph(settings: Settings, op_debug_mode: int) -> Contents:
+def _whole_graph_settings(settings: Settings, op_debug_mode: int) -> Contents:
     return {
         "dump_mode": 0,
         "path": str(settings.dump_path),
@@ -244,7 +252,7 @@ def _iterations(settings: Settings, every: str) -> str:
 
 
 def _devices(settings: Settings) -> list[int]:
-    return list(settings.rank) or EVERY_DEVICE
+    return list(settings.rank) or ALL_DEVICES
 
 
 def _input_output(mode: DataMode) -> int:
@@ -252,11 +260,14 @@ def _input_output(mode: DataMode) -> int:
 
 
 def _categories(summary_mode: str | tuple[str, ...], machine: Machine) -> list[str]:
-    """The framework's words for the wanted statistics; `"md5"` as a single word is beside the four, as elsewhere."""
-    single: dict[str | tuple[str, ...], tuple[str, ...]] = {"statistics": FOUR, "md5": (*FOUR, "md5")}
+    """Return the framework's names of the selected statistics; `"md5"` alone selects the basic statistics too."""
+    single: dict[str | tuple[str, ...], tuple[str, ...]] = {
+        "statistics": BASIC_STATISTICS,
+        "md5": (*BASIC_STATISTICS, "md5"),
+    }
     wanted = summary_mode if isinstance(summary_mode, tuple) else single[summary_mode]
     words = {"mean": "avg"}
-    words |= {"hash": "md5"} if machine.version <= SINGLE_DIGEST else {"md5": "hash:md5"}
+    words |= {"hash": "md5"} if machine.version <= LAST_WITH_SINGLE_DIGEST else {"md5": "hash:md5"}
     return list(dict.fromkeys(words.get(word, word) for word in wanted))
 
 

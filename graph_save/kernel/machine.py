@@ -1,4 +1,4 @@
-"""The machine of a kernel dump as MindSpore's context describes it."""
+"""The machine of a kernel dump, from MindSpore's context."""
 
 import mindspore
 from mindspore._c_expression import MSContext
@@ -6,11 +6,11 @@ from mindspore._c_expression import MSContext
 from .dump_settings import Machine
 
 FIRST_ASCEND = "ascend910"
-"""The chip that compiles whole graphs where no jit_level is set; its successors' names are longer."""
+"""The chip whose default jit_level is O2; the names of later chips are longer."""
 
 
 def this_machine() -> Machine:
-    """As the framework's context says now."""
+    """Return the machine by the current context of MindSpore."""
     device = mindspore.get_context("device_target")
     level = mindspore.get_context("jit_level") or mindspore.get_context("jit_config").get("jit_level", "")
     if not level:

@@ -1,1 +1,4 @@
-"""Operators that send the events of a running graph: by Python callbacks, or by files."""
+"""Operators that send the calls of a running graph: `native` in C, `callback` in Python, `tensordump` by files.
+
+`reports` receives them and passes them to the recorder (`graph_save.calls`).
+"""

@@ -1,4 +1,4 @@
-"""Reports of running graphs by operators in C, where they were built: `graph_save/_operators.c`."""
+"""Reports of running graphs by operators in C (`graph_save/_operators.c`), if they were built."""
 
 import mindspore as ms
 from mindspore import ops
@@ -9,7 +9,7 @@ from . import reports
 
 
 def _operator(name: str) -> ops.Primitive:
-    """An operator of the extension; the framework finds it in the library that Python has loaded."""
+    """Return an operator of the extension, which the framework finds in the library that Python has loaded."""
     made: ops.Primitive = ops.Custom(
         f"{reports.library.__file__}:msprobe_{name}", out_shape=[1], out_dtype=ms.int32, func_type="aot"
     )
@@ -18,7 +18,7 @@ def _operator(name: str) -> ops.Primitive:
 
 
 def _can_run() -> bool:
-    """Whether they were built, and are known to run with this version and device."""
+    """Return whether the operators were built and are tested with this version and device."""
     version = tuple(int(part) for part in ms.__version__.split(".")[:2])
     return reports.library is not None and version >= (2, 10) and not has_tensor_dump()
 
@@ -28,9 +28,9 @@ def _operators() -> tuple[ops.Primitive | None, ...]:
     try:
         if _can_run():
             return tuple(_operator(name) for name in names)
-    except TypeError:  # MS_CUSTOM_AOT_WHITE_LIST forbids the path, or a colon is in it
+    except TypeError:  # MS_CUSTOM_AOT_WHITE_LIST excludes the path, or it contains a colon
         pass
-    reports.library = None  # the operators of Python serve
+    reports.library = None  # use the operators in Python
     return (None,) * len(names)
 
 

@@ -1,7 +1,7 @@
-"""What happens when an operator of a running graph reports, and what each of its places in a graph stands for.
+"""Reports of the operators in running graphs, and the constants by which operators refer to calls and values.
 
-Operators of the forward run in the order of the program, those of the backward whenever their gradient is there: each
-of them says which call it belongs to, by the token that the call's beginning returned.
+Operators of the forward run in the order of the program, those of the backward when their gradient is available: each
+identifies its call by the token that `enter` returned.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from mindspore.common.dtype import Type
 from msprobe.at_compile import AtCompile
 from msprobe.base.nested import key_names
 from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Sent, Value
-from msprobe.graph_save.operators import Places
+from msprobe.graph_save.operators import ConstantTable
 from msprobe.graph_save.structures import Flat, Structure, structure_of
 
 try:
     from msprobe.graph_save import _operators  # type: ignore[attr-defined]  # optional, without a Python source
 
     library: Any = _operators
-    """The operators in C; None where they were not built."""
-except ImportError:  # it was installed without a compiler: the operators of Python serve
+    """The operators in C; None if they were not built."""
+except ImportError:  # installed without a compiler: the operators in Python are used
     library = None
 
 _listener: GraphCalls | None = None
 
 
 def listen(listener: GraphCalls | None) -> None:
-    """From here on `listener` receives the calls; None: nothing does."""
+    """Set the receiver of calls; None: calls are not recorded."""
     global _listener
     _listener = listener
     if library is not None:
@@ -39,43 +39,43 @@ def listen(listener: GraphCalls | None) -> None:
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
-_calls: Places[tuple[str, Structure, Structure]] = Places()
-_ends: Places[tuple[Structure, tuple[Value, ...]]] = Places()
-_values: Places[tuple[Value, ...]] = Places()
-_gradients: Places[tuple[Owned, ...]] = Places()
+_calls: ConstantTable[tuple[str, Structure, Structure]] = ConstantTable()
+_ends: ConstantTable[tuple[Structure, tuple[Value, ...]]] = ConstantTable()
+_values: ConstantTable[tuple[Value, ...]] = ConstantTable()
+_gradients: ConstantTable[tuple[Owned, ...]] = ConstantTable()
 _owners: list[tuple[Owners, ...]] = []
 NO_LISTENER = 0
 _tokens = count(NO_LISTENER + 1)
 
-Wheres = Sequence[str]
-"""Places of tensors in a call, each `part:path`."""
+Locations = Sequence[str]
+"""Locations of tensors in a call, each `part:path`."""
 
 
-def _values_at(wheres: Wheres, dtypes: Sequence[Type], shapes: Sequence[Any]) -> tuple[Value, ...]:
-    made = []
-    for where, dtype, shape in zip(wheres, dtypes, shapes, strict=True):
-        part, _, path = where.partition(":")
-        made.append(Value(part, path, path, True, dtype, tuple(shape)))
-    return tuple(made)
+def _described_values(locations: Locations, dtypes: Sequence[Type], shapes: Sequence[Any]) -> tuple[Value, ...]:
+    described = []
+    for location, dtype, shape in zip(locations, dtypes, shapes, strict=True):
+        part, _, path = location.partition(":")
+        described.append(Value(part, path, path, True, dtype, tuple(shape)))
+    return tuple(described)
 
 
-def _call(stem: str, inputs: Flat, keywords: Flat) -> Tensor:
+def _call_constant(stem: str, inputs: Flat, keywords: Flat) -> Tensor:
     return _calls.number(stem, structure_of(inputs), structure_of(keywords))
 
 
-def _end(outputs: Flat, *values: Any) -> Tensor:
-    return _ends.number(structure_of(outputs), _values_at(*values))
+def _end_constant(outputs: Flat, *values: Any) -> Tensor:
+    return _ends.number(structure_of(outputs), _described_values(*values))
 
 
-def _values_of(*values: Any) -> Tensor:
-    return _values.number(*_values_at(*values))
+def _values_constant(*values: Any) -> Tensor:
+    return _values.number(*_described_values(*values))
 
 
-def _gradient(*value: Any) -> Tensor:
+def _gradient_constant(*value: Any) -> Tensor:
     return _values.number(Value(*value))
 
 
-def _received(optimizer: int, places: Sequence[int], dtypes: Sequence[Type], shapes: Sequence[Any]) -> Tensor:
+def _received_constant(optimizer: int, places: Sequence[int], dtypes: Sequence[Type], shapes: Sequence[Any]) -> Tensor:
     owners = _owners[optimizer]
     return _gradients.number(
         *(Owned(owners[place], dtype, tuple(shape)) for place, dtype, shape in zip(places, dtypes, shapes, strict=True))
@@ -86,8 +86,8 @@ def _is_differentiable(dtype: Type) -> bool:
     return dtype in mstype.float_type or dtype in mstype.complex_type
 
 
-def _names(keys: Sequence[object], contain: Sequence[bool]) -> tuple[str, ...]:
-    """The names of a dict's members, of which some contain others."""
+def _member_names(keys: Sequence[object], contain: Sequence[bool]) -> tuple[str, ...]:
+    """Return the names of the members of a dict; `contain` tells which members are containers."""
     return tuple(key_names(keys, [[] if each else None for each in contain]))
 
 
@@ -95,57 +95,57 @@ def _has_native() -> bool:
     return library is not None
 
 
-call_at = AtCompile(_call)
-end_at = AtCompile(_end)
-values_at = AtCompile(_values_of)
-gradient_at = AtCompile(_gradient)
-received_at = AtCompile(_received)
-names_at = AtCompile(_names)
-has_gradient = AtCompile(_is_differentiable)
+call_constant = AtCompile(_call_constant)
+end_constant = AtCompile(_end_constant)
+values_constant = AtCompile(_values_constant)
+gradient_constant = AtCompile(_gradient_constant)
+received_constant = AtCompile(_received_constant)
+member_names = AtCompile(_member_names)
+is_differentiable = AtCompile(_is_differentiable)
 is_native = AtCompile(_has_native)
 
 
-def own(owners: tuple[Owners, ...]) -> int:
-    """A number for the owners of an optimizer's parameters, which compiled code can pass on."""
+def register_owners(owners: tuple[Owners, ...]) -> int:
+    """Return a number for the owners of the parameters of an optimizer, which compiled code can pass on."""
     _owners.append(owners)
     return len(_owners) - 1
 
 
-# ---- what an operator does when the graph runs; it passes numbers, and tensors as `calls.Sent` says ---------------
+# ---- called by operators at run time, with numbers and tensors (`calls.Sent`) -------------------------------------
 
 
 def enter(place: int) -> int:
-    """A call begins; returns its token."""
+    """Begin a call, and return its token."""
     if _listener is None:
         return NO_LISTENER
     token = next(_tokens)
-    _listener.begin(token, *_calls.known[place])
+    _listener.begin(token, *_calls.entries[place])
     return token
 
 
 def leave(place: int, token: int, *tensors: Sent) -> int:
-    """A call ends."""
+    """End a call."""
     if _listener is not None and token != NO_LISTENER:
-        _listener.end(token, *_ends.known[place], tensors)
+        _listener.end(token, *_ends.entries[place], tensors)
     return 0
 
 
 def values(place: int, token: int, *tensors: Sent) -> int:
-    """Values of a call."""
+    """Report values of a call."""
     if _listener is not None and token != NO_LISTENER:
-        _listener.values(token, _values.known[place], tensors)
+        _listener.values(token, _values.entries[place], tensors)
     return 0
 
 
 def gradient(place: int, token: int, tensor: Sent) -> int:
-    """A gradient of a call."""
+    """Report a gradient of a call."""
     if _listener is not None and token != NO_LISTENER:
-        _listener.gradient(token, _values.known[place][0], tensor)
+        _listener.gradient(token, _values.entries[place][0], tensor)
     return 0
 
 
 def begin_run(model: int) -> int:
-    """A run of a model begins; returns its token."""
+    """Begin a run of a model, and return its token."""
     if _listener is None:
         return NO_LISTENER
     token = next(_tokens)
@@ -154,21 +154,21 @@ def begin_run(model: int) -> int:
 
 
 def end_run(token: int) -> int:
-    """A run of a model ends."""
+    """End a run of a model."""
     if _listener is not None:
         _listener.end_run(token)
     return 0
 
 
 def parameter_gradients(place: int, *tensors: Sent) -> int:
-    """Gradients that an optimizer receives."""
+    """Report gradients that an optimizer receives."""
     if _listener is not None:
-        _listener.parameter_gradients(_gradients.known[place], tensors)
+        _listener.parameter_gradients(_gradients.entries[place], tensors)
     return 0
 
 
 def is_listening() -> int:
-    """A number that is not known before the graph runs."""
+    """Return 1 if calls are recorded, else `NO_LISTENER`; not a constant of the graph."""
     return NO_LISTENER if _listener is None else 1
 
 

@@ -1,12 +1,13 @@
-"""Calls of running graphs by files, for devices whose graphs cannot call Python: the framework's own operator writes
-them, and they are replayed at the end of a step.
+"""Reports of running graphs by files, for devices whose graphs cannot call Python.
 
-One file for a call's begin, one for each value and gradient, one for its end, below `{folder}/{step}/{rank}/`; the
-framework puts step and rank in their place, and a number behind each name. The forward's files are in the order of the
-program. A file of a gradient does not say which call of its cell it belongs to: the backward runs the calls of a cell
-from the last to the first.
+The framework's operator `ops.TensorDump` writes the files, which are read and recorded at the end of a step.
 
-Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
+There is one file for the begin of a call, one for each value and gradient, and one for its end, below
+`{folder}/{step}/{rank}/`; the framework replaces step and rank, and adds a number to each name. The files of the
+forward are in the order of the program. A file of a gradient does not identify the call of its cell: the backward runs
+the calls of a cell from the last to the first.
+
+Written for the documented interface of `ops.TensorDump`. Not tested on a device, because it has no CPU kernel.
 """
 
 import re
@@ -28,24 +29,24 @@ from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
 from msprobe.graph_save.calls import GraphCalls, Value
-from msprobe.graph_save.operators import has_tensor_dump, synchronize, wide
+from msprobe.graph_save.operators import has_tensor_dump, synchronize, widen_bfloat16
 from msprobe.graph_save.structures import Flat, Structure, structure_of
 from msprobe.store.npy import load_npy
 
 dump = ops.TensorDump()
-"""Writes `{path}_{dtype}_{number}.npy`; in the path it replaces `{step}` and `{rank}`."""
+"""Operator that writes `{path}_{dtype}_{number}.npy`, with `{step}` and `{rank}` in the path replaced."""
 
 _dump_gradient = ops.TensorDump()
-# In a backward the order of side effects would be a circle; there a gradient waits for its own file only.
+# In a backward the order of side effects would be cyclic; there a gradient depends only on its own file.
 _dump_gradient.add_prim_attr("side_effect_io", False)
 _dump_gradient.add_prim_attr("td_flag", True)
 
 _NEXT_STEP = "<tensordump-update-step>"
-"""The path at which it begins its next step."""
+"""The path by which the operator begins its next step."""
 
 
 def next_step() -> None:
-    """Have the operator count its step, when everything before is written."""
+    """Have the operator increment its step, after all earlier files are written."""
     synchronize()
     dump(_NEXT_STEP, Tensor(0.0))
     synchronize()
@@ -53,18 +54,18 @@ def next_step() -> None:
 
 @ms.jit_class
 class GradientDump:
-    """Gives a tensor back, and has the gradient that flows back to it written. Made anew at each place."""
+    """Identity whose backward writes the gradient. An object is created for each use."""
 
     def __init__(self, path: str) -> None:
-        self._insert = ops.InsertGradientOf(_writing(path))
+        self._insert = ops.InsertGradientOf(_gradient_writer(path))
 
     def __call__(self, tensor: Tensor) -> Tensor:
         return self._insert(tensor)
 
 
-def _writing(path):  # type: ignore[no-untyped-def]  # compiled code
+def _gradient_writer(path):  # type: ignore[no-untyped-def]  # compiled code
     def write(gradient):  # type: ignore[no-untyped-def]  # compiled code
-        return ops.depend(gradient, _dump_gradient(path, wide(gradient)))
+        return ops.depend(gradient, _dump_gradient(path, widen_bfloat16(gradient)))
 
     return write
 
@@ -72,34 +73,36 @@ def _writing(path):  # type: ignore[no-untyped-def]  # compiled code
 _FILE = re.compile(r"^(?P<stem>.+)_(?P<dtype>[a-z]+[0-9]*)_(?P<number>[0-9]+)\.npy$")
 _EVENT = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")
 
-DONE = "step.done"
-"""The stem of the file that is asked for behind all others of a step."""
+STEP_DONE = "step.done"
+"""Stem of the last file of a step."""
 
-PATIENCE = 600.0
-"""Seconds to wait for it."""
+TIMEOUT = 600.0
+"""Seconds to wait for the last file of a step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dumped:
-    """A file of the framework's operator: what it was called, and its number among all that the process wrote."""
+class TensorFile:
+    """A file of the framework's operator, with its stem and its number among all files of the process."""
 
     path: Path
     stem: str
     number: int
 
 
-def files(folder: Path) -> list[Dumped]:
-    """What the operator wrote into the folder of a step and rank, in the order of the numbers."""
-    found = [Dumped(path, m["stem"], int(m["number"])) for path in folder.iterdir() if (m := _FILE.match(path.name))]
+def files(folder: Path) -> list[TensorFile]:
+    """Return the files of the operator in the folder of a step and rank, in the order of their numbers."""
+    found = [
+        TensorFile(path, m["stem"], int(m["number"])) for path in folder.iterdir() if (m := _FILE.match(path.name))
+    ]
     return sorted(found, key=lambda each: each.number)
 
 
-def wait(folder: Path, patience: float = PATIENCE) -> bool:
-    """Wait for a step's last file, which the operator writes when it has written the others; False: it did not come."""
-    until = time.monotonic() + patience
-    while not any(folder.glob(f"{DONE}_*.npy")):
+def wait(folder: Path, timeout: float = TIMEOUT) -> bool:
+    """Wait until the last file of a step is written; return False, and log it, after `timeout` seconds."""
+    until = time.monotonic() + timeout
+    while not any(folder.glob(f"{STEP_DONE}_*.npy")):
         if time.monotonic() > until:
-            what = f"{folder}: the framework did not write all tensors of a step within {patience:.0f} s"
+            what = f"{folder}: the framework did not write all tensors of a step within {timeout:.0f} s"
             once(what, f"{what}; the existing tensors are used")
             return False
         time.sleep(0.05)
@@ -107,13 +110,13 @@ def wait(folder: Path, patience: float = PATIENCE) -> bool:
 
 
 def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
-    """Report the calls of one step to `listener`. Files of calls that `plan` does not know are skipped."""
+    """Report the calls of one step to `listener`. Files of calls that are not in `plan` are skipped."""
     forward: dict[str, list[int]] = {}
-    backward: dict[str, list[Dumped]] = {}
+    backward: dict[str, list[TensorFile]] = {}
     open_calls: dict[str, list[int]] = {}
     token = 0
-    for dumped in files(folder):
-        event = _EVENT.match(dumped.stem)
+    for file in files(folder):
+        event = _EVENT.match(file.stem)
         if event is None or event["call"] not in plan.arguments:
             continue
         stem, what = event["call"], event["what"]
@@ -125,26 +128,29 @@ def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
         elif what == "end" and open_calls.get(stem):
             listener.end(open_calls[stem].pop(), plan.results[stem], (), ())
         elif what.startswith("backward."):
-            backward.setdefault(dumped.stem, []).append(dumped)
+            backward.setdefault(file.stem, []).append(file)
         elif open_calls.get(stem):
-            value, array = _read(dumped, plan)
+            value, array = _read(file, plan)
             listener.values(open_calls[stem][-1], (value,), (array,))
     for name, arrived in backward.items():
         stem = name.partition(".backward.")[0]
-        for token, dumped in zip(reversed(forward.get(stem, [])), arrived, strict=False):
-            listener.gradient(token, *_read(dumped, plan))
+        for token, file in zip(reversed(forward.get(stem, [])), arrived, strict=False):
+            listener.gradient(token, *_read(file, plan))
 
 
-def _read(dumped: Dumped, plan: "Plan") -> tuple[Value, Array]:
-    value = Value(*plan.values[dumped.stem])
-    return value, np.reshape(load_npy(dumped.path), value.shape)
+def _read(file: TensorFile, plan: "Plan") -> tuple[Value, Array]:
+    value = Value(*plan.values[file.stem])
+    return value, np.reshape(load_npy(file.path), value.shape)
 
 
 @dataclass
 class Plan:
-    """Where files go, and what the compiler knew of the calls that it read: structures, and values by file name.
+    """The folder of the files, and the structures and values of calls, which are known at compile time.
 
-    A value is what `calls.Value` is made of.
+    folder : folder of the files.
+    arguments : structures of positional and keyword arguments, by stem.
+    results : structures of results, by stem.
+    values : arguments of `calls.Value`, by stem of the file.
     """
 
     folder: str = ""
@@ -153,12 +159,12 @@ class Plan:
     values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def path(self, stem: str) -> str:
-        """The path for the operator; the framework replaces the words in braces."""
+        """Return the path for the operator; the framework replaces the words in braces."""
         return f"{self.folder}/{{step}}/{{rank}}/{stem}"
 
 
 plan = Plan()
-"""Of this process: a graph is compiled for it once."""
+"""The plan of the process: a graph is compiled once per process."""
 
 
 def _begin(stem: str, inputs: Flat, keywords: Flat) -> str:
@@ -171,8 +177,8 @@ def _end(stem: str, outputs: Flat) -> str:
     return plan.path(f"{stem}.end")
 
 
-def _value(stem: str, where: str, dtype: Type, shape: tuple[int, ...]) -> str:
-    part, _, path = where.partition(":")
+def _value(stem: str, location: str, dtype: Type, shape: tuple[int, ...]) -> str:
+    part, _, path = location.partition(":")
     plan.values[f"{stem}.forward.{part}.{path}"] = (part, path, path, True, dtype, shape)
     return plan.path(f"{stem}.forward.{part}.{path}")
 
@@ -190,41 +196,41 @@ _MARK = Tensor(0, mstype.int32)
 
 
 def dump_begin(stem, inputs, keywords):  # type: ignore[no-untyped-def]  # compiled code
-    """A call begins here."""
+    """Write the file for the begin of a call."""
     dump(_begin_file(stem, inputs, keywords), _MARK)
 
 
 def dump_end(stem, outputs):  # type: ignore[no-untyped-def]  # compiled code
-    """A call ends here."""
+    """Write the file for the end of a call."""
     dump(_end_file(stem, outputs), _MARK)
 
 
-def dump_value(stem, where, tensor):  # type: ignore[no-untyped-def]  # compiled code
-    """A value of a call, at `part:path`."""
-    dump(_value_file(stem, where, tensor.dtype, tensor.shape), wide(tensor))
+def dump_value(stem, location, tensor):  # type: ignore[no-untyped-def]  # compiled code
+    """Write the file for a value of a call; `location` is `part:path`."""
+    dump(_value_file(stem, location, tensor.dtype, tensor.shape), widen_bfloat16(tensor))
 
 
 def dump_gradient(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
-    """Gives the tensor, and has its gradient written down."""
+    """Return the tensor with an operator that writes its gradient to a file."""
     return GradientDump(_gradient_file(stem, part, path, place, single, tensor.dtype, tensor.shape))(tensor)
 
 
-class Dumping:
-    """The raw files of a run below `{dump_path}/tensordump`; those of a step go when they have become its dump."""
+class TensorFiles:
+    """The raw files of a run below `{dump_path}/tensordump`; files of a step are removed after they are read."""
 
     def __init__(self, dump_path: Path) -> None:
         self._root = dump_path / "tensordump"
         self._step = 0
 
     def begin(self) -> None:
-        """Before a graph is compiled: where its operators write."""
+        """Set the folder to which operators write; called before a graph is compiled."""
         plan.folder = str(self._root)
 
     def finish(self, listener: GraphCalls) -> None:
-        """Wait for the step's files and report their calls; where no graph has our operators there are none."""
+        """Wait for the files of the step, and report their calls; do nothing if no graph is instrumented."""
         if not plan.arguments:
             return
-        dump(plan.path(DONE), Tensor(0.0))
+        dump(plan.path(STEP_DONE), Tensor(0.0))
         synchronize()
         step = self._root / f"step{self._step}"
         ranks = list(step.glob("rank*")) if step.is_dir() else []
@@ -235,9 +241,9 @@ class Dumping:
             replay(rank, plan, listener)
 
     def next_step(self) -> None:
-        """Have the operator count a step in which graphs may have run, and remove its files, read or not.
+        """Have the operator increment its step, and remove the files of the previous step, read or not.
 
-        Steps before the first graph are not counted, here and there.
+        Steps before the first instrumented graph are not counted, neither here nor by the operator.
         """
         if not plan.arguments:
             return

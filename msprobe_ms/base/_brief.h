@@ -1,14 +1,14 @@
-/* The lean statistics of many tensors in one call: what `brief.py` promises. Included by `_statistic.c`.
+/* Statistics for the monitor of many tensors in one call; see `brief.py`. Included by `_statistic.c`.
  *
- * Tensors are cut into parts of a fixed size. Threads take part after part; each part's sums stand apart and are added up
- * in the order of the tensor, so that the number of threads cannot be seen in the results.
+ * Tensors are split into parts of a fixed size, which threads process in any order. The sums of the parts are added in the
+ * order of the tensor, so that the results do not depend on the number of threads.
  */
 
 enum { PART = 1 << 18, MOST_THREADS = 16 }; /* elements of a part: 1 MiB of float */
-enum { WORTH_A_THREAD = 1 << 21 };          /* bytes; less is done before a second thread has begun */
+enum { WORTH_A_THREAD = 1 << 21 };          /* minimum bytes for more than one thread */
 
 struct tensor {
-    PyObject *capsule; /* keeps the array */
+    PyObject *capsule; /* new: keeps the array alive */
     const char *data;
     size_t size, itemsize;
     brief_pass pass;
@@ -49,13 +49,13 @@ static void take_all_parts(struct work *work, int threads)
     int started = 0;
     for (; started < threads - 1 && started < MOST_THREADS; started++)
         if (pthread_create(&others[started], NULL, take_parts, work) != 0)
-            break; /* then fewer do it */
+            break; /* continue with fewer threads */
     take_parts(work);
     for (int i = 0; i < started; i++)
         pthread_join(others[i], NULL);
 }
 
-/* norm, min, max, zeros, nans, mean of a tensor from its parts; of an empty one there is only the number of NaN. */
+/* Write norm, min, max, zeros, nans, mean of a tensor from its parts; NaN, except nans, for an empty tensor. */
 static void write_row(double *row, const struct tensor *tensor, const struct part *parts)
 {
     struct brief all = {.top = -INFINITY, .bottom = INFINITY};
@@ -99,7 +99,7 @@ static brief_pass brief_pass_for(const struct array *a, PyObject *array)
     }
 }
 
-/* What there is to do for an array: 1; 0 if the passes cannot run over it as it lies or it is no array; -1 on an error. */
+/* Prepare an array: return 1; 0 if its memory cannot be processed directly; -1 with an exception. */
 static int look_at(struct tensor *tensor, PyObject *array)
 {
     tensor->capsule = PyObject_GetAttr(array, array_struct);
@@ -108,14 +108,14 @@ static int look_at(struct tensor *tensor, PyObject *array)
         return -1;
     brief_pass pass = brief_pass_for(a, array);
     size_t n = pass ? plain_size(a) : 0;
-    if (n == 0) /* empty arrays as well: nothing is lost by their way through Python */
+    if (n == 0) /* empty arrays too, which Python handles */
         return 0;
     tensor->data = a->data, tensor->size = n, tensor->itemsize = (size_t)a->itemsize, tensor->pass = pass;
     tensor->is_double = a->kind == 'f' && a->itemsize == 8;
     return 1;
 }
 
-/* All parts of all tensors; NULL if there is no memory. Without tensors there is one part, which is not counted. */
+/* Allocate all parts of all tensors; return NULL without memory. Without tensors, one unused part is allocated. */
 static struct part *cut(const struct tensor *tensors, size_t count, struct work *work, size_t *bytes)
 {
     size_t needed = 0;
@@ -154,7 +154,7 @@ static int measure_tensors(const struct tensor *tensors, size_t count, double ep
 
 PyDoc_STRVAR(brief_doc, "brief(arrays, eps, threads, address)\n--\n\n"
                         "Write a row of doubles for each array of a list to `address`: norm, min, max, zeros, nans, mean.\n\n"
-                        "The indices of those that the passes cannot run over as they lie; their rows are those of an\n"
+                        "Return the indices of arrays whose memory cannot be processed directly; their rows are those of an\n"
                         "empty array.");
 
 static PyObject *brief(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)

@@ -1,8 +1,8 @@
-/* One block of floats or doubles into the brief of its tensor, in one sweep.
+/* Adds one block of floats or doubles to the monitor's statistics of its tensor, in one pass.
  *
- * Included by `_statistic_block.h`, which has T, OF, LOAD, BEST, COUNTS and the registers. Each sum has SPREAD lanes whatever the
- * width of a register, and the lanes are added up in one order: of all types but double, every instruction set gives the
- * same bits (the square of a float is exact in double, that of a double may be fused with its addition).
+ * Included by `_statistic_block.h`, which defines T, OF, LOAD, BEST, COUNTS and the registers. Each sum has SPREAD lanes
+ * independent of the width of a register, and the lanes are added in a fixed order: except for double, all instruction sets
+ * return the same bits (the square of a float is exact in double; that of a double may be fused with the addition).
  */
 
 TARGET static void OF(brief_block)(struct brief *all, const T *p, size_t n, T limit, const char *next)
@@ -48,8 +48,8 @@ TARGET static void OF(brief_block)(struct brief *all, const T *p, size_t n, T li
         zero += p[i] < limit && p[i] > -limit;
         sum += x, square += x * x;
     }
-    if (square != square) { /* so one is NaN: infinities have a square that is infinite */
-        int found = 0;      /* narrow, so that the loop becomes one of registers */
+    if (square != square) { /* an element is NaN; squares of infinities are infinite */
+        int found = 0;      /* narrow, so that the loop is vectorized */
         for (size_t j = 0; j < n; j++)
             found += p[j] != p[j];
         nan = found;

@@ -1,18 +1,19 @@
-/* CRC-32C (Castagnoli, RFC 3720), by the processor's own instruction where it has one. Included by `_statistic.c`.
+/* CRC-32C (Castagnoli, RFC 3720), with the instruction of the processor if available. Included by `_statistic.c`.
  *
- * The instruction takes 8 bytes a cycle, but each result only after three cycles. So three stretches of equal length go
- * side by side. What stands before a stretch of zeros of known length changes by a linear map of its 32 bits, which four
- * tables give byte by byte; with it the three results become one. Elsewhere eight tables take eight bytes at once.
+ * The instruction processes 8 bytes per cycle with a latency of three cycles, so three stretches of equal length are
+ * processed in parallel. Appending a stretch of zeros of known length is a linear map of the 32 bits of the state, given by
+ * four tables, one per byte; it combines the three results. Without the instruction, eight tables process eight bytes at a
+ * time.
  */
 
 enum { STRETCHES = 4 };
-/* Bytes, multiples of 8: three of a stretch fill a block of the passes, half of one, a quarter; and what is short. */
+/* Lengths in bytes, multiples of 8: three stretches fill a block of the passes, half a block, a quarter, or are short. */
 static const size_t STRETCH[STRETCHES] = {5456, 2728, 1360, 168};
 
-static const uint32_t POLYNOMIAL = 0x82f63b78; /* the lowest bit is that of the highest power */
+static const uint32_t POLYNOMIAL = 0x82f63b78; /* reflected: the lowest bit is the highest power */
 
-static uint32_t behind[8][256];              /* a byte with 0 to 7 zeros behind it */
-static uint32_t beyond[STRETCHES][4][256];   /* each byte of a state with a stretch of zeros behind it */
+static uint32_t behind[8][256];              /* state of a byte followed by 0 to 7 zero bytes */
+static uint32_t beyond[STRETCHES][4][256];   /* each byte of a state followed by a stretch of zeros */
 
 typedef uint32_t (*crc32c_pass)(uint32_t, const uint8_t *, size_t);
 
@@ -38,14 +39,14 @@ static uint32_t crc32c_plain(uint32_t state, const uint8_t *p, size_t n)
     return plain_bytes(state, p, n);
 }
 
-/* The state of two stretches: that of the first, and of the second one beginning at 0. */
+/* Combine the states of two stretches; `next` is the state of the second one, starting at 0. */
 static inline uint32_t after(int which, uint32_t state, uint32_t next)
 {
     const uint32_t(*table)[256] = beyond[which];
     return table[0][state & 0xff] ^ table[1][state >> 8 & 0xff] ^ table[2][state >> 16 & 0xff] ^ table[3][state >> 24] ^ next;
 }
 
-/* By an instruction: `EIGHT(state, x)` takes 8 bytes, `ONE(state, x)` one. */
+/* Implementation with the instruction: `EIGHT(state, x)` processes 8 bytes, `ONE(state, x)` one. */
 #define BY_INSTRUCTION(name, TARGET, EIGHT, ONE)                                                                       \
     TARGET static uint32_t name(uint32_t state, const uint8_t *p, size_t n)                                            \
     {                                                                                                                  \
@@ -73,7 +74,7 @@ BY_INSTRUCTION(crc32c_quick, __attribute__((target("sse4.2"))), EIGHT_BYTES, ONE
 static int has_instruction(void) { return __builtin_cpu_supports("sse4.2") != 0; }
 #elif defined(__aarch64__) && defined(__linux__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #include <sys/auxv.h>
-/* As assembly, for gcc and clang name the header's functions' instruction set differently. */
+/* In assembly, because gcc and clang have different names for the instruction set of the intrinsics. */
 static inline uint64_t eight_bytes(uint64_t state, uint64_t x)
 {
     uint32_t next;
@@ -95,7 +96,7 @@ static int has_instruction(void) { return 0; }
 
 static crc32c_pass crc32c_state = crc32c_plain;
 
-/* The state with n zeros behind it. */
+/* Return the state after n zero bytes. */
 static uint32_t with_zeros(uint32_t state, size_t n)
 {
     for (; n > 0; n--)
@@ -128,15 +129,15 @@ static void make_crc32c_tables(void)
         }
 }
 
-/* Three stretches of a block that are read while its statistics are computed, whose additions leave the unit of the
- * instruction idle: their states, the place in the first one, and how many times 8 bytes of each are left. */
+/* Three stretches of a block, which are processed in parallel with its statistics (these do not use the unit of the CRC
+ * instruction): their states, the position in the first one, and the remaining number of 8-byte words. */
 struct strands {
     uint64_t a, b, c;
     const uint8_t *p;
     size_t length, left;
 };
 
-/* The digest of a tensor that goes with its statistics, block by block while they are in the cache. */
+/* The digest of a tensor, computed block by block together with its statistics. */
 struct digest {
     int is_wanted;
     uint32_t crc;
@@ -150,7 +151,7 @@ static inline void digest_block(struct digest *digest, const void *p, size_t byt
 }
 
 #if defined(__x86_64__)
-/* Take `n` times 8 bytes of each stretch, where there are so many. A macro, for it takes on its caller's instructions. */
+/* Process `n` words of each stretch, if that many remain. A macro, to use the instruction set of the caller. */
 #define GO_ON(s, n)                                                                                                    \
     if ((s).left >= (n)) {                                                                                             \
         uint64_t x, y, z;                                                                                              \

@@ -1,7 +1,6 @@
-/* Whether all elements of a tensor are finite: the exponent of none has all its bits set. Reads each element once.
+/* Return whether all elements of a tensor are finite: no exponent has all bits set. Reads each element once.
  *
- * Included by `_statistic_pass.h` for each instruction set. A block is looked at whole before its answer is; behind the first
- * block that has something the rest is not read.
+ * Included by `_statistic_pass.h` for each instruction set. Stops after the first block with a non-finite element.
  */
 
 #define FINITE(name, U, EXPONENT)                                                                                      \

@@ -1,19 +1,19 @@
-/* Functions of Python and of C that call something else while they stay the same objects; see in_place.py.
+/* Redirects Python and C functions without replacing the function objects; see in_place.py.
  *
- * A function of Python gets another code object. Of a function of C the definition (`PyMethodDef`) is exchanged, which says
- * how it is called, and the entry by which it is called (`vectorcall`):
+ * A Python function gets another code object. For a C function, its definition (`PyMethodDef`), which contains the calling
+ * convention, and its `vectorcall` are replaced:
  *
- * - `builtin_function_or_method`. The C function in the definition stays, for the hash and the equality of the object are
- *   made of it. The flags become a convention that no specialised instruction of CPython accepts, each of which looks at
- *   the flags every time; so every call arrives at `vectorcall`, which receives the object.
- * - `method_descriptor`. What is bound to an object (`f = x.add`) is made from the definition alone. So there is a C
- *   function for each of them, from a table: it knows by its place in it which descriptor it belongs to.
+ * - `builtin_function_or_method`: the C function in the definition does not change, because hash and equality of the object
+ *   depend on it. The flags are set to a convention that no specialized instruction of CPython accepts (they check the flags
+ *   in every call), so that all calls use `vectorcall`, which receives the object.
+ * - `method_descriptor`: a bound method (`f = x.add`) is created from the definition alone. Therefore each descriptor gets
+ *   its own C function from a table, whose index identifies the descriptor.
  *
- * Definitions are never freed: a bound method may hold one as long as it likes.
+ * Definitions are never freed, because bound methods may reference them.
  *
- * This extension stays for what it does, not for its speed: Python cannot make a function of C call something else while it
- * stays the same object. Without it such functions are replaced at their names, and a training that holds one by another
- * name calls the original (docs/en/explanation/architecture.md).
+ * This extension stays for what it does, not for its speed: Python cannot redirect a C function without replacing the object.
+ * Without it, such functions are replaced at their names, and a training that holds one by another name calls the original
+ * (docs/en/explanation/architecture.md).
  *
  * Ownership: parameters are borrowed, objects that are returned are new.
  */
@@ -24,7 +24,7 @@
 #include <string.h>
 
 #if defined(__GNUC__) || defined(__clang__)
-#define NEVER_INLINE __attribute__((noinline)) /* it is called from every place of the table */
+#define NEVER_INLINE __attribute__((noinline)) /* called by all functions of the table */
 #else
 #define NEVER_INLINE
 #endif
@@ -32,12 +32,12 @@
 enum { DESCRIPTORS = 2048, CONVENTION = METH_VARARGS | METH_FASTCALL | METH_NOARGS | METH_O | METH_KEYWORDS | METH_METHOD };
 
 typedef struct {
-    PyMethodDef definition; /* first: a pointer to it is one to the whole */
-    PyMethodDef *original;  /* the framework's; lives as long as the function */
+    PyMethodDef definition; /* first member: pointers to it are pointers to the entry */
+    PyMethodDef *original;  /* borrowed: of the framework, with the lifetime of the function */
     vectorcallfunc vectorcall;
-    PyObject *function; /* new: kept alive for ever, as the definition is */
-    PyObject *twin;     /* new: does what the function did */
-    PyObject *call;     /* new, or NULL where the function is as it was */
+    PyObject *function; /* new: never released, like the definition */
+    PyObject *twin;     /* new: a copy with the original behavior */
+    PyObject *call;     /* new, or NULL while the function is not redirected */
 } Entry;
 
 static PyObject *code_name, *signature_name; /* new: `__code__` and `__signature__` */
@@ -48,7 +48,7 @@ static Py_ssize_t used;
 /* Return what is called instead, borrowed from the entry. */
 static PyObject *target(const Entry *entry) { return entry->call ? entry->call : entry->twin; }
 
-/* ---- what a function of C calls ------------------------------------------------------------------------------------ */
+/* ---- redirected calls of C functions ------------------------------------------------------------------------------- */
 
 static PyObject *through_function(PyObject *self, PyObject *const *args, size_t flags, PyObject *names)
 {
@@ -145,7 +145,7 @@ static Entry *new_entry(PyObject *function)
         entry->definition.ml_meth = (PyCFunction)(void (*)(void))BOUND[used];
         descriptors[used++] = entry;
     } else
-        entry->definition.ml_flags |= METH_KEYWORDS; /* alone, it is nobody's convention */
+        entry->definition.ml_flags |= METH_KEYWORDS; /* not a valid convention on its own */
     entry->original = original;
     entry->vectorcall = *vectorcall_of(function);
     entry->function = Py_NewRef(function);
@@ -153,11 +153,11 @@ static Entry *new_entry(PyObject *function)
     return entry;
 }
 
-/* The entry of a function of C, made when it is asked for first; NULL with an exception where there can be none. */
+/* Return (borrowed) the entry of a C function, created on first use; NULL with an exception if it is not supported. */
 static Entry *entry_of(PyObject *function)
 {
     if (!PyCFunction_CheckExact(function) && !is_descriptor(function)) {
-        PyErr_Format(PyExc_TypeError, "%.100s is not a function of C", Py_TYPE(function)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%.100s is not a C function", Py_TYPE(function)->tp_name);
         return NULL;
     }
     PyObject *address = PyLong_FromVoidPtr(function); /* new */
@@ -170,7 +170,7 @@ static Entry *entry_of(PyObject *function)
     else if (!PyErr_Occurred() && (entry = new_entry(function)) != NULL) {
         capsule = PyCapsule_New(entry, NULL, NULL);
         if (capsule == NULL || PyDict_SetItem(known, address, capsule) < 0)
-            entry = NULL; /* it stays allocated: its place in the table is taken */
+            entry = NULL; /* not freed: its index in the table is used */
     }
     Py_XDECREF(capsule);
     Py_DECREF(address);
@@ -198,8 +198,8 @@ static int put_call(PyObject *function, PyObject *call)
 /* ---- the interface -------------------------------------------------------------------------------------------------- */
 
 PyDoc_STRVAR(twin_doc, "twin(function)\n--\n\n"
-                       "Return a function of C that does what `function`, also of C, does while nothing is in its place.\n\n"
-                       "ValueError where it cannot be replaced in place.");
+                       "Return a copy of a C function with its original behavior.\n\n"
+                       "ValueError if the function cannot be changed in place.");
 
 static PyObject *twin(PyObject *Py_UNUSED(module), PyObject *function)
 {
@@ -207,7 +207,7 @@ static PyObject *twin(PyObject *Py_UNUSED(module), PyObject *function)
     return entry ? Py_NewRef(entry->twin) : NULL;
 }
 
-/* Whether the code of a function of Python is one of ours: its last constant is the mark. */
+/* Return whether the code of a Python function is a trampoline: its last constant is the mark. */
 static int is_ours(PyFunctionObject *function, PyObject *mark)
 {
     PyObject *consts = ((PyCodeObject *)function->func_code)->co_consts; /* borrowed */
@@ -221,12 +221,12 @@ static int is_as_its_twin(PyFunctionObject *function, PyFunctionObject *twin, Py
            function->func_defaults == twin->func_defaults && function->func_kwdefaults == twin->func_kwdefaults;
 }
 
-/* `signature`: what `inspect.signature` is to answer while the code is ours; None where it finds the answer elsewhere. */
+/* `signature`: the `__signature__` while the function is redirected; None if it is not required. */
 static int put_code(PyObject *function, PyObject *code, PyObject *twin, PyObject *signature, PyObject *mark)
 {
     int restores = code == ((PyFunctionObject *)twin)->func_code, failed = 0;
     if (restores && !is_ours((PyFunctionObject *)function, mark))
-        return 0; /* somebody else's, or in place already */
+        return 0; /* changed by another library, or already restored */
     if (((PyFunctionObject *)function)->func_code != code)
         failed = PyObject_SetAttr(function, code_name, code) < 0;
     if (failed || signature == Py_None)
@@ -243,7 +243,7 @@ static int put_code(PyObject *function, PyObject *code, PyObject *twin, PyObject
 }
 
 PyDoc_STRVAR(put_doc, "put(functions, values, twins, signatures, mark)\n--\n\n"
-                      "Have every function call what stands at its place in `values`, all at once; as `_put` of in_place.py.");
+                      "Redirect every function to the value at its index in `values`; see `_redirect` of in_place.py.");
 
 static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -279,7 +279,7 @@ static PyMethodDef METHODS[] = {
 static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_in_place",
-    .m_doc = "Functions that call something else and stay the same objects; see in_place.py.",
+    .m_doc = "Redirects functions without replacing the objects; see in_place.py.",
     .m_size = -1,
     .m_methods = METHODS,
 };

@@ -1,6 +1,6 @@
-/* A tensor's record as JSON text in one call, without an object in between. Included by `_statistic.c`. */
+/* Records of tensors as JSON text, written without intermediate objects. Included by `_statistic.c`. */
 
-/* A text that grows, on the stack: a record's statistics are never longer. */
+/* A text of bounded length on the stack: the statistics of a record are shorter. */
 struct text {
     char letters[1536];
     size_t length;
@@ -16,7 +16,7 @@ static void put(struct text *to, const char *key, const char *value)
     to->length += before + behind;
 }
 
-/* Whether the exception that is set is an interrupt, as `passes` of interrupts.py says; it stays set. */
+/* Return whether the current exception is an interrupt, by `interrupts.passes`; the exception remains set. */
 static int is_interrupt(void)
 {
     PyObject *type, *cause, *trace; /* new */
@@ -34,14 +34,14 @@ static int is_interrupt(void)
     return found;
 }
 
-/* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
+/* Write a double as Python's json module does: the shortest text that is read back as the same number. */
 static void put_double(struct text *to, const char *key, double value)
 {
     char *made = NULL; /* new */
     const char *text = isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
     if (isfinite(value))
         text = made = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
-    put(to, key, text ? text : "NaN"); /* without memory */
+    put(to, key, text ? text : "NaN"); /* NULL without memory */
     PyMem_Free(made);
 }
 
@@ -71,7 +71,7 @@ static void put_summary(struct text *to, const struct array *a, const struct sum
         put_whole(to, KEY_NEGATIVE_INF, s->down);
 }
 
-/* Elements at an address: what numpy would say of them, from one letter of numpy's, or 'E' for bfloat16. */
+/* Return the pass for NumPy's character code, or 'E' for bfloat16, and set kind and itemsize. */
 static floats_pass pass_for_letter(int letter, struct array *a)
 {
     static const struct {
@@ -153,8 +153,8 @@ static void put_shares(struct text *to, const struct shares *shares, const struc
     }
 }
 
-/* Add the statistics of n contiguous elements and, where it is wanted, their digest; 0 where the passes do not know the
- * dtype, or a sum cancels so far that its error could matter.
+/* Write the statistics of n contiguous elements and, with `digests`, their digest; return 0 for an unknown dtype, or if a
+ * sum cancels so much that the mean is not precise.
  */
 static int put_statistics(struct text *to, void *address, size_t n, int letter, int digests, const struct shares *shares)
 {
@@ -202,8 +202,8 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
     return 0;
 }
 
-/* Write the statistics of n elements, as `put_statistics` does, for other extensions, which find it by its name in a
- * capsule; gives the length, 0 where there is none. There is room for 512 bytes, and the caller has the GIL.
+/* Write the statistics of n elements as `put_statistics`, for other extensions, which use it through a capsule. Return the
+ * length, or 0 without statistics. `to` has room for 512 bytes, and the caller holds the GIL.
  */
 static size_t write_statistics(char *to, void *address, size_t n, int letter)
 {
@@ -217,7 +217,7 @@ static size_t write_statistics(char *to, void *address, size_t n, int letter)
 
 static const char WRITE_STATISTICS[] = "msprobe.base._statistic.write_statistics";
 
-/* How tensors are read, as `Describer` says it: borrowed from the tuple that came from Python. */
+/* Functions to read tensors, see `Describer`; borrowed from the tuple passed from Python. */
 struct reader {
     PyObject *type, *dtype_of, *shape_of, *reads_in_place, *address_of, *heads;
     int digests;
@@ -243,20 +243,20 @@ static int read_reader(PyObject *tuple, struct reader *by)
     return 1;
 }
 
-/* The head of a tensor's dtype and shape, borrowed; NULL with or without an error. */
+/* Return (borrowed) the head for the dtype and shape of a tensor; NULL with or without an exception. */
 static PyObject *head_of(const struct reader *by, PyObject *tensor)
 {
     PyObject *dtype = PyObject_CallOneArg(by->dtype_of, tensor);
     PyObject *shape = dtype ? PyObject_CallOneArg(by->shape_of, tensor) : NULL;
     PyObject *key = shape ? Py_BuildValue("(NO)", PyLong_FromVoidPtr(dtype), shape) : NULL;
-    PyObject *head = key ? PyDict_GetItemWithError(by->heads, key) : NULL; /* which keeps the dtype alive */
+    PyObject *head = key ? PyDict_GetItemWithError(by->heads, key) : NULL; /* keeps the dtype alive */
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     Py_XDECREF(key);
     return head;
 }
 
-/* `head`, the statistics, and `source`, which is JSON or NULL, closed. */
+/* Return (new) the record: `head`, the statistics, and `source` (JSON or NULL). */
 static PyObject *closed(PyObject *head, const struct text *statistics, PyObject *source)
 {
     static const char FROM[] = ",\"from\":";
@@ -278,7 +278,7 @@ static PyObject *closed(PyObject *head, const struct text *statistics, PyObject 
     return made;
 }
 
-/* The record of a tensor, None where it cannot be made here; NULL for exceptions that are none of `Exception`. */
+/* Return (new) the record of a tensor, or None if it cannot be made here; NULL for interrupts. */
 static PyObject *made_record(const struct reader *by, PyObject *value, PyObject *sources)
 {
     if (!PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)by->type))
@@ -288,7 +288,7 @@ static PyObject *made_record(const struct reader *by, PyObject *value, PyObject 
     const char *letter;
     if (head == NULL || !PyArg_ParseTuple(head, "O!nsO|O", &PyUnicode_Type, &start, &size, &letter, &id, &in_place))
         goto done;
-    id = in_place = NULL; /* they were the dtype and what is Python's, borrowed */
+    id = in_place = NULL; /* were borrowed: the dtype, and the data of the caller */
     if (!*letter || !PyUnicode_IS_ASCII(start) || (in_place = PyObject_CallOneArg(by->reads_in_place, value)) == NULL
         || PyObject_IsTrue(in_place) != 1 || (address = PyObject_CallOneArg(by->address_of, value)) == NULL)
         goto done;
@@ -312,21 +312,21 @@ done:
     if (PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception) || is_interrupt())
             return NULL;
-        PyErr_Clear(); /* None lets the caller read the tensor itself, where it is raised again */
+        PyErr_Clear(); /* with None the caller reads the tensor in Python, where it is raised again */
     }
     Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
-                         "The record of a tensor as JSON text; None for every value of which it cannot be made here.\n\n"
-                         "`reader` is a tuple: the class of the tensors that are read; four functions of a tensor, its dtype, its\n"
-                         "shape, whether its elements lie one after the other at an address, and this address; a dict of heads by\n"
-                         "(id of the dtype, shape); and whether the record has the CRC-32C of the elements' bytes as well, those of\n"
-                         "bfloat16 widened; and a tuple of shares, each a tuple: its key as `,\"zeros\":`, a positive limit, whether\n"
-                         "it is of the elements below it or of all others, and whether integers and bool have it. A head is a tuple: the record's beginning, the number of elements, numpy's letter for\n"
-                         "the dtype ('E' for bfloat16, empty where none is known), the dtype, and whatever else the caller keeps there.\n"
-                         "None also where an exception of the framework came in between, or a sum cancels so far that its error\n"
-                         "could matter.");
+                         "Return the record of a tensor as JSON text; None if it cannot be made here.\n\n"
+                         "`reader` is a tuple: the class of tensors; four functions of a tensor that return its dtype, its shape,\n"
+                         "whether its elements are contiguous at an address, and this address; a dict of heads by (id of the dtype,\n"
+                         "shape); whether the record has the CRC-32C of the bytes of the elements (bfloat16 widened); and a tuple\n"
+                         "of shares, each a tuple: its key as `,\"zeros\":`, a positive limit, whether it counts the elements below\n"
+                         "the limit or all others, and whether integers and bool have it. A head is a tuple: the begin of the\n"
+                         "record, the number of elements, NumPy's character code of the dtype ('E' for bfloat16, empty if unknown),\n"
+                         "the dtype, and other data of the caller.\n"
+                         "None also after an exception of the framework, or if a sum cancels so much that the mean is not precise.");
 
 static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -337,8 +337,8 @@ static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
 }
 
 PyDoc_STRVAR(records_doc, "records(values, reader, sources)\n--\n\n"
-                          "A list with what `record` says of each value.\n\n"
-                          "`sources`, a dict or None, has for the ids of some tensors the JSON text that their record has as `from`.");
+                          "Return a list with the result of `record` for each value.\n\n"
+                          "`sources`, a dict or None, has the JSON text of `from` in the record, by id of the tensor.");
 
 static PyObject *records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {

@@ -1,14 +1,14 @@
-/* The statistics of a tensor in one pass over its data: what is done between blocks, and the door to Python.
+/* Statistics of a tensor in one pass over its data: combination of blocks, and the interface to Python.
  *
- * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the monitor's lean pass in `_brief*.h`, a tensor's
- * record in `_record.h`, its CRC-32C in `_digest.h`. The array comes through numpy's documented
- * `__array_struct__`, so that neither numpy's headers nor its version matter.
+ * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the pass of the monitor in `_brief*.h`, records of tensors
+ * in `_record.h`, CRC-32C in `_digest.h`. Arrays are read through NumPy's documented `__array_struct__`, independent of
+ * NumPy's headers and version.
  *
- * The sum. For each block of n elements there is an anchor, a power of two above 2 n max|x|. Added to a sum that starts at
- * the anchor, an element loses what lies below the anchor's last digit; this loss is exact to compute (Dekker's
- * fast two-sum) and summed apart. So a block has two sums: `high`, multiples of one unit without any error, and `low`,
- * at most n 2^-53 anchor, with ordinary rounding. That is about twice the digits of double. What could still be wrong is
- * bounded on the way (`slack`); where the bound is too near to the sum, Python computes the mean without error.
+ * Summation: each block of n elements has an anchor, a power of two above 2 n max|x|. When an element is added to a sum
+ * that starts at the anchor, the digits below the last digit of the anchor are lost. This loss is computed exactly
+ * (Dekker's fast two-sum) and summed separately. A block thus has two sums: `high`, without error, and `low`, at most
+ * n 2^-53 anchor, with ordinary rounding, which together have about twice the precision of double. The remaining error is
+ * bounded (`slack`); if the bound is too large relative to the sum, Python computes the mean exactly.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -24,29 +24,29 @@
 #include <string.h>
 
 #if !defined(__GNUC__) || !defined(__SIZEOF_INT128__)
-#error "needs gcc or clang on a 64-bit machine; without this extension the numpy passes serve"
+#error "requires gcc or clang on a 64-bit machine; without this extension NumPy is used"
 #endif
 #if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
-#error "needs arithmetic in exactly float and double; without this extension the numpy passes serve"
+#error "requires arithmetic in exactly float and double; without this extension NumPy is used"
 #endif
 
-#define INLINE static inline __attribute__((always_inline)) /* so that it takes on the instruction set of its caller */
+#define INLINE static inline __attribute__((always_inline)) /* to use the instruction set of the caller */
 
 enum { BLOCK = 16384 }; /* bytes: half of a first-level cache */
-enum { LOOK = -1 };     /* whether elements are similar is to be seen from them */
+enum { LOOK = -1 };     /* determine from the elements whether they are similar */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 #include "_digest.h"
 
-/* What one block sums up to; `cut` tells whether anything went to `low`. */
+/* Sums of one block; `cut`: whether `low` is not zero. */
 struct sums {
     double high, low, squares;
     int cut;
 };
 
-/* The statistics of a tensor so far; a sum and its `low` are one number. Extremes do not see NaN. */
+/* Statistics of a tensor so far; a sum and its `_low` are one number. `top` and `bottom` ignore NaN. */
 struct floats {
     double top, bottom, sum, sum_low, slack, squares, squares_low;
     int64_t nan, up, down;
@@ -62,7 +62,7 @@ struct int64s {
 
 typedef void (*floats_pass)(const void *, size_t, struct floats *);
 
-/* The lean statistics of a part of a tensor, for the monitor. Extremes do not see NaN. */
+/* Statistics for the monitor of a part of a tensor. `top` and `bottom` ignore NaN. */
 struct brief {
     double top, bottom, sum, squares;
     int64_t zeros, nans;
@@ -88,7 +88,7 @@ struct passes {
     } finite;
 };
 
-/* Below which a magnitude counts as zero: rounded to the type, as a comparison with a scalar does, but never to zero. */
+/* The limit below which a magnitude counts as zero: rounded to the type, but not to zero. */
 INLINE double limit_double(double eps) { return eps; }
 INLINE float limit_float(double eps)
 {
@@ -103,7 +103,7 @@ INLINE float least_float(double limit)
     return (double)near < limit ? nextafterf(near, INFINITY) : near;
 }
 
-/* The anchor of a block: 0 if all its elements are zero, -1 if one is infinite or all are NaN; may be infinite itself. */
+/* Return the anchor of a block: 0 if all elements are zero, -1 if one is infinite or all are NaN. It may be infinite. */
 INLINE double anchor_of(double top, double bottom, size_t n)
 {
     union { double value; uint64_t bits; } peak = {fabs(top > -bottom ? top : -bottom)};
@@ -115,7 +115,7 @@ INLINE double anchor_of(double top, double bottom, size_t n)
     return peak.value;
 }
 
-/* *sum + *low + x, with an error only in *low (Neumaier). */
+/* Add x to *sum + *low, with an error only in *low (Neumaier). */
 INLINE void accumulate(double *sum, double *low, double x)
 {
     double next = *sum + x;
@@ -123,7 +123,7 @@ INLINE void accumulate(double *sum, double *low, double x)
     *sum = next;
 }
 
-/* A block of n elements into its tensor. Its `low` was added up in chains of at most `chain`. */
+/* Add the sums of a block of n elements to its tensor. `low` was summed in chains of at most `chain`. */
 INLINE void gather(struct floats *all, const struct sums *found, double anchor, size_t n, size_t chain)
 {
     accumulate(&all->sum, &all->sum_low, found->high);
@@ -166,17 +166,17 @@ INLINE void gather(struct floats *all, const struct sums *found, double anchor, 
 
 static const struct passes *chosen = &passes_plain;
 
-/* The passes of an instruction set that this processor has, else NULL. */
+/* Return the passes for an instruction set; NULL if the processor does not support it. */
 static const struct passes *passes_of(const char *flavour)
 {
 #if defined(__x86_64__)
     if (strcmp(flavour, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &passes_avx2; /* a processor with AVX2 has F16C */
+        return &passes_avx2; /* processors with AVX2 have F16C */
 #endif
     return strcmp(flavour, "plain") == 0 ? &passes_plain : NULL;
 }
 
-/* Frameworks may switch a thread to flush subnormals to zero; here they count. */
+/* Frameworks may set a thread to flush subnormals to zero, which would change statistics. */
 #if defined(__x86_64__)
 typedef unsigned mode;
 static mode exact_mode(void)
@@ -202,7 +202,7 @@ static mode exact_mode(void) { return 0; }
 static void back_to(mode before) { (void)before; }
 #endif
 
-/* The L2 norm where squares would leave the range of double: of the values brought near 1 by a power of two. */
+/* Return the L2 norm of values whose squares overflow or underflow, scaled by a power of two. */
 static double scaled_norm(const double *p, size_t n, double peak)
 {
     int exponent;
@@ -219,7 +219,7 @@ static double scaled_norm(const double *p, size_t n, double peak)
     return sqrt(sum + low) / scale;
 }
 
-/* What `array.__array_struct__` holds: numpy's array interface. */
+/* The content of `array.__array_struct__`: NumPy's array interface. */
 struct array {
     int two, nd;
     char kind;
@@ -231,7 +231,7 @@ struct array {
 
 enum { C_ORDER = 0x1, FORTRAN_ORDER = 0x2, ALIGNED = 0x100, NATIVE = 0x200 };
 
-/* The number of elements if the passes can run over them as they lie in memory, else 0. */
+/* Return the number of elements if their memory can be processed directly, else 0. */
 static size_t plain_size(const struct array *a)
 {
     size_t n = 1;
@@ -242,7 +242,7 @@ static size_t plain_size(const struct array *a)
     return n;
 }
 
-/* Which float of two bytes an array has: 'e' for float16, 'E' for a framework's bfloat16, which only its type's name tells. */
+/* Return the dtype of an array of two-byte floats: 'e' for float16, 'E' for bfloat16 (by the name of its type), else 0. */
 static int letter_of_two_bytes(PyObject *array)
 {
     PyObject *dtype = PyObject_GetAttrString(array, "dtype");
@@ -255,7 +255,7 @@ static int letter_of_two_bytes(PyObject *array)
     }
     Py_XDECREF(dtype);
     Py_XDECREF(type);
-    PyErr_Clear(); /* something with an interface but without a dtype is neither */
+    PyErr_Clear(); /* an object with this interface may have no dtype */
     return letter;
 }
 
@@ -308,7 +308,7 @@ static at_least_pass at_least_pass_for(const struct array *a, PyObject *array)
     }
 }
 
-/* Let other threads run where the pass takes longer than that costs. */
+/* Release the GIL for arrays of at least 64 KiB. */
 static PyThreadState *release(const struct array *a, size_t n)
 {
     return n * (size_t)a->itemsize >= 1 << 16 ? PyEval_SaveThread() : NULL;
@@ -320,7 +320,7 @@ static void take_back(PyThreadState *thread)
         PyEval_RestoreThread(thread);
 }
 
-/* How many of n bools are true; a bool is one byte that is 0 or 1. */
+/* Return the number of true elements; a bool is one byte, 0 or 1. */
 static int64_t count_true(const uint8_t *p, size_t n)
 {
     int64_t total = 0;
@@ -346,13 +346,13 @@ static PyObject *of_int64s(const struct array *a, size_t n)
                          sqrt(all.squares + all.squares_low), 0, 0, 0);
 }
 
-/* What is said of floats and of the integers that fit into double. */
+/* Statistics of floats, and of integers that fit into double. */
 struct summary {
     double top, bottom, mean, norm;
     int64_t nan, up, down;
 };
 
-/* Whether the mean is certain; where a sum cancels too far it is not. */
+/* Compute the statistics; return whether the mean is precise, which it is not if the sum cancels too much. */
 static int summarise(const struct array *a, size_t n, floats_pass pass, struct summary *found, struct digest *digest)
 {
     struct floats all = {.top = -INFINITY, .bottom = INFINITY, .digest = *digest};
@@ -365,7 +365,7 @@ static int summarise(const struct array *a, size_t n, floats_pass pass, struct s
     take_back(thread);
 
     double sum = all.sum + all.sum_low, mean = sum / (double)n;
-    all.top += 0.0, all.bottom += 0.0; /* takes the sign from a zero */
+    all.top += 0.0, all.bottom += 0.0; /* converts -0.0 to 0.0 */
     if (all.nan)
         all.top = all.bottom = mean = norm = NAN;
     else if (!finite)
@@ -392,8 +392,8 @@ static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, Py
 static PyObject *array_struct; /* the name of the attribute */
 
 PyDoc_STRVAR(scan_doc, "scan(array, exact_mean)\n--\n\n"
-                       "The values of a Statistic; None for an array that the passes cannot run over as it lies.\n\n"
-                       "`exact_mean(array)` is called where a sum cancels so far that its error could matter.");
+                       "Return the values of a Statistic; None for an array whose memory cannot be processed directly.\n\n"
+                       "`exact_mean(array)` is called if a sum cancels so much that the mean is not precise.");
 
 static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -451,8 +451,8 @@ done:
 }
 
 PyDoc_STRVAR(finite_doc, "finite(address, size, letter)\n--\n\n"
-                         "Whether `size` contiguous floats at `address` are finite; `letter` is numpy's for the dtype, 'E' for\n"
-                         "bfloat16, and the caller holds the memory. None where the passes do not know the dtype.");
+                         "Return whether `size` contiguous floats at `address` are finite; None for an unknown dtype.\n\n"
+                         "`letter` is NumPy's character code, or 'E' for bfloat16. The caller keeps the memory alive.");
 
 static PyObject *is_finite(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -480,8 +480,8 @@ static PyObject *is_finite(PyObject *Py_UNUSED(module), PyObject *const *args, P
 }
 
 PyDoc_STRVAR(memory_doc, "memory(address, size)\n--\n\n"
-                         "The `size` bytes at `address` as a memoryview that is only read; the caller holds the memory as long\n"
-                         "as that is used.");
+                         "Return a read-only memoryview of `size` bytes at `address`. The caller keeps the memory alive while it\n"
+                         "is used.");
 
 static PyObject *memory(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -497,7 +497,7 @@ static PyObject *memory(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
 }
 
 PyDoc_STRVAR(crc32c_doc, "crc32c(buffer, value)\n--\n\n"
-                         "CRC-32C of the bytes of a C-contiguous buffer, behind bytes whose CRC-32C is `value`.");
+                         "Return the CRC-32C of the bytes of a C-contiguous buffer, continued from `value`.");
 
 static PyObject *crc32c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -515,9 +515,9 @@ static PyObject *crc32c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
 }
 
 PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
-                         "Use the passes compiled for an instruction set, 'avx2' or 'plain', from now on.\n\n"
-                         "With 'plain' CRC-32C goes without the processor's instruction as well.\n\n"
-                         "False if this processor has none. For tests: the best is chosen at import.");
+                         "Use the passes for an instruction set, 'avx2' or 'plain', from now on.\n\n"
+                         "With 'plain', CRC-32C does not use the instruction of the processor either. Return False if the\n"
+                         "processor does not support it. For tests: the best one is selected at import.");
 
 static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
 {

@@ -1,23 +1,23 @@
-/* One block of floats or doubles into the statistics of its tensor.
+/* Adds one block of floats or doubles to the statistics of its tensor.
  *
- * Included by `_statistic_pass.h` for each element type, which says:
+ * Included by `_statistic_pass.h` for each element type, which defines:
  *   T             float or double
  *   OF(x)         the name of x for this type and instruction set
  *   LOAD(from)    LANES elements as a register of doubles
  *   COUNTS        a register of integers as wide as T
- *   BEST(more, x, best)   the greater (more = MAX) or lesser (MIN) of each lane; `best` where x is NaN
- *
- * The block lies in the first-level cache, so it may be read twice: for its extremes, which choose the anchor, and for
- * its sums.
- */
+  *   BEST(more, x, best)   the maximum (more = MAX) or minimum (MIN) of each lane; `best` where x is NaN
+  *
+  * The block is in the first-level cache, so it is read twice: for its extremes, which determine the anchor, and for its
+  * sums.
+  */
 
 typedef T OF(pack) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias));
 
-/* Extremes of a block, blind to NaN; -inf and inf where there is nothing else.
+/* Compute the extremes of a block, ignoring NaN; -inf and inf if all elements are NaN.
  *
- * With `look`, which is for float, also whether the elements are *similar*: any eight of them add up in double without
- * error. They do if the last digit of the least that is not zero is within 53 digits of eight times the greatest, and so
- * if the least is not below 2^-26 of the greatest.
+ * With `look` (only for float), return whether the elements are *similar*: the sum of any eight of them in double is exact.
+ * This is the case if the last digit of the smallest nonzero magnitude is within 53 digits of eight times the largest, and
+ * thus if the smallest is at least 2^-26 of the largest.
  */
 TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min, struct strands *with)
 {
@@ -35,7 +35,7 @@ TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min, s
         OF(pack) x = *(const OF(pack) *)(p + i), y = *(const OF(pack) *)(p + i + WIDE);
         top0 = BEST(MAX, x, top0), bottom0 = BEST(MIN, x, bottom0);
         top1 = BEST(MAX, y, top1), bottom1 = BEST(MIN, y, bottom1);
-        if (look) { /* without the sign, and moved so that the order is that of magnitudes and zero comes last */
+        if (look) { /* without sign, and shifted so that the order is that of magnitudes with zero last */
             NAME(ints) u = (NAME(ints))(((NAME(bits))x << 1) + INT32_MAX);
             NAME(ints) v = (NAME(ints))(((NAME(bits))y << 1) + INT32_MAX);
             least0 = LESSER(u, least0), least1 = LESSER(v, least1);
@@ -57,8 +57,8 @@ TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min, s
     return least == INT32_MAX || magnitude.value >= 0x1p-26f * (top > -bottom ? top : -bottom);
 }
 
-/* `high` collects x above the anchor's last digit, `low` what that digit cuts off (without error, because |high| > |x|), and
- * `cut` remembers whether it cut off anything. */
+/* Add x to `high`, rounded to the last digit of the anchor, and the (exact, because |high| > |x|) rounding error to `low`;
+ * `cut` records whether there was an error. */
 #define CUT(k, x)                                                                                                      \
     do {                                                                                                               \
         NAME(doubles) sum = high##k + (x);                                                                             \
@@ -66,7 +66,7 @@ TARGET INLINE int OF(extremes)(const T *p, size_t n, int look, T *max, T *min, s
         high##k = sum, low##k += error, cut##k |= (NAME(words))error;                                                  \
     } while (0)
 
-/* Sums of a block. Similar elements are cut by eights. `next` is what memory will be asked for next. */
+/* Return the sums of a block. Similar elements are added in groups of eight. `next` is prefetched. */
 TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int similar, const char *next,
                                   struct strands *with)
 {
@@ -110,7 +110,7 @@ TARGET INLINE struct sums OF(sums)(const T *p, size_t n, double anchor, int simi
     return found;
 }
 
-/* `like` says whether the elements are similar: 1, 0, or LOOK. */
+/* Add a block. `like`: whether the elements are similar, 1, 0, or LOOK. */
 TARGET static void OF(add)(struct floats *all, const T *p, size_t n, int like, const void *next)
 {
     T top, bottom;
@@ -130,7 +130,7 @@ TARGET static void OF(add)(struct floats *all, const T *p, size_t n, int like, c
             return;
         }
     }
-    int nan = 0, up = 0, down = 0; /* narrow, so that the loop becomes one of registers */
+    int nan = 0, up = 0, down = 0; /* narrow, so that the loop is vectorized */
     for (size_t i = 0; i < n; i++)
         nan += p[i] != p[i], up += p[i] == (T)INFINITY, down += p[i] == -(T)INFINITY;
     all->nan += nan, all->up += up, all->down += down;

@@ -1,17 +1,17 @@
-/* The passes over a tensor, one for each dtype, written once and compiled for each instruction set.
+/* Passes over a tensor, one for each dtype, compiled for each instruction set.
  *
- * `_statistic.c` includes this file for each instruction set and says:
+ * `_statistic.c` includes this file for each instruction set and defines:
  *   NAME(x)    the name of x for this instruction set
- *   TARGET     the attribute that chooses it
- *   VECTOR     the bytes of one register
- * and what compilers do not find by themselves, if there is an instruction for it:
+ *   TARGET     the attribute that selects it
+ *   VECTOR     bytes of a register
+ * and, where compilers do not generate a suitable instruction:
  *   MAX_float, MIN_float, MAX_double, MIN_double, MIN_int   (x, best): lane by lane; `best` where x is NaN
  *   WIDEN(from)        half a register of floats to doubles
  *   HALVES(from, to)   VECTOR / 4 values of float16 to float
- *   STRANDS(s, n)      n steps of a digest of the block (`_digest.h`), beside the arithmetic
+  *   STRANDS(s, n)      n steps of the digest of the block (`_digest.h`), in parallel with the arithmetic
  *
- * Data goes block by block through the first-level cache. Narrow types are first decoded to float or double, which
- * hold each of their values.
+  * Data is processed in blocks of the size of the first-level cache. Narrow types are first decoded to float or double
+  * without loss.
  */
 
 #define LANES (VECTOR / 8)
@@ -65,7 +65,7 @@ TARGET static const float *NAME(decode_float16)(const uint16_t *p, size_t n, flo
         HALVES(p + i, to + i);
 #endif
     for (; i < n; i++) {
-        /* A float16's digits at their place in a float are too small by 2^112. Multiplying mends subnormals as well. */
+        /* The bits of a float16, shifted into a float, are too small by 2^112. Multiplication also normalizes subnormals. */
         union { uint32_t bits; float value; } half = {(uint32_t)(p[i] & 0x7fff) << 13};
         half.value *= 0x1p112f;
         half.bits |= (half.value >= 65536.0f ? 0x7f800000 : 0) | (uint32_t)(p[i] & 0x8000) << 16;
@@ -99,8 +99,8 @@ DECODE(uint32, uint32_t, double)
 DECODE(int64, int64_t, double)
 DECODE(uint64, uint64_t, double)
 
-/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough.
- * `from` says whose bytes are digested: `p`, those of the tensor, or `block`, those of its elements widened. */
+/* The next block is prefetched while this one is computed, unless it is decoded first. `from`: the bytes of the digest,
+ * `p` for the tensor, or `block` for widened elements. */
 #define PASS(name, source, T, decode, like, from)                                                                      \
     TARGET static void NAME(name)(const void *data, size_t n, struct floats *all)                                      \
     {                                                                                                                  \
@@ -126,7 +126,7 @@ PASS(uint16, uint16_t, float, NAME(decode_uint16), 1, p)
 PASS(int32, int32_t, double, NAME(decode_int32), 1, p)
 PASS(uint32, uint32_t, double, NAME(decode_uint32), 1, p)
 
-/* The monitor's lean passes. */
+/* Passes of the monitor. */
 #define BRIEF(name, source, T, decode)                                                                                 \
     TARGET static void NAME(brief_##name)(const void *data, size_t n, double eps, struct brief *all)                   \
     {                                                                                                                  \
@@ -181,7 +181,7 @@ AT_LEAST(uint32, uint32_t, double, NAME(decode_uint32), fabs, int64_t)
 AT_LEAST(int64, int64_t, double, NAME(decode_int64), fabs, int64_t)
 AT_LEAST(uint64, uint64_t, double, NAME(decode_uint64), fabs, int64_t)
 
-/* float64 does not hold every int64, so extremes and sum stay integers. */
+/* double cannot represent all int64, so extremes and sum are integers. */
 TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
 {
     while (n > 0) {

@@ -1,8 +1,8 @@
-"""The monitor's statistics of many tensors at once, one lean pass over the memory of each.
+"""Statistics of the monitor: many tensors per call, one pass over the memory of each.
 
-`statistic.py` gives twelve digits whatever happens; here speed comes first, because these numbers are taken of every
-parameter at every step. One call measures a whole list, in C where the extension was built (`_brief.h`), with numpy
-passes elsewhere. `benchmarks/brief.py` shows what it costs.
+`statistic.py` guarantees twelve digits; this module is optimized for speed, because it measures every parameter at
+every step. One call measures a list of arrays, in C if the extension was built (`_brief.h`), otherwise with NumPy. For
+costs see `benchmarks/brief.py`.
 """
 
 import math
@@ -13,48 +13,50 @@ import numpy.typing as npt
 
 from . import statistic as module
 from .schema import OPERATIONS
-from .statistic import Array, blocks, plain
+from .statistic import Array, blocks, to_native
 
 COLUMNS = OPERATIONS
-"""What a row holds, in this order."""
+"""The columns of a row, in this order."""
 
 _EMPTY = (math.nan, math.nan, math.nan, math.nan, 0.0, math.nan)
 _LEAST_FLOAT = float(np.finfo(np.float32).smallest_subnormal)
 
 
 def measure_all(arrays: Sequence[Array], eps: float, threads: int = 1) -> npt.NDArray[np.float64]:
-    """One row of `COLUMNS` for each array, of any shape and layout, as float64 of shape (len(arrays), 6).
+    """Return a row of `COLUMNS` for each array, as float64 of shape (len(arrays), 6).
 
-    - norm: the square root of the sum of squares. min, max: NaN if an element is; a zero is 0.0, never -0.0. mean:
-      sum / size. nans: how many elements are NaN. zeros: the part of the elements with abs(x) < eps; a NaN has none.
-    - Sums are those of float64, within a relative 1e-11 of the norm and 1e-11 of the mean of abs(x). A sum of float64
-      elements that leaves its range makes the mean inf or NaN; the norm has its value even where squares leave it.
-    - `eps` is rounded to float32 for types that float32 holds, as a comparison with a scalar does, but stays positive.
-    - With a NaN: norm, min, max and mean are NaN. With infinities: norm is inf, mean inf, -inf, or NaN with both.
-    - Empty: nans is 0, everything else NaN. So it is for what is no number: text, dates, objects, records.
-    - bool counts as 0 and 1; int64 and uint64 are rounded to float64, also their extremes. complex: of the absolute
-      values. Wider floats are rounded to float64.
+    Arrays may have any shape and layout. They must not change during the call, which releases the GIL.
 
-    A row depends on the elements alone: neither their alignment in memory nor `threads`, nor what else is in the list,
-    changes a bit of it. Instruction sets agree as well, but for the last digits of a norm of float64. Arrays must not
-    change meanwhile; other Python threads run.
+    - norm: square root of the sum of squares. min, max: NaN if any element is; zero is 0.0, never -0.0. mean:
+      sum / size. nans: number of NaN elements. zeros: share of elements with abs(x) < eps, without NaN.
+    - Sums are accumulated in float64, within a relative 1e-11 of the norm and 1e-11 of the mean of abs(x). If a sum of
+      float64 elements overflows, the mean is inf or NaN; the norm is correct even if squares overflow or underflow.
+    - `eps` is rounded to float32 for types that float32 can represent, as in a comparison with a scalar, but remains
+      positive.
+    - With NaN, norm, min, max and mean are NaN. With infinities, norm is inf and mean is inf, -inf, or NaN with both.
+    - Empty arrays: nans is 0, all other values are NaN. The same for non-numeric arrays: text, dates, objects, records.
+    - bool counts as 0 and 1; int64 and uint64 are rounded to float64, also for min and max. complex: absolute values.
+      Wider floats are rounded to float64.
+
+    A row depends only on the elements: not on their alignment in memory, on `threads`, or on other arrays in the list.
+    Results are bitwise equal for all instruction sets, except for the last digits of the norm of float64.
     """
     rows = np.empty((len(arrays), len(COLUMNS)))
     rows[:] = _EMPTY
     if module.kernel is None:
         for index, array in enumerate(arrays):
-            rows[index] = _by_numpy(plain(array), eps)
+            rows[index] = _by_numpy(to_native(array), eps)
         return rows
     refused = module.kernel.brief(list(arrays), eps, threads, rows.ctypes.data)
     for index in refused:
-        array = plain(arrays[index])
+        array = to_native(arrays[index])
         if array.size and array.dtype.kind in "biuf":
             module.kernel.brief([array], eps, threads, rows[index:].ctypes.data)
     return rows
 
 
 def _by_numpy(array: Array, eps: float) -> tuple[float, ...]:
-    """The same row by numpy passes, block by block in float64."""
+    """Return the same row with NumPy, block by block in float64."""
     if array.size == 0 or array.dtype.kind not in "biuf":
         return _EMPTY
     limit = eps

@@ -1,46 +1,46 @@
-"""What can be wrong, each with a message that says what, where, and what to do now.
+"""Exceptions of msprobe. Messages state the problem, its location, and the solution.
 
 MsprobeError
   SettingsError     the user's configuration
-  DumpError         a dump is missing, broken, or of a version we cannot read
+  DumpError         a dump is missing, broken, or of an unsupported version
   MappingError      a mapping file contradicts itself
   UsageError        an API was called in the wrong order
 """
 
 from .interrupts import passes
 
-_LONGEST = 1000
-"""Characters of a reason."""
+_MAX_REASON_LENGTH = 1000
+"""Maximum number of characters of a reason."""
 
 
 class MsprobeError(Exception):
-    """Every error that msprobe raises on purpose."""
+    """Base class of the errors that msprobe raises."""
 
 
 class SettingsError(MsprobeError):
-    """The configuration holds something that cannot be meant."""
+    """Raised when a setting is invalid."""
 
 
 class DumpError(MsprobeError):
-    """A dump is missing, broken, or of a version that this reader does not know."""
+    """Raised when a dump is missing, broken, or of an unsupported version."""
 
 
 class MappingError(MsprobeError):
-    """A mapping file contradicts itself or the dumps that it should join."""
+    """Raised when a mapping file contradicts itself or the dumps."""
 
 
 class UsageError(MsprobeError):
-    """An API or a command was called in the wrong order or with the wrong kind of thing."""
+    """Raised when an API or a command is called in the wrong order or with invalid arguments."""
 
 
 def reason(cause: BaseException) -> str:
-    """An exception as one line: its class and the first line of what it says, which MindSpore frames in dashes.
+    """Return an exception as one line: its class and the first line of its message, without MindSpore's dashes.
 
-    Never raises, whatever the exception's own class does; cut where it would fill pages.
+    Long messages are truncated. Never raises, even if the exception's `__str__` does.
     """
     kind = type.__dict__["__name__"].__get__(type(cause))
     try:
-        text = str.__str__(str(cause))[:_LONGEST]
+        text = str.__str__(str(cause))[:_MAX_REASON_LENGTH]
     except BaseException as raised:  # foreign code
         if passes(raised):
             raise

@@ -1,5 +1,4 @@
-"""Files and folders as a dump needs them: read without waiting for ever, written whole or not at all, named as a file
-system accepts."""
+"""Files and folders: safe reading of regular files, atomic writing, and valid file names."""
 
 import errno
 import fcntl
@@ -19,21 +18,21 @@ from .errors import UsageError
 FOLDER_MODE = 0o750
 FILE_MODE = 0o640
 
-# Bytes of one name that every common file system takes.
+# Maximum number of bytes of a file name in common file systems.
 NAME_LIMIT = 255
 
-# A link that someone laid in the way of a file of ours is refused, not followed.
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# Flag for `os.open`: symbolic links are not followed when a file is written.
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 _PART = re.compile(r"\.[0-9a-f]{8}-[0-9a-f]{8}\.part$")
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
+_LINK_UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 
 
-CONFIGURATION = 64 << 20
-"""Bytes of the largest file of settings, names or rules that is read."""
+MAX_CONFIGURATION_BYTES = 64 << 20
+"""Maximum size of files with settings, names or rules."""
 
-TABLE = 2 << 30
-"""Bytes of the largest table or text that is read line by line: a line may be all of it."""
+MAX_TABLE_BYTES = 2 << 30
+"""Maximum size of tables and texts that are read line by line: all of it may be one line."""
 
 _KINDS = (
     (stat.S_ISDIR, "folder"),
@@ -45,26 +44,26 @@ _KINDS = (
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """The path that a user wrote, with `~` expanded: no shell does that in a file, behind `--option=` or in a call."""
+    """Return a path from the user with `~` expanded, which the shell does not do in files, `--option=` and calls."""
     return Path(os.path.expanduser(os.fspath(path)))
 
 
 def open_input(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
-    """Open a file for reading that a user or a dump names.
+    """Open a file that is named by a user or a dump for reading.
 
-    OSError, whose `strerror` says why, for anything that is no plain file (a pipe waits for ever, a device has no end)
-    and for a file of more than `limit` bytes. The opened file is checked, so that it cannot be exchanged in between.
+    OSError, with the reason in `strerror`, if it is not a regular file (reading a pipe or device may not end) or has
+    more than `limit` bytes. The opened file is checked, so that it cannot be replaced in between.
     """
     try:
-        # Before opening as well: to open a device may already do something.
-        _refuse_odd(os.stat(path).st_mode, path)
+        # Also before opening, because opening a device may have side effects.
+        _check_regular_file(os.stat(path).st_mode, path)
         flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
         number = os.open(path, flags)
-    except ValueError as err:  # NUL, or characters that no file system name has
+    except ValueError as err:  # NUL, or characters that cannot be encoded
         raise OSError(errno.EINVAL, f"the file name is invalid: {err}", path) from err
     try:
         state = os.fstat(number)
-        _refuse_odd(state.st_mode, path)
+        _check_regular_file(state.st_mode, path)
         if limit is not None and state.st_size > limit:
             raise _too_large(path, limit)
         return open(number, "rb")
@@ -74,23 +73,23 @@ def open_input(path: str | os.PathLike[str], limit: int | None = None) -> Binary
 
 
 def read_input(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
-    """All bytes of a file that a user or a dump names; OSError as of `open_input`."""
+    """Read a file that is named by a user or a dump. OSError as in `open_input`."""
     with open_input(path, limit) as file:
         if limit is None:
             return file.read()
-        found = file.read(limit + 1)  # a file may grow, and some of /proc have no size
-        if len(found) > limit:
+        content = file.read(limit + 1)  # a file may grow, and files in /proc have no size
+        if len(content) > limit:
             raise _too_large(path, limit)
-        return found
+        return content
 
 
 def open_text(path: str | os.PathLike[str], *, errors: str = "replace", newline: str | None = None) -> TextIO:
-    """A text in UTF-8 that a user or a dump names, with or without a byte order mark; OSError as of `open_input`, also
-    for more than `TABLE` bytes."""
-    return io.TextIOWrapper(open_input(path, TABLE), encoding="utf-8-sig", errors=errors, newline=newline)
+    """Open a UTF-8 text that is named by a user or a dump, with or without a byte order mark, of at most
+    `MAX_TABLE_BYTES`. OSError as in `open_input`."""
+    return io.TextIOWrapper(open_input(path, MAX_TABLE_BYTES), encoding="utf-8-sig", errors=errors, newline=newline)
 
 
-def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:
+def _check_regular_file(mode: int, path: str | os.PathLike[str]) -> None:
     if stat.S_ISREG(mode):
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "something else")
@@ -102,9 +101,9 @@ def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, each with mode 0750; what is there already stays as it is.
+    """Create a folder and its missing parents with mode 0750; existing folders are not changed.
 
-    FileExistsError where there is a file of that name. Several processes may do this at once.
+    FileExistsError if a file has this name. Several processes may do this at the same time.
     """
     try:
         folder.mkdir(mode=FOLDER_MODE)
@@ -119,111 +118,112 @@ def make_folder(folder: Path) -> None:
 
 
 def make_root(root: Path, caller: str) -> None:
-    """Create the folder that a user named. UsageError, with who asked for it, where that cannot be."""
+    """Create the output folder `root`. UsageError, with the name of the caller, if it cannot be created."""
     try:
         make_folder(root)
     except OSError as cause:
-        why = cause.strerror or cause
+        message = cause.strerror or cause
         raise UsageError(
-            f"{caller}: {root} cannot be written: {why}; free some space, or choose another dump_path"
+            f"{caller}: {root} cannot be written: {message}; free some space, or choose another dump_path"
         ) from cause
 
 
 @contextmanager
 def writing(path: Path, remedy: str = "give another folder with -o", *, is_new: bool = False) -> Iterator[None]:
-    """UsageError, with what to do instead, in the place of an OSError while a file or folder of the user is written.
+    """Raise UsageError with `remedy` if the block raises OSError while it writes the user's file or folder.
 
-    `is_new`: of a file that must not exist yet the error says that it does.
+    `is_new`: the file must not exist yet, and the error states if it does.
     """
     try:
         yield
     except OSError as err:
         if is_new and isinstance(err, FileExistsError):
-            raise _taken(path, remedy) from err
+            raise _already_exists(path, remedy) from err
         raise UsageError(f"{path}: cannot be written ({err.strerror or err}); {remedy}") from err
 
 
 def refuse_existing(path: Path, remedy: str) -> None:
-    """UsageError where there is anything at a path."""
+    """Raise UsageError if a path exists."""
     if os.path.lexists(path):
-        raise _taken(path, remedy)
+        raise _already_exists(path, remedy)
 
 
-def _taken(path: Path, remedy: str) -> UsageError:
+def _already_exists(path: Path, remedy: str) -> UsageError:
     return UsageError(f"{path}: already exists; {remedy}, or remove it")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that replaces `path` when the block ends well, and is removed when it raises.
+    """Open a new file that replaces `path` atomically when the block ends, and is removed if the block raises.
 
-    Until then it is a file beside `path` with a unique name: readers of `path` see the old file or the new one, and of
-    several processes that write the same path at once the last one wins.
+    Until then it is a file with a unique name in the same folder: readers of `path` see the old or the new file. If
+    several processes write the same path, the last one wins.
     """
-    with part_of(path) as part:
+    with temporary_file(path) as part:
         with open(part.number, "wb", closefd=False) as file:
             yield file
         try:
             os.replace(part.path, path)
-        except OSError as err:  # without the temporary name, for messages are logged once
+        except OSError as err:  # without the temporary name, because equal messages are logged once
             raise OSError(err.errno, err.strerror, os.fspath(path)) from err
 
 
 @contextmanager
 def creating(path: Path) -> Iterator[BinaryIO]:
-    """The same, for a `path` that must not exist yet: FileExistsError where it does, also if it was made meanwhile.
+    """Open a new file as in `replacing`. FileExistsError if `path` exists, even if it was created during the block.
 
-    Temporary files that dead processes left in this folder are removed.
+    Removes temporary files of ended processes from the folder.
     """
-    sweep(path.parent)
-    with part_of(path) as part:
+    remove_stale_files(path.parent)
+    with temporary_file(path) as part:
         with open(part.number, "wb", closefd=False) as file:
             yield file
         try:
             os.link(part.path, path)
         except OSError as err:
-            if err.errno not in _NO_LINKS:
+            if err.errno not in _LINK_UNSUPPORTED:
                 raise
-            # A file system without links: the name is taken by an empty file, and then by ours.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, FILE_MODE))
+            # A file system without links: create an empty file exclusively, then replace it.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, FILE_MODE))
             os.replace(part.path, path)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A temporary file: its path, and the number under which it is open for writing."""
+class TemporaryFile:
+    """A temporary file: its path, and its file descriptor, open for writing."""
 
     path: Path
     number: int
 
 
 @contextmanager
-def part_of(path: Path) -> Iterator[Part]:
-    """A temporary file beside `path`, which is removed after the block unless it was renamed.
+def temporary_file(path: Path) -> Iterator[TemporaryFile]:
+    """Create a temporary file in the folder of `path`, which is removed after the block unless it was renamed.
 
-    Its name is unique, and it is locked while the block runs: so `sweep` recognises those that were left.
+    Its name is unique, and it is locked during the block, so that `remove_stale_files` can detect files of ended
+    processes.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_FOLLOW
     while True:
         end = f".{_host()}-{os.urandom(4).hex()}.part"
         name = os.fsencode(path.name)[: NAME_LIMIT - len(end)].decode("utf-8", "ignore")
         made = path.with_name(name + end)
         number = os.open(made, flags, FILE_MODE)
-        with suppress(OSError):  # no locks on this file system: then nothing is swept there either
+        with suppress(OSError):  # no locks on this file system: then stale files are not removed either
             fcntl.flock(number, fcntl.LOCK_EX)
         if os.fstat(number).st_nlink:
             break
-        os.close(number)  # swept between its creation and our locking
+        os.close(number)  # removed by another process before it was locked
     try:
-        yield Part(made, number)
+        yield TemporaryFile(made, number)
     finally:
         with suppress(OSError):
             os.unlink(made)
         os.close(number)
 
 
-def sweep(folder: Path) -> None:
-    """Remove the temporary files that processes of this machine left in a folder when they were killed."""
+def remove_stale_files(folder: Path) -> None:
+    """Remove the temporary files of killed processes of this machine from a folder."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -232,8 +232,8 @@ def sweep(folder: Path) -> None:
         if not _PART.search(name) or f".{_host()}-" not in name:
             continue
         path = folder / name
-        with suppress(OSError):  # it was just removed; or another process holds the lock, or there are no locks
-            number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
+        with suppress(OSError):  # already removed, locked by another process, or no locks on this file system
+            number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_FOLLOW)
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(path)
@@ -243,18 +243,18 @@ def sweep(folder: Path) -> None:
 
 @lru_cache(1)
 def _host() -> str:
-    """Marks the temporary files of this machine: locks of other machines are not seen on every file system."""
-    import platform  # here, as `hashlib`: the help of a command needs neither
+    """Return an id of this machine for temporary files: locks of other machines may not be visible."""
+    import platform  # lazy, as hashlib: not needed for --help
     from hashlib import blake2b
 
     return blake2b(platform.node().encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def safe_name(name: str) -> str:
-    """`name` as one component of a path: without `/`, NUL and text that UTF-8 cannot hold, of at most 255 bytes.
+    """Return `name` as a valid file name: without `/`, NUL and lone surrogates, of at most 255 bytes.
 
-    A name that had to be changed ends in a digest of the whole (before its suffix), so that two names never share one
-    file and the same name has the same file in every run.
+    A changed name ends in a digest of the original (before its suffix), so that different names have different files,
+    and the same name has the same file in every run.
     """
     if len(name) <= NAME_LIMIT and name.isascii() and "/" not in name and "\0" not in name:
         return name
@@ -262,7 +262,7 @@ def safe_name(name: str) -> str:
     whole = name.encode("utf-8", "surrogatepass")
     if safe == whole and len(safe) <= NAME_LIMIT:
         return name
-    from hashlib import blake2b  # here: few names are so long
+    from hashlib import blake2b  # lazy: rarely needed
 
     digest = "." + blake2b(whole, digest_size=8).hexdigest()
     suffix = next((each for each in (".npy", ".pt") if name.endswith(each)), "")

@@ -1,7 +1,7 @@
-"""Whether a tensor holds neither NaN nor infinities: one pass in C (`_finite.h`), or numpy's where that was not built.
+"""Check for NaN and infinities: one pass in C (`_finite.h`), or NumPy if the extension was not built.
 
-It is the cheapest of all tests, for it reads each element once and computes nothing. On one core of an AMD EPYC, in
-cache, it reads 51 GB/s of float32, the statistics 23; of float16 69 and 10.
+It only reads each element once. On one core of an AMD EPYC, in cache, it reads 51 GB/s of float32 (statistics: 23), and
+69 GB/s of float16 (statistics: 10).
 """
 
 from typing import Any
@@ -17,21 +17,21 @@ Array = npt.NDArray[Any]
 _BLOCK = 1 << 16  # elements
 
 LETTERS = {np.dtype(np.float16): "e", np.dtype(np.float32): "f", np.dtype(np.float64): "d"}
-"""The letters by which the kernel knows numpy's dtypes; bfloat16, which numpy does not have, is "E"."""
+"""NumPy's character codes of dtypes, as used by the kernel; "E" for bfloat16, which NumPy does not have."""
 
-FLOATING = frozenset("eEfd")
-"""Letters of dtypes that can hold what is not finite."""
+FLOAT_LETTERS = frozenset("eEfd")
+"""Character codes of dtypes that have NaN and infinities."""
 
 
 def is_finite(array: Array) -> bool:
-    """Whether all elements are finite, of an array of any shape, byte order and layout; it is neither changed nor kept.
+    """Return whether all elements are finite, for complex numbers both parts.
 
-    Of complex numbers both parts. Integers, bools, and what is no number (text, dates, objects) are finite; so is an
-    empty array.
+    The array may have any shape, byte order and layout. Empty arrays, integers, booleans and non-numeric arrays (text,
+    dates, objects) are finite.
     """
     if array.size == 0 or array.dtype.kind not in "fcV":
         return True
-    array = _dense(array)
+    array = _flat(array)
     if array.dtype.kind == "c":
         array = array.view(array.real.dtype)
     if module.kernel is not None:
@@ -41,8 +41,8 @@ def is_finite(array: Array) -> bool:
     return _by_numpy(array)
 
 
-def _dense(array: Array) -> Array:
-    """The elements one after the other, in whatever order; a transpose of contiguous memory is that memory."""
+def _flat(array: Array) -> Array:
+    """Return the elements as a contiguous 1-d array, in any order; transposes of contiguous arrays are not copied."""
     if array.flags.c_contiguous:
         return array.reshape(-1)
     order = np.argsort(array.strides)[::-1]

@@ -1,7 +1,6 @@
-"""Frameworks, tensors and models as seen from code that imports no framework.
+"""Access to frameworks, tensors and models from code that imports no framework.
 
-The code that made a tensor has imported its framework, so `sys.modules` has it; a framework that is
-not there made nothing.
+A framework that created a tensor is in `sys.modules`.
 """
 
 import logging
@@ -25,8 +24,8 @@ Item = TypeVar("Item")
 Framework = Literal["mindspore", "pytorch"]
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
 
-# Values of a framework, in code of both. Backends name the class instead: `mindspore.Tensor`, `torch.Tensor`. With a
-# Protocol in their place they could not: a method may not ask more of an argument than the one that it overrides.
+# Values of a framework, in code for both. Backends use the class itself, `mindspore.Tensor` or `torch.Tensor`, which
+# would not be possible with a Protocol: overriding methods must not narrow the type of an argument.
 
 AnyTensor: TypeAlias = Any
 """A tensor, or a gradient, of one of the frameworks."""
@@ -46,14 +45,14 @@ AnyOptimizer: TypeAlias = Any
 _MODULES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
 
 
-def maker(value: object) -> Framework | None:
-    """The framework whose tensor this value is; None for everything else."""
+def framework_of(value: object) -> Framework | None:
+    """Return the framework of a tensor; None for other values."""
     for framework, module in _MODULES.items():
         kind = getattr(sys.modules.get(module), "Tensor", None)  # None also while the framework is being imported
         try:
             if isinstance(kind, type) and isinstance(value, kind):
                 return framework
-        except BaseException as cause:  # a value's own `__class__` may be foreign code
+        except BaseException as cause:  # `__class__` of the value may run user code
             if passes(cause):
                 raise
             continue
@@ -61,7 +60,7 @@ def maker(value: object) -> Framework | None:
 
 
 class _Capsule:
-    """A capsule with the methods of the protocol that numpy needs."""
+    """Wrapper that adds the DLPack methods that NumPy needs to a capsule."""
 
     __slots__ = ("_capsule",)
 
@@ -76,7 +75,7 @@ class _Capsule:
 
 
 def elements_of(capsule: Any) -> Array:
-    """The elements behind a DLPack capsule of this processor's memory, not copied."""
+    """Return the elements of a DLPack capsule in CPU memory, without a copy."""
     return np.from_dlpack(_Capsule(capsule))
 
 
@@ -105,14 +104,14 @@ def local_part(tensor: AnyTensor) -> AnyTensor:
 
 
 def array_of(tensor: AnyTensor) -> Array:
-    """The elements of a framework's tensor, perhaps in the tensor's own memory: read them at once, and change nothing.
+    """Return the elements of a tensor, possibly in shared memory: read them immediately, and do not change them.
 
-    The dtype is the tensor's where numpy has it. bfloat16 of MindSpore has the dtype that the framework registers with
-    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32 or complex64. Of a
-    distributed tensor the elements are those of this rank. Raises UsageError for a tensor that has no data yet, since
-    reading it would draw its numbers, and otherwise whatever the framework raises.
+    The dtype is that of the tensor if NumPy supports it. bfloat16 of MindSpore has the dtype that the framework
+    registers with NumPy (see `statistic.widen`); other dtypes of PyTorch that NumPy does not support become float32 or
+    complex64. Of a distributed tensor the elements of this rank are returned. Raises UsageError for a tensor that is
+    not initialized, because reading it would run its initializer, and errors of the framework.
     """
-    if maker(tensor) == "pytorch":
+    if framework_of(tensor) == "pytorch":
         torch = sys.modules["torch"]
         tensor = local_part(tensor).detach()
         if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
@@ -121,8 +120,8 @@ def array_of(tensor: AnyTensor) -> Array:
             tensor = tensor.to(torch.complex64)
         is_readable = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
         if is_readable and type(tensor) is torch.Tensor:
-            # Not by `tensor.numpy()`, which forbids the training to resize this storage from then on.
-            to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # numpy 1.24 lacks bools here
+            # Not with `tensor.numpy()`, after which the storage can no longer be resized.
+            to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # not supported by NumPy 1.24
             tensor = tensor.view(torch.uint8) if is_bool else tensor.resolve_conj().resolve_neg()
             array = elements_of(to_dlpack(tensor))
             return array.view(np.bool_) if is_bool else array
@@ -132,17 +131,17 @@ def array_of(tensor: AnyTensor) -> Array:
     return np.asarray(tensor.asnumpy())
 
 
-def settle(tensors: list[AnyTensor]) -> None:
-    """Wait until MindSpore has computed the tensors, and let errors of the training pass.
+def synchronize(tensors: list[AnyTensor]) -> None:
+    """Wait until MindSpore has computed the tensors, and raise errors of the training.
 
-    It queues operations, and raises the error of one when any result is first read. Where we read it the error must
-    still reach the training: call this outside of whatever keeps our own errors from the training.
+    MindSpore queues operations and raises their errors when a result is first read. These errors must reach the
+    training: call this outside of code that catches errors of msprobe.
     """
-    computed = [tensor for tensor in tensors if maker(tensor) == "mindspore"]
+    computed = [tensor for tensor in tensors if framework_of(tensor) == "mindspore"]
     if not computed:
         return
     mindspore = sys.modules["mindspore"]
-    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 reading any tensor waits for all that is queued
+    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 reading any tensor waits for all operations
         mindspore.Tensor(0.0).data_ptr()
     else:
         for tensor in computed:
@@ -150,24 +149,24 @@ def settle(tensors: list[AnyTensor]) -> None:
 
 
 def rank(first: Framework) -> int | None:
-    """This process's rank as its framework knows it; None where no communication is initialised.
+    """Return the rank of this process; None if communication is not initialized.
 
-    The framework `first` is asked first, then the other one.
+    The framework `first` is queried first, then the other one.
     """
-    return _communication_says(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
+    return _query_communication(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
 
 
 def size(first: Framework) -> int:
-    """How many processes this run has, as its framework or its launcher says; 1 where neither does."""
-    found = _communication_says(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
+    """Return the number of processes of this run, by its framework or launcher; 1 if unknown."""
+    found = _query_communication(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
     if found is not None:
         return found
     variables = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
     return max((int(number) for number in variables if number.isdecimal()), default=1)
 
 
-def _communication_says(first: Framework, functions: dict[Framework, str]) -> int | None:
-    """What the communication of a framework answers, if one is initialised; `first` is asked first."""
+def _query_communication(first: Framework, functions: dict[Framework, str]) -> int | None:
+    """Call a function of the communication package of a framework, `first` first; None if none is initialized."""
     for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
         if framework == "mindspore":
             library = sys.modules.get("mindspore.communication")
@@ -181,20 +180,25 @@ def _communication_says(first: Framework, functions: dict[Framework, str]) -> in
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A framework's modules: what their names begin with, where they keep those inside, what the class is called."""
+class ModuleKind:
+    """The module class of a framework.
+
+    prefix : beginning of the names of calls.
+    children : attribute with the child modules.
+    public : name of the class.
+    """
 
     prefix: str
     children: str
     public: str
 
 
-CELLS = Kind(prefix="Cell", children="_cells", public="mindspore.nn.Cell")
-MODULES = Kind(prefix="Module", children="_modules", public="torch.nn.Module")
+CELLS = ModuleKind(prefix="Cell", children="_cells", public="mindspore.nn.Cell")
+MODULES = ModuleKind(prefix="Module", children="_modules", public="torch.nn.Module")
 
 
-def roots_of(model: AnyModel, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]:
-    """The roots of a model with the prefix of their cells' names: `Cell`, or `Cell.0`, `Cell.actor` of several."""
+def roots_of(model: AnyModel, kind: ModuleKind = CELLS) -> list[tuple[str, AnyModule]]:
+    """Return the roots of a model with the prefix of names: `Cell`, or `Cell.0`, `Cell.actor` for several roots."""
     if not isinstance(model, (dict, list, tuple)):
         return [(kind.prefix, model)]
     pairs = model.items() if isinstance(model, dict) else enumerate(model)
@@ -215,29 +219,29 @@ def class_name(cell: AnyModule) -> str:
     return kind.__name__
 
 
-def named_cells(prefix: str, root: AnyModule, kind: Kind = CELLS) -> list[tuple[str, AnyModule]]:
-    """The descendants of a root (the root itself is not collected) by their stems, each under the first name found."""
+def named_cells(prefix: str, root: AnyModule, kind: ModuleKind = CELLS) -> list[tuple[str, AnyModule]]:
+    """Return the descendants of a root, without the root, with their stems, each once under its first name."""
     found: list[tuple[str, Any]] = []
-    _descend(prefix, root, attrgetter(kind.children), {id(root)}, found)
+    _collect_descendants(prefix, root, attrgetter(kind.children), {id(root)}, found)
     return found
 
 
-def _descend(
+def _collect_descendants(
     prefix: str, cell: AnyModule, children: Callable[[Any], Any], seen: set[int], found: list[tuple[str, Any]]
 ) -> None:
-    """What the framework's `cells_and_names` gives, in its order, at a tenth of its cost: it is asked every step."""
+    """Collect the same as the framework's `cells_and_names` in the same order, ten times as fast; called every step."""
     for name, child in children(cell).items():
-        # a recomputed cell of MindSpore is wrapped by the framework in cells of its own
+        # MindSpore wraps a recomputed cell in other cells.
         if child is None or id(child) in seen or name == "_recompute_cell":
             continue
         seen.add(id(child))
         found.append((f"{prefix}.{name}.{class_name(child)}", child))
         if children(child):
-            _descend(f"{prefix}.{name}", child, children, seen, found)
+            _collect_descendants(f"{prefix}.{name}", child, children, seen, found)
 
 
-def check_model(model: AnyModel, cell: type, kind: Kind = CELLS) -> None:
-    """Refuse, before anything runs, what is no model; `cell` is the framework's class of cells."""
+def check_model(model: AnyModel, cell: type, kind: ModuleKind = CELLS) -> None:
+    """Raise UsageError if `model` is not a valid model; `cell` is the module class of the framework."""
     for key in model if isinstance(model, dict) else ():
         if not isinstance(key, str) or not key:
             raise UsageError(
@@ -255,27 +259,26 @@ def check_model(model: AnyModel, cell: type, kind: Kind = CELLS) -> None:
 
 
 Roots = Sequence[tuple[str, Callable[[], Any]]]
-"""Roots of a model with their prefixes, which live as long as the training keeps them."""
+"""Weak references to the roots of a model, with their prefixes."""
 
 
 def weak_roots(model: AnyModel) -> Roots:
-    """The roots of a model of any framework, without keeping them alive; never raises."""
-    return _of_foreign(lambda: [(prefix, weakref.ref(root)) for prefix, root in roots_of(model)])
+    """Return weak references to the roots of a model of any framework. Never raises."""
+    return _list_or_empty(lambda: [(prefix, weakref.ref(root)) for prefix, root in roots_of(model)])
 
 
 def frozen_parameters(roots: Roots) -> Sequence[str]:
-    """The parameters of a model of any framework that are not trained, each by the path of its cell and its name there.
+    """Return the names of the parameters that are not trained, each the path of its cell and its name in the cell.
 
-    A parameter that several cells share has several names. Empty for what is no model, or has names of its own for what
-    a framework has; never raises.
+    A parameter that several cells share has several names. Empty for an object that is not a model. Never raises.
     """
-    return _of_foreign(lambda: [name for prefix, root in roots for name in _frozen(prefix, root())])
+    return _list_or_empty(lambda: [name for prefix, root in roots for name in _frozen(prefix, root())])
 
 
-def _of_foreign(found: Callable[[], list[Item]]) -> list[Item]:
+def _list_or_empty(found: Callable[[], list[Item]]) -> list[Item]:
     try:
         return found()
-    except BaseException as err:  # a model may be foreign code
+    except BaseException as err:  # a model may run user code
         if passes(err):
             raise
         once("frozen parameters", f"frozen parameters cannot be detected: {reason(err)}", logging.DEBUG)
@@ -294,5 +297,5 @@ def _frozen(prefix: str, root: AnyModule) -> Iterator[str]:
 
 
 def own_parameters(cell: AnyModule, /) -> list[tuple[str, AnyParameter]]:
-    """A cell's own parameters, not those of the cells inside, with their names in the cell."""
+    """Return the parameters of a cell with their names, without those of child cells."""
     return [(key, p) for key, p in cell._params.items() if p is not None]

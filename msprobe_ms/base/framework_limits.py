@@ -1,10 +1,10 @@
-"""Settings that one framework alone has. No framework is imported here: `msprobe doctor` asks too."""
+"""Settings that only one framework supports. Imports no framework, because `msprobe doctor` uses this module too."""
 
 from .settings import Settings
 
 
-def wrong_with_pytorch(settings: Settings) -> str:
-    """Why PyTorch cannot be collected by these settings; empty where it can."""
+def unsupported_by_pytorch(settings: Settings) -> str:
+    """Return why these settings cannot be used with PyTorch; empty if they can."""
     if settings.level == "L2":
         return (
             'level: "L2" dumps kernels of MindSpore and is not available with PyTorch; use "L0", "L1", "mix" or "debug"'
@@ -17,8 +17,8 @@ def wrong_with_pytorch(settings: Settings) -> str:
     return ""
 
 
-def wrong_with_mindspore(settings: Settings) -> str:
-    """Why MindSpore, or PyTorch's API on it, cannot be collected by these settings; empty where it can."""
+def unsupported_by_mindspore(settings: Settings) -> str:
+    """Return why these settings cannot be used with MindSpore, or PyTorch's API on it; empty if they can."""
     if settings.saves_pt:
         return (
             f'{settings.task}.file_format: "pt" writes tensors of PyTorch; tensors of MindSpore are written as '

@@ -1,9 +1,9 @@
-"""Interrupts: exceptions that a signal's handler raises in the middle of whatever the main thread does.
+"""Interrupts: exceptions that a signal handler raises in the main thread.
 
-Python runs such a handler where a function begins, after a call, and where a loop goes back: inside this package as
-well as inside the training. An interrupt is the training's: it is passed on from every place that keeps other
-exceptions from the training (`passes`). What must be done as a whole, so that nothing is left half done that no later
-call could find, is done in a thread of its own (`uninterrupted`), where no handler runs.
+Python runs signal handlers between bytecodes, at the begin of a function, after a call, and at the end of a loop: in
+this package as well as in the training. An interrupt is meant for the training, so code that catches other exceptions
+passes it on (`passes`). Work that must not be left incomplete runs in a separate thread (`uninterrupted`), where no
+signal handler runs.
 """
 
 import _thread
@@ -15,37 +15,36 @@ from types import FrameType
 from typing import Any
 
 _VARARGS = 0x04
-"""`inspect.CO_VARARGS`, without an import that takes longer than all of this package."""
+"""`inspect.CO_VARARGS`, without the slow import of `inspect`."""
 
 
 def passes(cause: BaseException) -> bool:
-    """Return whether an exception that ended a piece of collecting is passed on to the training: KeyboardInterrupt,
-    SystemExit, and whatever the handler of a signal raised.
-    """
+    """Return whether an exception must be passed on to the training: KeyboardInterrupt, SystemExit, and exceptions
+    raised in a signal handler."""
     if isinstance(cause, (KeyboardInterrupt, SystemExit)):
         return True
     trace = cause.__traceback__
     while trace is not None:
-        if _is_of_handler(trace.tb_frame):
+        if _is_handler_frame(trace.tb_frame):
             return True
         trace = trace.tb_next
     return False
 
 
-def _is_of_handler(frame: FrameType) -> bool:
-    """Return whether a frame is the call of a handler: its arguments are a signal and the frame that it interrupted."""
+def _is_handler_frame(frame: FrameType) -> bool:
+    """Return whether a frame is a call of a signal handler: its arguments are a signal and the interrupted frame."""
     above = frame.f_back
     if above is None:
         return False
-    arguments = list(_arguments(frame))
+    arguments = list(_positional_arguments(frame))
     return any(
-        type(number) is int and other is above and number in signal.valid_signals()  # foreign objects are not asked
+        type(number) is int and other is above and number in signal.valid_signals()  # runs no code of other objects
         for number, other in pairwise(arguments)
     )
 
 
-def _arguments(frame: FrameType) -> Iterator[Any]:
-    """The positional arguments of a call, those of `*args` one after the other."""
+def _positional_arguments(frame: FrameType) -> Iterator[Any]:
+    """Yield the positional arguments of a call, including `*args`."""
     code, variables = frame.f_code, frame.f_locals
     for name in code.co_varnames[: code.co_argcount]:
         yield variables.get(name)
@@ -55,11 +54,11 @@ def _arguments(frame: FrameType) -> Iterator[Any]:
 
 
 def uninterrupted(work: Callable[[], None]) -> None:
-    """Do a piece of work as a whole: an interrupt that comes meanwhile is raised when it is done.
+    """Run `work` without interrupts: an interrupt in the meantime is raised after it has ended.
 
-    The work must not wait for what the calling thread holds, or depend on the thread that does it.
+    The work must not wait for locks of the calling thread, or depend on the current thread.
     """
-    if threading.current_thread() is not threading.main_thread():  # no handler runs there
+    if threading.current_thread() is not threading.main_thread():  # handlers run only in the main thread
         work()
         return
     failed: list[BaseException] = []
@@ -81,11 +80,12 @@ def uninterrupted(work: Callable[[], None]) -> None:
     interrupt: BaseException | None = None
     while not ended:
         try:
-            # Again after an interrupt, for it may have come before the thread was started: only the first one works.
+            # Start a thread again after an interrupt, which may have come before the start; only the first one runs
+            # `work`.
             _thread.start_new_thread(run, ())
             while not ended:
                 done.acquire(timeout=1)
-        except RuntimeError as cause:  # there is no thread any more at the end of the process
+        except RuntimeError as cause:  # no thread can be started at the end of the process
             if passes(cause):
                 interrupt = cause
             else:
@@ -98,5 +98,5 @@ def uninterrupted(work: Callable[[], None]) -> None:
         if failed:
             raise failed[0]
     finally:
-        interrupt = None  # its traceback holds this frame
+        interrupt = None  # its traceback references this frame
         failed.clear()

@@ -1,4 +1,4 @@
-"""The language of helps and of errors on the command line: English, or Chinese."""
+"""The language of help texts and errors on the command line: English or Chinese."""
 
 import os
 from typing import Final, Literal
@@ -10,7 +10,7 @@ CHINESE: Final = "zh"
 
 
 def language() -> Language:
-    """Return `zh` where `MSPROBE_LANG`, or else the locale, is Chinese, and `en` otherwise."""
+    """Return "zh" if `MSPROBE_LANG`, or else the locale, is Chinese, otherwise "en"."""
     names = ("MSPROBE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
     chosen = next((value for name in names if (value := os.environ.get(name))), "")
     return CHINESE if chosen.lower().startswith(CHINESE) else ENGLISH

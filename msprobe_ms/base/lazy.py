@@ -1,4 +1,4 @@
-"""Public modules whose names are loaded on first use."""
+"""Modules whose attributes are imported on first use."""
 
 import dis
 import sys
@@ -8,12 +8,15 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 
-def later(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
-    """The `__getattr__` of `module`: `sources` has for each of its names the module that defines it.
+def lazy_attributes(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
+    """Return the `__getattr__` of `module`.
 
-    A name is kept after its first use. AttributeError for any other name. `needs` is the package that sources may need,
-    and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from module import *` it
-    is raised when a name is used. Other exceptions of importing a source pass unchanged.
+    module : name of the module.
+    sources : name of the defining module, by attribute. Attributes are cached after their first use.
+    needs : package that the sources may require, and the extra that installs it. If it is missing, the returned
+        function raises ModuleNotFoundError; after `from module import *` an attribute raises it when it is used.
+
+    AttributeError for other names. Other exceptions of importing a source are not changed.
     """
 
     def load(name: str) -> object:
@@ -24,7 +27,7 @@ def later(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callab
         except ModuleNotFoundError as err:
             if not needs or err.name != needs:
                 raise
-            missing = _not_installed(f"{module}.{name}", needs)
+            missing = _not_installed_error(f"{module}.{name}", needs)
             if _is_star_import(sys._getframe(1)):
                 return Missing(missing)
             raise missing from err
@@ -35,17 +38,17 @@ def later(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callab
     return load
 
 
-def needed(package: str, what: str) -> ModuleType:
-    """Import a package that `what` needs. ModuleNotFoundError with what to install."""
+def require(package: str, what: str) -> ModuleType:
+    """Import a package that `what` requires. ModuleNotFoundError states how to install it."""
     try:
         return import_module(package)
     except ModuleNotFoundError as err:
         if err.name != package:
             raise
-        raise _not_installed(what, package) from err
+        raise _not_installed_error(what, package) from err
 
 
-def _not_installed(what: str, package: str) -> ModuleNotFoundError:
+def _not_installed_error(what: str, package: str) -> ModuleNotFoundError:
     return ModuleNotFoundError(
         f"{what} needs {package}, which is not installed here; run `pip install 'msprobe-ms[{package}]'`, or use the "
         "Python of your training",
@@ -54,7 +57,7 @@ def _not_installed(what: str, package: str) -> ModuleNotFoundError:
 
 
 class Missing:
-    """The value of a name after `from module import *` if its package is not installed: any use raises the error."""
+    """An attribute after `from module import *` whose package is not installed: any use raises the error."""
 
     __slots__ = ("_error",)
 
@@ -68,16 +71,16 @@ class Missing:
         raise self._error
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # inspection of any object, by pydoc for example, asks for these
+        if name.startswith("__"):  # used by tools that inspect objects, for example pydoc
             raise AttributeError(name)
         raise self._error
 
 
 def _is_star_import(frame: FrameType) -> bool:
-    """Whether a frame runs `from ... import *`: one name that cannot be had must not take away the others."""
+    """Return whether a frame runs `from ... import *`, where a missing attribute must not affect the others."""
     if frame.f_globals.get("__name__") == "importlib._bootstrap":
-        return True  # of any import from a package it first looks whether the names are there
+        return True  # the import system first checks whether a package has the names
     code = frame.f_code.co_code
     operation = dis.opname[code[frame.f_lasti]]
-    # Python 3.12 made it one of several that share an operation; 2 is its number there
+    # Since Python 3.12 it shares an instruction with others, with the argument 2.
     return operation == "IMPORT_STAR" or (operation == "CALL_INTRINSIC_1" and code[frame.f_lasti + 1] == 2)

@@ -1,27 +1,27 @@
-"""What is worked out of an object once, and forgotten together with it."""
+"""Cache of values that are computed from an object, with the lifetime of the object."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 from weakref import ref
 
-_Of = TypeVar("_Of")
+_Object = TypeVar("_Object")
 _Result = TypeVar("_Result")
 
 
-def remembered(function: Callable[[_Of], _Result]) -> Callable[[_Of], _Result]:
-    """A function of one object that is called once for each object.
+def cached_by_identity(function: Callable[[_Object], _Result]) -> Callable[[_Object], _Result]:
+    """Decorate a function of one object so that it is called once for each object.
 
-    The result must not hold the object: nobody looks for circles while a command runs. Objects are told apart by
-    identity, however they are compared.
+    Objects are distinguished by identity. The result must not reference the object, because the cyclic garbage
+    collector is disabled in commands.
     """
-    known: dict[int, tuple[ref[_Of], _Result]] = {}
+    results: dict[int, tuple[ref[_Object], _Result]] = {}
 
     @wraps(function)
-    def found(of: _Of) -> _Result:
-        key = id(of)
-        if key not in known:
-            known[key] = ref(of, lambda _: known.pop(key)), function(of)
-        return known[key][1]
+    def cached(owner: _Object) -> _Result:
+        key = id(owner)
+        if key not in results:
+            results[key] = ref(owner, lambda _: results.pop(key)), function(owner)
+        return results[key][1]
 
-    return found
+    return cached

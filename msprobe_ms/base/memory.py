@@ -1,4 +1,4 @@
-"""Memory: how much may still be allocated, and Python's garbage collector paused."""
+"""Memory: available memory, and pausing the garbage collector."""
 
 import gc
 import os
@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
-    """Pause the garbage collector: everything made in the block lives on, and walking it again takes half the time."""
+def without_gc() -> Iterator[None]:
+    """Pause the garbage collector in a block that creates many objects, where it takes half of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -21,49 +21,49 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-_UNKNOWN = 1 << 30
-"""Where the available memory is unknown: less than every machine that trains has."""
+_DEFAULT_AVAILABLE = 1 << 30
+"""Available memory in bytes if it is unknown: less than on machines for training."""
 
-_SMALL = 1 << 20
-"""Bytes that fit always; to ask what is free costs as much as to read them."""
+_ALWAYS_FITS = 1 << 20
+"""Size in bytes that is not checked: reading it is as fast as determining the available memory."""
 
 _MEMINFO = Path("/proc/meminfo")
-_CONTROL = Path("/sys/fs/cgroup")
+_CGROUP = Path("/sys/fs/cgroup")
 
 
-def available() -> int:
-    """Bytes that can be allocated without swapping: of the machine, or what a container has left of its share."""
-    kilobytes = _number(_MEMINFO, r"^MemAvailable:\s*(\d+)")
+def available_memory() -> int:
+    """Return the bytes that can be allocated without swapping, on the machine or within the limit of the container."""
+    kilobytes = _read_number(_MEMINFO, r"^MemAvailable:\s*(\d+)")
     machine = None if kilobytes is None else kilobytes * 1024
-    found = [size for size in (machine, _of_container()) if size is not None]
-    return max(min(found, default=_UNKNOWN), 0)
+    found = [size for size in (machine, _container_available()) if size is not None]
+    return max(min(found, default=_DEFAULT_AVAILABLE), 0)
 
 
-def must_fit(file: BinaryIO, path: object) -> None:
-    """MemoryError for an open file that is larger than the available memory, before any of it is read.
+def check_fits_in_memory(file: BinaryIO, path: object) -> None:
+    """Raise MemoryError if an open file is larger than the available memory, before it is read.
 
-    A file with holes may claim any size, and would be read piece by piece until the machine has no more.
+    A sparse file may have any size, and reading it would exhaust the memory.
     """
     size = os.fstat(file.fileno()).st_size
-    if size > _SMALL and size > (free := available()):
+    if size > _ALWAYS_FITS and size > (free := available_memory()):
         raise MemoryError(f"{path}: {size} bytes do not fit into the free memory of this machine ({free} bytes)")
 
 
-def _of_container() -> int | None:
-    """The limit of the control group, in its second or first version, less what is used and cannot be given back."""
+def _container_available() -> int | None:
+    """Return the limit of the control group (version 2 or 1) minus the used memory that cannot be reclaimed."""
     for folder, limit, used, cache in (
-        (_CONTROL, "memory.max", "memory.current", "inactive_file"),
-        (_CONTROL / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        (_CGROUP, "memory.max", "memory.current", "inactive_file"),
+        (_CGROUP / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
-        most, now = _number(folder / limit, r"^(\d+)"), _number(folder / used, r"^(\d+)")
+        most, now = _read_number(folder / limit, r"^(\d+)"), _read_number(folder / used, r"^(\d+)")
         if most is not None and now is not None:
-            return most - now + (_number(folder / "memory.stat", rf"^{cache} (\d+)") or 0)
+            return most - now + (_read_number(folder / "memory.stat", rf"^{cache} (\d+)") or 0)
     return None
 
 
-def _number(file: Path, pattern: str) -> int | None:
+def _read_number(file: Path, pattern: str) -> int | None:
     try:
         found = re.search(pattern, file.read_text("ascii"), re.MULTILINE)
-    except (OSError, ValueError):  # no such file on this kernel, or none for us
+    except (OSError, ValueError):  # the file does not exist or cannot be read
         return None
     return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Texts of objects in configurations, without the addresses at which a process happens to have them."""
+"""Texts of objects in configurations, without memory addresses."""
 
 import re
 
@@ -6,9 +6,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}\b")
 
 
 def without_addresses(text: str) -> str:
-    """Return a text without the addresses of Python's default texts: `<function f at 0x7f01>` becomes `<function f>`.
+    """Return a text without memory addresses: `<function f at 0x7f01>` becomes `<function f>`.
 
-    Only what is between the first `<` and the last `>` is looked at.
+    Only the part between the first `<` and the last `>` is changed.
     """
     first, last = text.find("<"), text.rfind(">") + 1
     if first < 0 or last <= first:
@@ -17,8 +17,8 @@ def without_addresses(text: str) -> str:
 
 
 def object_text(value: object) -> str:
-    """Return the text of any object without addresses; the name of its class where it gives none."""
+    """Return the text of any object without addresses; the name of its class if `str` fails."""
     try:
         return without_addresses(str(value))
-    except Exception:  # foreign code
+    except Exception:  # code of the object
         return f"<{type(value).__name__}>"

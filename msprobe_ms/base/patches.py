@@ -1,8 +1,8 @@
-"""Framework attributes replaced for a while, and the originals put back.
+"""Temporary replacement of framework attributes.
 
-While a collection is closed nothing of ours is left in the framework: `remove` puts the very objects back that
-`install` found, and deletes what a class had only inherited. What others replace between two collections is
-found anew each time.
+After `remove` the framework has its original objects: it restores the objects that `install` found, and deletes
+attributes that a class had only inherited. Attributes that other libraries replace between two collections are looked
+up again each time.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,34 +13,34 @@ from typing import Any, Protocol
 from weakref import ref
 
 Make = Callable[[Any], Any]
-"""Makes a replacement of an original."""
+"""Function from an original to its replacement."""
 
 INHERITED = object()
-"""Found where an owner inherits an attribute."""
+"""Marks an attribute that the owner inherits."""
 
 
 class Installable(Protocol):
-    """Something that is put in place and taken out again; both may be repeated safely."""
+    """An object that can be installed and removed; both are idempotent."""
 
     def install(self) -> None: ...
     def remove(self) -> None: ...
 
 
 class Removable(Installable, Protocol):
-    """An `Installable` that tells whether it is in place."""
+    """An `Installable` with its state."""
 
     @property
     def installed(self) -> bool: ...
 
 
 class Handle(Protocol):
-    """A hook of a framework that can be taken off again."""
+    """A handle of a framework's hook."""
 
     def remove(self) -> Any: ...
 
 
 class Patches:
-    """Attributes that are replaced together and restored together; both directions may be repeated safely."""
+    """Attributes that are replaced together and restored together; both are idempotent."""
 
     def __init__(self) -> None:
         self._planned: dict[int, PatchGroup] = {}
@@ -48,17 +48,17 @@ class Patches:
         self.installed = False
 
     def add(self, owner: Any, name: str, make: Make) -> "Patch":
-        """Plan to replace `owner.name` by what `make` makes of it."""
+        """Add a patch that replaces `owner.name` by `make(original)`."""
         patch = Patch(owner, name, make)
         self._planned.setdefault(id(owner), PatchGroup(owner)).add(patch)
         return patch
 
     def join(self, other: Installable) -> None:
-        """Have something else installed after every attribute was replaced, and removed before."""
+        """Add another object, which is installed after the attributes and removed before them."""
         self._joined.append(other)
 
     def discard(self, patch: "Patch") -> None:
-        """Restore the original of a patch, and forget the patch."""
+        """Restore the original of a patch, and remove the patch from the group."""
         patch.remove()
         self._planned[id(patch.owner)].discard(patch)
 
@@ -72,14 +72,14 @@ class Patches:
         if self.installed:
             for each in reversed((*self._planned.values(), *self._joined)):
                 each.remove()
-            self.installed = False  # not before: what an interrupt leaves in place is taken out by the next call
+            self.installed = False  # last: after an interrupt the next call removes the rest
 
     def __iter__(self) -> Iterator["Patch"]:
-        return (patch for together in self._planned.values() for patch in together)
+        return (patch for group in self._planned.values() for patch in group)
 
 
 class Place(Installable, Protocol):
-    """A variable by name, with its values outside (`original`) and inside (`replacement`) of a collection."""
+    """A named attribute with its original and its replacement."""
 
     name: str
 
@@ -90,14 +90,14 @@ class Place(Installable, Protocol):
 
 
 def matches(owner: Any, found: dict[str, Any], inherited: Any) -> bool:
-    """Return whether each attribute of a module or class has the value that `found` says; what is `inherited` stands in
-    none of its own."""
+    """Return whether each attribute of a module or class has its value in `found`, where `inherited` means that it is
+    not in the namespace of the owner."""
     return all(map(is_, map(vars(owner).get, found, repeat(inherited)), found.values()))
 
 
 def swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: Any) -> bool:
-    """Give the attributes of a module or class the values `wanted`, if each of them has the one that `found` says, and
-    say whether; what is `inherited` stands in none of its own."""
+    """Set the attributes of a module or class to `wanted` if all of them have their value in `found`; return whether
+    they were set. `inherited` means that an attribute is not in the namespace of the owner."""
     namespace = vars(owner)
     if not matches(owner, found, inherited):
         return False
@@ -113,43 +113,44 @@ def swap(owner: Any, found: dict[str, Any], wanted: dict[str, Any], inherited: A
 
 
 class PatchGroup:
-    """Places of one owner. They are replaced together if they are as the last time left them: looked at one by one, at
-    every step of a training, they would cost milliseconds.
+    """Patches of one owner, which are swapped together if the attributes have not changed since the last time.
+
+    Checking them individually would take milliseconds at every step.
     """
 
     def __init__(self, owner: Any) -> None:
         self._owner = ref(owner) if isinstance(owner, (ModuleType, type)) else None
         self._places: list[Any] = []
-        self._outside: dict[str, Any] = {}
-        self._inside: dict[str, Any] = {}
+        self._originals: dict[str, Any] = {}
+        self._replacements: dict[str, Any] = {}
 
     def add(self, place: Place) -> None:
         self._places.append(place)
-        self._inside = {}
+        self._replacements = {}
 
     def discard(self, place: Place) -> None:
         self._places.remove(place)
-        self._inside = {}
+        self._replacements = {}
 
     def install(self) -> None:
-        if self._swap(self._outside, self._inside):
+        if self._swap(self._originals, self._replacements):
             return
         for place in self._places:
             place.install()
         if self._owner is not None:
-            self._outside = {place.name: place.original for place in self._places}
-            self._inside = {place.name: place.replacement for place in self._places}
+            self._originals = {place.name: place.original for place in self._places}
+            self._replacements = {place.name: place.replacement for place in self._places}
             is_module = isinstance(self._owner(), ModuleType)
-            if len(self._inside) < len(self._places) or (is_module and INHERITED in self._outside.values()):
-                self._inside = {}
+            if len(self._replacements) < len(self._places) or (is_module and INHERITED in self._originals.values()):
+                self._replacements = {}
 
     def remove(self) -> None:
-        if not self._swap(self._inside, self._outside):
+        if not self._swap(self._replacements, self._originals):
             for place in reversed(self._places):
                 place.remove()
 
     def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-        owner = self._owner() if self._owner is not None and self._inside else None
+        owner = self._owner() if self._owner is not None and self._replacements else None
         return owner is not None and swap(owner, found, wanted, INHERITED)
 
     def __iter__(self) -> Iterator[Any]:
@@ -157,7 +158,7 @@ class PatchGroup:
 
 
 class Patch:
-    """One attribute: `original` and `replacement` are what the last `install` found and put in its place."""
+    """A patch of one attribute, with the original and replacement of the last `install`."""
 
     __slots__ = ("_make", "name", "original", "owner", "replacement")
 
@@ -167,7 +168,7 @@ class Patch:
         self.replacement: Any = None
 
     def install(self) -> None:
-        """Put the replacement in place; it is made anew only of another original than last time."""
+        """Set the replacement, which is created again only if the original has changed."""
         found = vars(self.owner).get(self.name, INHERITED)
         if found is self.replacement is not None:
             return
@@ -177,8 +178,8 @@ class Patch:
         setattr(self.owner, self.name, self.replacement)
 
     def remove(self) -> None:
-        """Put the original back, unless somebody else replaced ours meanwhile, perhaps by a wrapper around it: ours
-        passes through while nothing is collected."""
+        """Restore the original, unless another library has replaced the attribute in the meantime, for example by a
+        wrapper of the replacement, which has no effect outside of a collection."""
         if self.replacement is None or vars(self.owner).get(self.name) is not self.replacement:
             return
         if self.original is INHERITED:
@@ -188,7 +189,7 @@ class Patch:
 
 
 def inherited(owner: Any, name: str) -> Any:
-    """Return the attribute that an owner inherits, or makes on request."""
-    if isinstance(owner, ModuleType):  # it makes its variables when they are asked for
+    """Return the attribute that a class inherits, or that a module creates in `__getattr__`."""
+    if isinstance(owner, ModuleType):  # the module has a `__getattr__`
         return getattr(owner, name)
     return next(vars(base)[name] for base in owner.__mro__[1:] if name in vars(base))

@@ -1,4 +1,4 @@
-"""Sentences as data: a template with values, which renderers can show in another language."""
+"""Messages as data: a template and its fields, which renderers can translate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ _FORMATTER = Formatter()
 class Phrase:
     """An English template of `str.format` with named fields, and their values, which may be phrases.
 
-    `str()` returns the English text. A template is a literal in the code that makes the phrase, or the message of a
-    kind; `findings/chinese/` and the catalogue have its translation, and a test compares both.
+    `str` returns the English text. A template is a literal in the code, or the message of a kind; `findings/chinese/`
+    and the catalogue have its translation, which a test checks.
     """
 
     template: str
@@ -24,8 +24,8 @@ class Phrase:
         return self.template.format(**self.fields)
 
     def plain(self) -> list[Any]:
-        """Return the template and the values of its placeholders, without duplicates, in the order of the template;
-        phrases as lists, others as texts."""
+        """Return the template followed by the values of its placeholders, each once, in the order of the template;
+        values are strings, or lists for phrases."""
         return [self.template, *(self._value(*place) for place in placeholders(self.template))]
 
     def _value(self, name: str, conversion: str | None, spec: str) -> Any:
@@ -37,22 +37,22 @@ class Phrase:
 
 @cache
 def placeholders(template: str) -> tuple[tuple[str, str | None, str], ...]:
-    """Return name, conversion and format of each placeholder, without duplicates."""
+    """Return the name, conversion and format of each placeholder, without duplicates."""
     found = _FORMATTER.parse(template)
     return tuple(dict.fromkeys((name, conversion, spec or "") for _, name, spec, conversion in found if name))
 
 
 Words = str | Phrase
-"""A phrase, or a text that is the same in every language."""
+"""A message: a phrase, or a text that is the same in every language."""
 
 
 def phrase(template: str, /, **fields: Any) -> Phrase:
-    """Return a phrase with these values."""
+    """Return a phrase with these fields."""
     return Phrase(template, fields)
 
 
 def joined(parts: Sequence[Words], template: str) -> Words:
-    """Return phrases joined by a template of `{before}` and `{after}`; an empty text for none."""
+    """Join phrases by a template with `{before}` and `{after}`; return an empty string without phrases."""
     found: Words = parts[0] if parts else ""
     for part in parts[1:]:
         found = Phrase(template, {"before": found, "after": part})
@@ -60,17 +60,17 @@ def joined(parts: Sequence[Words], template: str) -> Words:
 
 
 def some(names: Iterable[object], most: int = 3) -> Words:
-    """Return `a, b, c and 4 more`: the first `most` names, and the number of the others."""
+    """Return the first `most` names and the number of others: `a, b, c and 4 more`."""
     every = [str(name) for name in names]
     return and_more(", ".join(every[:most]), len(every) - most)
 
 
 def some_of(parts: Iterable[Words], most: int) -> Words:
-    """Return the same for phrases."""
+    """Return the first `most` phrases and the number of others."""
     every = list(parts)
     return and_more(joined(every[:most], "{before}, {after}"), len(every) - most)
 
 
 def and_more(listed: Words, number: int) -> Words:
-    """Return what is listed and the number of further items; only what is listed if there are none."""
+    """Return `listed` followed by the number of others, if any."""
     return phrase("{listed} and {number} more", listed=listed, number=number) if number > 0 else listed

@@ -1,14 +1,13 @@
-"""Replace secrets in settings, environment variables, command lines and texts before they are written to a file.
+"""Replaces secrets in settings, environment variables, command lines and texts before they are written to a file.
 
-Deny by default. A value is secret by the name that it has (`secret_rules`), by being below such a name, by its shape
-(tokens of known services, private keys, credentials in URLs and headers), by being random, or by being the value of an
-option or an assignment inside a text whose name is that of a secret. With a `Redactor`, a value that is secret in one
-place is secret everywhere else.
+Deny by default. A value is secret if its name is (`secret_rules`), if it is nested below such a name, by its shape
+(tokens of known services, private keys, credentials in URLs and headers), if it is random, or if it is the value of an
+option or assignment with a secret name inside a text. A `Redactor` also redacts other occurrences of a secret value.
 
-A mark replaces a secret: `<redacted:DIGEST>`. The digest shows whether two secrets are equal. It is computed by scrypt,
-so that trying out passwords is slow, and cut to 20 bits, so that a match is not a proof: one in a million wrong guesses
-matches too. The salt is fixed, because two runs must agree on it; the user can give a private one in
-`MSPROBE_REDACTION_SALT`, or `off` for marks without digests.
+Secrets are replaced by a mark: `<redacted:DIGEST>`. The digest shows whether two secrets are equal. It is computed by
+scrypt, so that guessing passwords is slow, and truncated to 20 bits, so that a match is not a proof: one in a million
+wrong guesses also matches. The salt is fixed, because it must be the same in two runs; the user can set a private salt
+in `MSPROBE_REDACTION_SALT`, or `off` for marks without digests.
 """
 
 import hashlib
@@ -61,12 +60,12 @@ SALT = "MSPROBE_REDACTION_SALT"
 
 _DEFAULT_SALT = b"msprobe-ms/redaction/1"
 _COST = 1 << 12  # of scrypt: 10 ms and 4 MiB for each secret
-_MAX_DIGESTS = 300  # different ones that a redactor computes: seconds; further marks have none
+_MAX_DIGESTS = 300  # digests that a redactor computes (some seconds); later marks have none
 _MAX_CACHED = 10_000
-_MAX_LENGTH = 1 << 14  # characters of a text; a longer one is redacted as a whole
-_MAX_LINE = 2000  # characters of a line of source code; what follows is cut off
+_MAX_LENGTH = 1 << 14  # characters of a text; longer texts are redacted completely
+_MAX_LINE = 2000  # characters of a line of source code; the rest is omitted
 _MAX_KNOWN = 10_000  # secrets that a redactor remembers
-_MAX_SEARCHED = 300  # of these that are searched for inside words
+_MAX_SEARCHED = 300  # remembered secrets that are searched inside words
 _MAX_NESTING = 50
 
 _digests: dict[tuple[bytes, str], str] = {}
@@ -85,7 +84,7 @@ def mark(secret: str) -> str:
 
 
 def _digest(salt: bytes, text: str) -> str:
-    """Return a slow digest; empty for an interpreter whose OpenSSL lacks scrypt."""
+    """Return a slow digest; empty if OpenSSL does not support scrypt."""
     key = salt, text
     if key not in _digests:
         if len(_digests) >= _MAX_CACHED:
@@ -99,7 +98,7 @@ def _digest(salt: bytes, text: str) -> str:
 
 
 def is_redacted(value: object) -> bool:
-    """Return whether something in a value was redacted."""
+    """Return whether a value contains a redacted secret."""
     if isinstance(value, str):
         return MARK.search(value) is not None
     if isinstance(value, Mapping):
@@ -107,12 +106,12 @@ def is_redacted(value: object) -> bool:
     return isinstance(value, list | tuple) and any(map(is_redacted, value))
 
 
-def same(ours: object, theirs: object) -> bool | None:
-    """Return whether two values of which one at least is redacted are equal; None where the marks do not show it."""
-    if ours is None or theirs is None:
-        return ours is theirs
+def same(left: object, right: object) -> bool | None:
+    """Return whether two values, of which at least one is redacted, are equal; None if the marks do not show it."""
+    if left is None or right is None:
+        return left is right
     one, other = (value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
-                  for value in (ours, theirs))  # fmt: skip
+                  for value in (left, right))  # fmt: skip
     one, other = (mark(text) if not MARK.search(text) and is_mark(by) else text
                   for text, by in ((one, other), (other, one)))  # fmt: skip
     marks = [*MARK.finditer(one), *MARK.finditer(other)]
@@ -125,7 +124,7 @@ def same(ours: object, theirs: object) -> bool | None:
 
 
 def redacted_places(value: object, prefix: str = "") -> Iterator[str]:
-    """Return the paths of values, inside objects and lists, in which something was redacted."""
+    """Yield the paths of values, in nested objects and lists, that contain a redacted secret."""
     waiting: list[tuple[str, object]] = [(prefix, value)]
     while waiting:
         name, held = waiting.pop()
@@ -140,9 +139,9 @@ _COMMON = rules.words("root admin user users test guest localhost python bash pa
 
 
 class Redactor:
-    """Redacts values, and remembers which were secret: these are redacted at every later place, under any name.
+    """Redacts values, and remembers secrets, which are redacted in all later values under any name.
 
-    With `remembers=False` only the number of its digests is bounded.
+    `remembers=False`: secrets are not remembered; only the number of digests is limited.
     """
 
     def __init__(self, remembers: bool = True) -> None:
@@ -151,7 +150,7 @@ class Redactor:
         self._marked: set[int] = set()
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Remember secrets. Short ones and common words are not, they would be found everywhere."""
+        """Remember secrets, except short ones and common words, which would match everywhere."""
         for each in secrets if self._remembers else ():
             text = each.strip().strip("\"'")
             is_common = (
@@ -162,7 +161,7 @@ class Redactor:
                 self._known[text] = None
 
     def learn_options(self, words: Sequence[str]) -> None:
-        """Remember the values of the secret options of a command line, and the names that they use."""
+        """Remember the values of secret options of a command line, and of variables in these values."""
         self.learn(words[at][slice(*span)] for at, span in secret_words(words))
 
     def _mark(self, secret: str) -> str:
@@ -174,7 +173,7 @@ class Redactor:
 
     def variable(self, name: str, value: str) -> str:
         """Return the value of an environment variable without secrets."""
-        if name == SALT:  # not even its digest
+        if name == SALT:  # without a digest
             return REDACTED
         return str(self.leaf(name, value, strength_of(name)))
 
@@ -193,13 +192,14 @@ class Redactor:
         )
 
     def key(self, key: object) -> object:
-        """Return a name without secrets: one that has the shape of a token is one."""
+        """Return a key without secrets: a key with the shape of a token is redacted."""
         return self.text(key) if isinstance(key, str) and any(shape_spans(key)) else key
 
     def members(self, value: object, strength: Strength) -> list[tuple[object, object, Strength]]:
-        """Return the members of an object or a list: key, value, and how certainly it is secret by the names above.
+        """Return the members of an object or a list: key, value, and strength of its name and the names above.
 
-        An entry `{name: HF_TOKEN, value: ...}` has the name that it states; in a list of words options count.
+        In an entry `{name: HF_TOKEN, value: ...}` the value has the stated name. A list of strings is treated as a
+        command line.
         """
         if isinstance(value, Mapping):
             stated = next((value[key] for key in ("name", "key", "variable") if isinstance(value.get(key), str)), "")
@@ -228,17 +228,17 @@ class Redactor:
         return made
 
     def leaf(self, name: str, value: object, strength: Strength) -> object:
-        """Return a value that holds no others without secrets; `strength` is that of its name and those above."""
+        """Return a value without members, without secrets; `strength` is that of its name and the names above."""
         if strength and not is_harmless(value, strength, name.rpartition(".")[2]):
             text = value if isinstance(value, str) else json.dumps(value, default=str)
-            # A plain word below a secret name, `session: {backend: mindspore}`, is not a secret in other places.
+            # A plain word below a secret name, `session: {backend: mindspore}`, is not a secret elsewhere.
             if not text.isalpha() or strength_of(name.rpartition(".")[2]) is Strength.CERTAIN:
                 self.learn([text])
             return self._mark(text)
         return self.text(value, name) if isinstance(value, str) else value
 
     def text(self, text: str, name: str = "") -> str:
-        """Return a text without secrets; `name`, if it has one, explains hashes."""
+        """Return a text without secrets; `name` is its name, by which hashes are recognized."""
         if len(text) > _MAX_LENGTH:
             return self._mark(text)
         if text[:1] in "{[" and text[-1:] in "}]":
@@ -272,7 +272,7 @@ class Redactor:
                         at = text.find(known, at + len(known))
 
     def _replaced(self, text: str, spans: Iterable[Span]) -> str:
-        """Return the text with marks in the place of secrets; marks that it holds already remain."""
+        """Return the text with marks in place of secrets; existing marks are not changed."""
         old = [found.span() for found in MARK.finditer(text)]
         merged: list[list[int]] = []
         for begin, end in sorted(spans):
@@ -294,7 +294,7 @@ class Redactor:
 
 
 def _is_stated(key: str, entry: Mapping[object, object]) -> bool:
-    """Return whether a member is the name that an entry `{key: NAME, value: ...}` states."""
+    """Return whether a member states the name in an entry `{key: NAME, value: ...}`."""
     return key.lower() == "key" and any(str(other).lower() in ("value", "val") for other in entry)
 
 
@@ -318,7 +318,7 @@ def text(value: str) -> str:
 
 
 def traceback(written: str) -> str:
-    """Return the text of a traceback without secrets: in its lines of source code, and in messages."""
+    """Return the text of a traceback without secrets in source lines and messages."""
     lines = written.splitlines(keepends=True)
     return "".join(
         line

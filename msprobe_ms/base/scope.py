@@ -1,7 +1,7 @@
-"""What is collected: steps and ranks, forward or backward, and calls by window (`scope`) and pattern (`list`).
+"""Selection of what is collected: steps and ranks, directions, and calls by window (`scope`) and pattern (`list`).
 
-Lists of ranks and steps: `[0, "3-5", 4]` means 0, 3, 4 and 5. An element is a whole number from 0 to 1,000,000, a text
-`"a-b"` (both ends included), or a text holding one number.
+Lists of ranks and steps: `[0, "3-5", 4]` means 0, 3, 4 and 5. An element is an integer from 0 to 1,000,000, a string
+`"a-b"` (including both ends), or a string with one number.
 
 Which calls of a step are collected:
 
@@ -11,7 +11,7 @@ Which calls of a step are collected:
 | L0 | from the begin of cell call `scope[0]` to the end of cell call `scope[1]` | a name that contains one |
 | mix | as L0 where a bound names a cell, as L1 where it names an API | as L1, and everything inside such a cell |
 
-With both, a call must pass both. Forward and backward are one sequence. A call is inside the window where it
+With both, a call must satisfy both. Forward and backward calls are one sequence. A call is inside the window if it
 begins there.
 """
 
@@ -21,44 +21,44 @@ from dataclasses import dataclass
 from itertools import groupby
 from threading import get_ident
 
-from .checks import listed, shown, texts
+from .checks import quoted, quoted_list, strings
 from .errors import SettingsError, UsageError
 from .language import translated
 from .log import once
 from .names import API_PREFIXES, parse
 
-LARGEST = 1_000_000
-MOST_ELEMENTS = 1_000_000
+MAX_NUMBER = 1_000_000
+MAX_ELEMENTS = 1_000_000
 
 _NUMBER = re.compile(r"[0-9]+")
 _AROUND_DASH = re.compile(r"\s*-\s*")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
-def numbers(value: object) -> tuple[int, ...]:
-    """The numbers that a list means, sorted, each once."""
+def parse_numbers(value: object) -> tuple[int, ...]:
+    """Return the numbers of a list, sorted and without duplicates. SettingsError if the list is invalid."""
     if not isinstance(value, list | tuple):
-        raise SettingsError(f'{shown(value)} is not a list; write a list such as [0, "3-5"], or [] for all')
-    if len(value) > MOST_ELEMENTS:
-        raise SettingsError(f'the list has {len(value)} elements, more than {MOST_ELEMENTS}; write ranges, "a-b"')
+        raise SettingsError(f'{quoted(value)} is not a list; write a list such as [0, "3-5"], or [] for all')
+    if len(value) > MAX_ELEMENTS:
+        raise SettingsError(f'the list has {len(value)} elements, more than {MAX_ELEMENTS}; write ranges, "a-b"')
     found: set[int] = set()
     for element in value:
         found.update(_range_of(element))
     return tuple(sorted(found))
 
 
-def numbers_of_text(text: str) -> tuple[int, ...]:
-    """The numbers that a text such as `0,2,5-7` means; spaces may be around the numbers.
+def parse_number_list(text: str) -> tuple[int, ...]:
+    """Return the numbers of a text such as `0,2,5-7`, which may contain spaces.
 
-    SettingsError where a part is neither a number nor a range, or is empty.
+    SettingsError if a part is empty, or neither a number nor a range.
     """
-    return numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
+    return parse_numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
 
 
-def numbers_of(option: str, text: str) -> tuple[int, ...]:
-    """As `numbers_of_text`, of the option of a command line; UsageError names the option."""
+def parse_number_option(option: str, text: str) -> tuple[int, ...]:
+    """Return the numbers of a command-line option, as `parse_number_list`. UsageError with the name of the option."""
     try:
-        return numbers_of_text(text)
+        return parse_number_list(text)
     except SettingsError as err:
         raise UsageError(f"{option}: {err}") from err
 
@@ -73,41 +73,41 @@ def _range_of(element: object) -> range:
     else:
         raise SettingsError(
             translated(
-                f'{shown(element)} is neither a number nor a range; write numbers such as 2, or "3-5"',
-                f'{shown(element)} 既不是数也不是范围；请写 2 这样的数，或 "3-5"',
+                f'{quoted(element)} is neither a number nor a range; write numbers such as 2, or "3-5"',
+                f'{quoted(element)} 既不是数也不是范围；请写 2 这样的数，或 "3-5"',
             )
         )
-    if not (0 <= first <= LARGEST and 0 <= last <= LARGEST):
+    if not (0 <= first <= MAX_NUMBER and 0 <= last <= MAX_NUMBER):
         raise SettingsError(
             translated(
-                f"{shown(element)} is out of range; choose numbers from 0 to {LARGEST}",
-                f"{shown(element)} 超出 0 到 {LARGEST}；请选择范围内的数",
+                f"{quoted(element)} is out of range; choose numbers from 0 to {MAX_NUMBER}",
+                f"{quoted(element)} 超出 0 到 {MAX_NUMBER}；请选择范围内的数",
             )
         )
     if last < first:
         raise SettingsError(
             translated(
-                f'{shown(element)} is a descending range; write the smaller number first, "{last}-{first}"',
-                f'{shown(element)} 前后颠倒；请先写较小的数，即 "{last}-{first}"',
+                f'{quoted(element)} is a descending range; write the smaller number first, "{last}-{first}"',
+                f'{quoted(element)} 前后颠倒；请先写较小的数，即 "{last}-{first}"',
             )
         )
     return range(first, last + 1)
 
 
 def _decimal(digits: str) -> int:
-    """The number, or one that is too large: thousands of digits are more than `int` reads."""
+    """Return the number, or one above the limit for too many digits, which `int` cannot parse."""
     digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) <= len(str(LARGEST)) else LARGEST + 1
+    return int(digits) if len(digits) <= len(str(MAX_NUMBER)) else MAX_NUMBER + 1
 
 
-def holds(sorted_numbers: tuple[int, ...], number: int) -> bool:
-    """Whether a sorted tuple holds a number; the empty one holds all."""
+def contains(sorted_numbers: tuple[int, ...], number: int) -> bool:
+    """Return whether a sorted tuple contains a number; an empty tuple contains all numbers."""
     at = bisect_left(sorted_numbers, number)
     return not sorted_numbers or (at < len(sorted_numbers) and sorted_numbers[at] == number)
 
 
-def compact(sorted_numbers: tuple[int, ...]) -> list[int | str]:
-    """The shortest list that means these numbers: three or more in a row become a range. `numbers` reads it back."""
+def compact_ranges(sorted_numbers: tuple[int, ...]) -> list[int | str]:
+    """Return the shortest list for `parse_numbers` of these numbers, with ranges for three or more in a row."""
     written: list[int | str] = []
     for _, run in groupby(enumerate(sorted_numbers), key=lambda pair: pair[1] - pair[0]):
         row = [number for _, number in run]
@@ -115,16 +115,16 @@ def compact(sorted_numbers: tuple[int, ...]) -> list[int | str]:
     return written
 
 
-WORDS = ("all", "input", "output", "forward", "backward")
-MOST_WORDS = 4
+DATA_MODE_WORDS = ("all", "input", "output", "forward", "backward")
+MAX_WORDS = 4
 
 
 @dataclass(frozen=True)
 class DataMode:
-    """Two directions times two parts; a part is collected where both its direction and its word are set.
+    """The directions and parts that are collected.
 
-    `input` of a forward call are its arguments, of a backward call the gradients with respect to the forward outputs;
-    `output` of a backward call are the gradients with respect to the forward inputs.
+    For backward calls, `input` are the gradients with respect to the forward outputs, and `output` the gradients with
+    respect to the forward inputs.
     """
 
     forward: bool = True
@@ -134,11 +134,11 @@ class DataMode:
 
     @property
     def parameters_grad(self) -> bool:
-        """Parameter gradients: left out only where the user asked for forward alone."""
+        """Return whether parameter gradients are collected: unless only forward is selected."""
         return self.backward
 
     def described(self) -> list[str]:
-        """The shortest list of words that means this."""
+        """Return the shortest list of words for this selection."""
         if self.forward and self.backward and self.input and self.output:
             return ["all"]
         sides = [word for word in ("forward", "backward") if getattr(self, word)]
@@ -146,16 +146,16 @@ class DataMode:
         return (sides if len(sides) == 1 else []) + (parts if len(parts) == 1 else [])
 
 
-def parts(value: object) -> DataMode:
-    """What a list of words means. A side that is not named at all is completed: `["input"]` is both directions."""
-    words = texts(value)
+def parse_data_mode(value: object) -> DataMode:
+    """Return the selection of a list of words. Without a direction both are selected, without a part both parts."""
+    words = strings(value)
     for word in words:
-        if word not in WORDS:
-            raise SettingsError(f"{shown(word)} is unknown; choose from {listed(WORDS)}")
-    if len(words) > MOST_WORDS:
-        raise SettingsError(f"{len(words)} words are more than {MOST_WORDS}; write each at most once")
+        if word not in DATA_MODE_WORDS:
+            raise SettingsError(f"{quoted(word)} is unknown; choose from {quoted_list(DATA_MODE_WORDS)}")
+    if len(words) > MAX_WORDS:
+        raise SettingsError(f"{len(words)} words are more than {MAX_WORDS}; write each at most once")
     if "all" in words and len(words) > 1:
-        raise SettingsError(f'{shown(value)} combines "all" with other words; write ["all"] or remove "all"')
+        raise SettingsError(f'{quoted(value)} combines "all" with other words; write ["all"] or remove "all"')
     any_side = not {"forward", "backward"} & set(words)
     any_part = not {"input", "output"} & set(words)
     return DataMode(
@@ -167,34 +167,35 @@ def parts(value: object) -> DataMode:
 
 
 class Scope:
-    """Decides for each call of a step whether its records are collected; sees every call, in the order of execution.
+    """Filter that decides for each call of a step whether it is collected; called for all calls in order of execution.
 
-    Cell calls are entered and left, other calls are asked for once. `bounds` are the two names of `scope`, or none.
-    A forward cell that raised is not left: it counts as ended when the cell around it ends, or at `reset`.
-    Backward cells may end in any order.
+    level, bounds, patterns : level, and the settings `scope` (two names or none) and `list`.
+
+    Use `enter` and `leave` for calls of cells, and `wants` for other calls. `leave` is not called for a forward cell
+    that raised, which ends when the enclosing cell ends, or at `reset`. Backward cells may end in any order.
     """
 
     def __init__(self, level: str, bounds: tuple[str, ...] = (), patterns: tuple[str, ...] = ()) -> None:
         self._expands = level == "mix" and bool(patterns)
         self._first, self._last = bounds or ("", "")
         self._patterns = self._unmatched = tuple(patterns)
-        self._unmet = tuple(dict.fromkeys(bounds))
+        self._unmatched_bounds = tuple(dict.fromkeys(bounds))
         self.reset()
 
     @property
     def trivial(self) -> bool:
-        """Nothing is filtered: every call is collected."""
+        """Return whether all calls are collected."""
         return not self._first and not self._patterns
 
     def reset(self) -> None:
-        """Forget the step: the window is as before its first call, and no cell is running."""
+        """Reset for the next step: the window is not yet entered, and no cell is running."""
         self._open = not self._first
         self._running: dict[int, list[str]] = {}  # forward cells, outermost first, by thread
-        self._matching: set[str] = set()  # running cells that keep everything inside
+        self._matching: set[str] = set()  # running cells whose inner calls are all collected
         self._kept_backward: set[str] = set()  # cells, without direction and number
 
     def enter(self, name: str) -> bool:
-        """A cell call begins; whether its records are kept."""
+        """Begin a call of a cell; return whether it is collected."""
         call = parse(name)
         if call.direction == "forward":
             self._running.setdefault(get_ident(), []).append(name)
@@ -208,7 +209,7 @@ class Scope:
         return kept
 
     def leave(self, name: str) -> None:
-        """The same call ends, and with it every forward cell that began inside it and was not left."""
+        """End a call of a cell, and all forward cells that began inside it."""
         running = self._running.get(get_ident(), [])
         ended = [name]
         if name in running:
@@ -220,9 +221,9 @@ class Scope:
             self._open = False
 
     def wants(self, name: str) -> bool:
-        """Whether the records of an API, primitive or jit call, or of a cell's parameter gradients, are kept.
+        """Return whether an API, primitive or jit call, or the parameter gradients of a cell, are collected.
 
-        Parameter gradients are also kept where a backward call of their cell was.
+        Parameter gradients are also collected if a backward call of their cell was.
         """
         self._begin(name)
         kept = self._open and (self._matches(name) or bool(self._matching))
@@ -234,11 +235,11 @@ class Scope:
         return call.kind == "parameters_grad" and call.stem in self._kept_backward
 
     def unmatched_patterns(self) -> tuple[str, ...]:
-        """Patterns that no call has matched since this scope was made, then bounds that no call has met."""
-        return self._unmatched + self._unmet
+        """Return the patterns, then the bounds, that no call has matched so far."""
+        return self._unmatched + self._unmatched_bounds
 
     def log_unmatched(self) -> None:
-        """Log, once for each, which patterns and bounds have matched nothing."""
+        """Log, once for each, the patterns and bounds that no call has matched."""
         for pattern in self.unmatched_patterns():
             what = f'"{pattern}" of list or scope has not matched any call so far; use the names in dump.json'
             once(f"unmatched {pattern}", what)
@@ -246,8 +247,8 @@ class Scope:
     def _begin(self, name: str) -> None:
         if name == self._first:
             self._open = True
-        if name in self._unmet:
-            self._unmet = tuple(bound for bound in self._unmet if bound != name)
+        if name in self._unmatched_bounds:
+            self._unmatched_bounds = tuple(bound for bound in self._unmatched_bounds if bound != name)
 
     def _matches(self, name: str) -> bool:
         if self._unmatched:
@@ -255,27 +256,27 @@ class Scope:
         return not self._patterns or any(pattern in name for pattern in self._patterns)
 
 
-_CELL_EXAMPLE, _API_EXAMPLE = shown("Cell.fc.Dense.forward.0"), shown("Functional.relu.0.forward")
+_CELL_EXAMPLE, _API_EXAMPLE = quoted("Cell.fc.Dense.forward.0"), quoted("Functional.relu.0.forward")
 
 
-def wrong_bounds(level: str, bounds: tuple[str, ...]) -> str:
-    """What is wrong with the names of `scope` at a level, empty where nothing is."""
+def bounds_problem(level: str, bounds: tuple[str, ...]) -> str:
+    """Return why the names of `scope` are invalid at a level; empty if they are valid."""
     if len(bounds) not in (0, 2):
         return f"has {len(bounds)} name(s); write none, or two: the first and the last call"
-    return next((wrong for bound in bounds if (wrong := _wrong_bound(level, bound))), "")
+    return next((wrong for bound in bounds if (wrong := _bound_problem(level, bound))), "")
 
 
-def _wrong_bound(level: str, bound: str) -> str:
+def _bound_problem(level: str, bound: str) -> str:
     call = parse(bound)
     prefix, _, rest = call.stem.partition(".")
     is_cell = call.kind == "cell"
     is_api = call.kind == "api" and prefix in API_PREFIXES and bool(rest)
     if level == "L0" and not is_cell:
         hint = "; APIs are collected at level L1 or mix" if is_api else ""
-        return f"{shown(bound)} is not a call of a cell; write a name such as {_CELL_EXAMPLE}{hint}"
+        return f"{quoted(bound)} is not a call of a cell; write a name such as {_CELL_EXAMPLE}{hint}"
     if level == "L1" and not is_api:
         hint = "; cells are collected at level L0 or mix" if is_cell else ""
-        return f"{shown(bound)} is not a call of an API; write a name such as {_API_EXAMPLE}{hint}"
+        return f"{quoted(bound)} is not a call of an API; write a name such as {_API_EXAMPLE}{hint}"
     if level == "mix" and not (is_cell or is_api):
-        return f"{shown(bound)} is not a call of a cell or API; write a name such as {_CELL_EXAMPLE} or {_API_EXAMPLE}"
+        return f"{quoted(bound)} is not a call of a cell or API; write a name such as {_CELL_EXAMPLE} or {_API_EXAMPLE}"
     return ""

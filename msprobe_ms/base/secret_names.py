@@ -1,4 +1,4 @@
-"""Whether a name is that of a secret, by its words (`secret_rules`)."""
+"""Recognizes names of secrets by their words (`secret_rules`)."""
 
 import re
 import unicodedata
@@ -9,11 +9,11 @@ from . import secret_rules as rules
 
 
 class Strength(IntEnum):
-    """How certainly a name is that of a secret."""
+    """Certainty that a name is the name of a secret."""
 
     NONE = 0
     LIKELY = 1
-    """Small numbers, special tokens and the like below it are not secret."""
+    """Values such as small numbers and special tokens are not secret."""
     CERTAIN = 2
 
 
@@ -27,7 +27,7 @@ _WHOLE = rules.CERTAIN | rules.LIKELY | rules.SECRET_BEFORE | rules.MEASURES | r
 
 @lru_cache(1 << 14)
 def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name, in lower case and without numbers; words written together are separated."""
+    """Return the words of a name, in lower case and without numbers; compounds are separated."""
     parts = (part.casefold() for part in _BOUNDARY.split(unicodedata.normalize("NFKC", name[:500])))
     return tuple(word for part in parts if part and not part.isdecimal() for word in _separated(part))
 
@@ -60,11 +60,11 @@ def _halves(word: str) -> tuple[str, ...]:
 
 @lru_cache(1 << 14)
 def strength_of(name: str) -> Strength:
-    """Return how certainly a name, one part of a path, is that of a secret."""
+    """Return the strength of a name, which is one part of a path."""
     words = [*words_of(name)]
     if not words:
         return Strength.NONE
-    location = words[-1] in rules.LOCATIONS  # a password file holds a password; values that are paths are kept
+    location = words[-1] in rules.LOCATIONS  # a password file contains a password; paths are not redacted
     while len(words) > 1 and (words[-1] in rules.NEUTRAL or words[-1] in rules.LOCATIONS):
         words.pop()
     *before, last = words
@@ -79,7 +79,7 @@ def strength_of(name: str) -> Strength:
     kind = _SINGULAR.get(last, last)
     if kind != last and before and before[0] in _COUNTS:
         return Strength.NONE
-    for word in reversed(before):  # the nearest says which one it is
+    for word in reversed(before):  # the nearest word decides
         if word in rules.HARMLESS_BEFORE.get(kind, ()):
             return Strength.NONE
         if word in rules.SECRET_BEFORE and kind in ("key", "token", "pass", "auth", "session"):
@@ -88,5 +88,5 @@ def strength_of(name: str) -> Strength:
 
 
 def strength_of_path(path: str) -> Strength:
-    """Return the strength of a path of names with dots between them: everything below a secret name is secret."""
+    """Return the strength of a dotted path of names: values below a secret name are secret."""
     return max(map(strength_of, path.split(".")), default=Strength.NONE)

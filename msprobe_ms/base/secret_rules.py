@@ -1,7 +1,7 @@
 """Tables by which `redaction` recognizes secrets: words of names, and shapes of values.
 
-Names are judged like English compounds: the last word is what a thing is. `pad_token` is a token, `token_range` is a
-range, `auth_mode` is a mode. Words before it say which one: `api_key` opens a door, `sort_key` sorts.
+In names, as in English compounds, the last word is the kind: `pad_token` is a token, `token_range` is a range,
+`auth_mode` is a mode. The words before it qualify it: `api_key` is a secret, `sort_key` is not.
 """
 
 import re
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A form of text that is a secret under every name; of its named group, if it has one, that part is redacted.
+    """A pattern of secrets, independent of names. If the pattern has a named group, only the group is redacted.
 
-    `needles` are texts, in lower case, of which one is in every match: most texts are passed over by these.
+    `needles` are lower-case strings of which every match contains one, as a fast filter.
     """
 
     name: str
@@ -90,8 +90,8 @@ SHAPES = (
            r"\bBearer\s+(?P<bearer>[A-Za-z0-9+/=._~-]{6,})|\b(?i:bearer|basic|digest|apikey|negotiate)\s+(?P<secret>(?=[^\s\"']*[0-9A-Z=._~+/])[A-Za-z0-9+/=._~-]{8,})"),
     _shape("shadow password", "$", r"\$(?:1|2[abxy]?|5|6|y|argon2id?|pbkdf2[\w-]*|apr1)\$[A-Za-z0-9./+$=,-]{8,}"),
 )  # fmt: skip
-"""The patterns of detect-secrets (https://github.com/Yelp/detect-secrets, Copyright Yelp Inc., Apache License 2.0) are
-data here, with shorter least lengths: an incomplete token is a secret too. The package itself is not needed."""
+"""Patterns of detect-secrets (https://github.com/Yelp/detect-secrets, Copyright Yelp Inc., Apache License 2.0) with
+shorter minimum lengths, because an incomplete token is a secret too. The package itself is not required."""
 
 CERTAIN = words(
     "password passwords passwd passphrase passphrases passcode passcodes pwd pswd passwort contrasena contraseña "
@@ -101,15 +101,15 @@ CERTAIN = words(
     "dockerconfigjson pin userpass htaccess pgpass "
     "密码 口令 密钥 令牌 凭证 凭据 秘钥 私钥 пароль"
 )
-"""Words that name a secret wherever they are in a name, except before one of `MEASURES`."""
+"""Words that make a name secret at any position, except before one of `MEASURES`."""
 
 LIKELY = words(
     "token tokens key keys pass auth auths oauth authentication session sessions license licence "
     "signature sig pw ak sk pat sas hmac "
     "fernet nonce salt pem rsa csrf xsrf sid sessid sessionid keytab keystore jks pfx"
 )
-"""Words that name a secret as the last word of a name, except after the words of `HARMLESS_BEFORE`. Their small
-numbers, special tokens and names of licenses are none."""
+"""Words that make a name secret as the last word, except after words in `HARMLESS_BEFORE`. Values that are small
+numbers, special tokens or names of licenses are not secret."""
 
 SECRET_BEFORE = words(
     "api access private priv secret ssh login encryption encrypt decryption decrypt account signing "
@@ -125,7 +125,7 @@ SECRET_BEFORE = words(
     "zhipu moonshot kimi ark kaggle docker registry npm pypi jenkins ci vault refresh id session user identity host "
     "license xai groq together replicate nvidia ngc labelbox roboflow ray tailscale cloudflare cf"
 )
-"""Words that make a key or a token one that opens something."""
+"""Words that make a key or token a credential."""
 
 HARMLESS_BEFORE = {
     "key": words("query q k v kv value values attention attn head heads padding pad mask image "
@@ -158,7 +158,7 @@ HARMLESS_BEFORE = {
     "signature": words("model function method fn call num"),
     "sid": words("ps"),
 }  # fmt: skip
-"""Words before the last one that make it an ordinary setting."""
+"""Words before the last word that make it a harmless setting."""
 
 SECRET_ONLY_AFTER = {
     "code": words("access auth verification recovery invite mfa otp login"),
@@ -166,7 +166,7 @@ SECRET_ONLY_AFTER = {
     "ticket": words("auth cas krb kerberos login session sso tgt"),
     "private": words("signing ssh rsa wireguard"),
 }
-"""Words that name a secret as the last word of a name only after these."""
+"""Words that make a name secret as the last word only after these words."""
 
 NEUTRAL = words(
     "id ids value values val str string text txt base64 b64 hex raw plain plaintext encoded enc encrypted encr hash "
@@ -175,7 +175,7 @@ NEUTRAL = words(
     "hf huggingface hub github gitlab wandb swanlab aws azure gcp obs oss s3 openai a b c x y v s "
     "line lines body param"
 )
-"""Words after the last one that counts: `access_key_id` is an access key, `token_hf` a token."""
+"""Words that are ignored at the end of a name: `access_key_id` is an access key, `token_hf` a token."""
 
 MEASURES = words(
     "length len size count type kind mode policy ttl timeout expiry expires expiration enabled "
@@ -183,17 +183,17 @@ MEASURES = words(
     "retries min max steps step interval strength provider manager backend version format algorithm algo method "
     "rotation samesite secure httponly age attempts limit memory threshold ratio weight loss"
 )
-"""Last words that tell something about a secret, not the secret."""
+"""Last words of properties of a secret."""
 
 LOCATIONS = words("path paths file files filename dir dirs directory folder location")
-"""Last words by which a path is the place of a secret, which is not one."""
+"""Last words of locations of a secret, whose path is not secret."""
 
 IDENTITIES = words(
     "commit commits sha md hash checksum digest revision rev uuid guid version build tag id ids device "
     "devices run snapshot etag crc git job experiment trial image boot machine pod container node hostname host "
     "invocation trace gpu gpus npu npus snapshots blobs refs name names"
 )
-"""Words of names whose values are hexadecimal numbers that everybody may see."""
+"""Words of names whose values are public hexadecimal numbers."""
 
 NOT_WORDS = words(
     "bypass compass lowpass highpass bandpass allpass overpass surpass trespass encompass multipass onepass twopass "
@@ -201,14 +201,14 @@ NOT_WORDS = words(
     "tokenizer tokenizers tokenize tokenized tokenization detokenizer detokenize pretokenizer pretokenize subtoken "
     "author authors authoring passed passing passes"
 )
-"""Words that only end or begin like one of the words above."""
+"""Words that begin or end like one of the words above but are unrelated."""
 
 ENDINGS = (
     *("passwords", "password", "passphrase", "passcode", "passwd", "credentials", "credential", "secrets", "secret"),
     *("authorization", "webhook", "cookies", "cookie", "tokens", "token", "license", "session", "creds", "auth"),
     *("pass", "keys", "key", "pwd", "jwt"),
 )
-"""Words that end a longer one written together: `userpass`, `sshkey`."""
+"""Words at the end of compounds: `userpass`, `sshkey`."""
 
 BEGINNINGS = (
     *("password", "passwd", "passphrase", "secretaccesskey", "secretkey", "secret", "accesskey", "privatekey"),
@@ -220,7 +220,7 @@ SHORT_ENDINGS = {
     "ak": words("obs hw huawei aws ali aliyun cloud s3 oss cos tos minio my bce volc"),
     "sk": words("obs hw huawei aws ali aliyun cloud s3 oss cos tos minio my bce volc"),
 }
-"""Two letters that end a longer word, after these only: `ftppw`."""
+"""Two letters at the end of compounds, only after these words: `ftppw`."""
 
 NO_PASSWORD_OPTION = words(
     "mkdir ssh scp cp rsync nc ps tar rmdir pip pip3 test kill install nvidia-smi npu-smi srun "
@@ -243,7 +243,7 @@ SECRET_LETTERS = {
     "mosquitto_pub": "P",
     "kinit": "w",
 }
-"""Options of one letter that are followed by a secret, by their command."""
+"""Options of one letter that are followed by a secret, by command."""
 
 LICENSES = re.compile(
     r"(?:apache|mit|bsd|[al]?gpl|mpl|cc|cc0|isc|unlicense|openrail|bigscience|llama|gemma|artistic|epl|mulan|mulanpsl|"
@@ -251,7 +251,7 @@ LICENSES = re.compile(
     r"(?:[- ](?:license|licence|by|nc|sa|nd|clause|only|or|later|v?\d[\d.]*|[a-z]{1,12}))*",
     _ANY_CASE,
 )
-"""Names of licenses, SPDX and Hugging Face."""
+"""Names of licenses in SPDX and on Hugging Face."""
 
 PAIRS = frozenset(
     f"{group[0]}{second}"
@@ -262,4 +262,4 @@ PAIRS = frozenset(
     )
     for second in group[2:]
 )
-"""Pairs of letters that make up 95 % of those in this project's documentation and in the public names of PyTorch."""
+"""The most frequent pairs of letters: 95 % of the pairs in the documentation and in the public names of PyTorch."""

@@ -1,4 +1,4 @@
-"""Where secrets are in a text: by shape, by being random, and as values of options, assignments and credentials."""
+"""Finds secrets in texts: by shape, by randomness, and as values of options, assignments and credentials."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from . import secret_rules as rules
 from .secret_names import Strength, strength_of, strength_of_path, words_of
 
 MARK = re.compile(r"<redacted(?::(?P<digest>[0-9a-f]{5})(?::(?P<salt>[0-9a-f]{4}))?)?>|<not recorded>")
-"""The mark of a redacted secret; the last form is that of packs of earlier versions."""
+"""The mark of a redacted secret; the last form is of packs of earlier versions."""
 
 Span = tuple[int, int]
 
@@ -39,11 +39,11 @@ _CHUNK = re.compile(r"[A-Za-z0-9_+=-]{16,}")
 
 
 def irregularity(word: str) -> float:
-    """Return how much of a word is unlike names: among its pairs of neighbors with a letter, the share of rare pairs of
-    letters and of changes between letters and digits; 0 where there are none.
+    """Return the irregularity of a word: among adjacent pairs with a letter, the share of rare pairs of letters and of
+    changes between letters and digits; 0 without such pairs.
 
-    Of 20 random letters and digits 98 % are above 0.5. Of 331 names of 14 and more letters and digits in the installed
-    files of PyTorch and MindSpore none is.
+    98 % of words of 20 random letters and digits are above 0.5. None of 331 names with at least 14 letters and digits
+    in the installed files of PyTorch and MindSpore is.
     """
     counted = irregular = 0
     for one, other in pairwise(word.casefold()):
@@ -56,7 +56,7 @@ def irregularity(word: str) -> float:
 
 
 def is_random(word: str) -> bool:
-    """Return whether a word of at least 16 letters and digits is too irregular to be made of names and numbers."""
+    """Return whether a word of at least 16 letters and digits is too irregular to consist of names and numbers."""
     if _HEX.fullmatch(word) or _UUID.fullmatch(word):
         return any(map(str.isdigit, word)) and any(map(str.isalpha, word)) and len({*word}) > 5
     bare = re.sub(r"[^A-Za-z0-9]", "", word)
@@ -71,12 +71,12 @@ def is_random(word: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Return the Shannon entropy of the characters of a text, in bits each; 0 for an empty one."""
+    """Return the Shannon entropy of a text in bits per character; 0 for an empty text."""
     return -sum(count / len(text) * log2(count / len(text)) for count in Counter(text).values())
 
 
 def is_harmless(value: object, strength: Strength, name: str) -> bool:
-    """Return whether a value cannot be a secret although its name, or one above it, is that of one."""
+    """Return whether a value cannot be a secret although its name, or a name above it, is secret."""
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, int | float):
@@ -89,7 +89,7 @@ def is_harmless(value: object, strength: Strength, name: str) -> bool:
     words = words_of(name)
     if words and words[-1] in rules.LOCATIONS and _PATH.fullmatch(text) and not any(_random_spans(text, name)):
         return True
-    if name.casefold() in ("pwd", "oldpwd") and text.startswith("/"):  # of a shell: the working directory
+    if name.casefold() in ("pwd", "oldpwd") and text.startswith("/"):  # the working directory in a shell
         return True
     if {"token", "tokens"} & {*words} and _SPECIAL_TOKEN.fullmatch(value):
         return True
@@ -141,7 +141,7 @@ _STRING = re.compile(rf"[rbfuRBFU]{{0,2}}(?P<string>{_QUOTED})")
 
 
 def spans(text: str, name: str = "", depth: int = 0) -> Iterator[Span]:
-    """Return where secrets are in a text that has a name without importance."""
+    """Yield the spans of secrets in a text whose name is not secret."""
     yield from shape_spans(text)
     yield from _url_spans(text)
     yield from _random_spans(text, name)
@@ -168,7 +168,7 @@ def shape_spans(text: str) -> Iterator[Span]:
 
 
 def _url_spans(text: str) -> Iterator[Span]:
-    """Return the user and password of URLs, up to the last `@`: a password may hold any character."""
+    """Yield the user and password in URLs, up to the last `@`, because a password may contain any character."""
     whole = _URL.match(text) is not None and "\n" not in text and not re.search(r"\s\w+://|\s--?\w", text)
     for found in _URL.finditer(text):
         begin = found.end()
@@ -189,7 +189,7 @@ def _url_spans(text: str) -> Iterator[Span]:
 
 
 def _random_spans(text: str, name: str = "") -> Iterator[Span]:
-    """Return words that are random. Those that a name, or a place in a path, explains as a hash or an id are not."""
+    """Yield random words, except hashes and ids according to their name or their position in a path."""
     is_identity = any(
         word in rules.IDENTITIES or word in rules.LOCATIONS for word in words_of(name.rpartition(".")[2])[-3:]
     )
@@ -240,7 +240,7 @@ def _inside_quotes(text: str, span: Span) -> Span:
 
 
 def _assignment_spans(text: str) -> Iterator[Span]:
-    """Return values of `name = value`, `name: value`, `"name": value`, `name is value` whose name is secret."""
+    """Yield the values in `name = value`, `name: value`, `"name": value`, `name is value` whose name is secret."""
     for found in _ASSIGNMENT.finditer(text):
         strength = strength_of_path(found["name"].strip("-"))
         sign = found["sign"].strip()
@@ -262,7 +262,7 @@ def _assignment_spans(text: str) -> Iterator[Span]:
 
 
 def _end_of_value(text: str, begin: int, sign: str) -> int:
-    """Return where the value ends that begins here: with its quotes, its brackets, its word, or its line."""
+    """Return the end of a value: of its quotes, brackets, word, or line."""
     rest = text[begin:]
     if quoted := re.match(rf"[rbfu]?(?:{_QUOTED})|\\+([\"']).*?\\+\1", rest, re.DOTALL):
         return begin + quoted.end()
@@ -283,7 +283,7 @@ def _end_of_value(text: str, begin: int, sign: str) -> int:
 
 
 def _option_spans(text: str, depth: int = 0) -> Iterator[Span]:
-    """Return the values of secret options of a command line, and of the variables that such an option uses."""
+    """Yield the values of secret options in command lines, and of variables in these values."""
     continued = re.compile(r"(?:\\\r?\n)+")
     tokens = [(found.span(), found[0]) for found in _WORD.finditer(text) if not continued.fullmatch(found[0])]
     if depth < 4:
@@ -313,7 +313,7 @@ def _option_spans(text: str, depth: int = 0) -> Iterator[Span]:
 
 
 def secret_words(words: Sequence[str]) -> Iterator[tuple[int, Span]]:
-    """Return which words of a command line are secret, as the place of the word and of the secret in it."""
+    """Yield the secrets in the words of a command line: index of the word, and span in the word."""
     command = ""
     at = 0
     while at < len(words):
@@ -378,7 +378,7 @@ def secret_words(words: Sequence[str]) -> Iterator[tuple[int, Span]]:
 
 
 def source_spans(line: str) -> list[Span]:
-    """Return where secrets are in a line of Python source: the strings after a secret name, not other names."""
+    """Return the spans of secrets in a line of Python source: string literals after a secret name."""
     found_spans = [*shape_spans(line), *_url_spans(line), *_random_spans(line)]
     strings = [(found.start("string") + 1, found.end("string") - 1) for found in _STRING.finditer(line)]
     code, _, comment = line.partition(" #")
@@ -400,7 +400,7 @@ def source_spans(line: str) -> list[Span]:
     for begin, end in strings:
         inner = line[begin:end]
         at, strength = max((each for each in begins if each[0] < begin), default=(0, Strength.NONE))
-        # `key = batch["x"]`: of a likely name only what is assigned itself, not an argument of a call.
+        # `key = batch["x"]`: for a likely name only a string that is assigned directly, not an argument.
         is_argument = strength is Strength.LIKELY and re.search(r"\w\s*[\[(]", _STRING.sub("", line[at : begin - 1]))
         if strength and not is_argument:
             if inner and not is_harmless(inner, Strength.LIKELY, ""):

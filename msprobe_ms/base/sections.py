@@ -1,35 +1,35 @@
-"""The sections of the configuration file, one frozen dataclass per task. Defaults stand here and nowhere else."""
+"""The sections of the configuration file, one frozen dataclass per task, with all defaults."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .checks import (
-    above,
-    ascending,
-    existing,
+    byte_size,
+    existing_path,
     flag,
-    listed,
+    increasing_numbers,
+    integer_at_least,
+    number_above,
     one_of,
-    shown,
-    size,
-    some_of,
-    texts,
-    unread,
-    whole,
+    other_framework_value,
+    quoted,
+    quoted_list,
+    strings,
+    words_of,
 )
 from .digest import CRC32C
 from .digest import KINDS as DIGESTS
 from .errors import SettingsError
-from .names import wrong_kernel
-from .not_built import WITHOUT_EFFECT
+from .names import kernel_name_problem
 from .schema import SHARES
-from .scope import DataMode, parts, wrong_bounds
+from .scope import DataMode, bounds_problem, parse_data_mode
 from .setting import checked, is_inert, setting, settings_of
+from .unavailable import WITHOUT_EFFECT
 
 
-def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:
-    """The settings of `owner` that are not at their default and have no effect: the key in the file, and why."""
+def ineffective_settings(owner: object, level: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of `owner` that are not at their default and have no effect: key in the file, and reason."""
     for key, each in settings_of(type(owner)).items():
         value, when = getattr(owner, each.name), each.metadata["when"]
         if is_inert(each, level) and (when(value) if when else value != each.default):
@@ -53,20 +53,20 @@ _STATISTICS = (
 
 
 def extra_statistics(value: object) -> tuple[str, ...]:
-    """A list of optional statistics, also an empty one."""
-    return tuple(dict.fromkeys(map(one_of(*[each.name for each in SHARES]), texts(value))))
+    """Check a list of optional statistics, which may be empty."""
+    return tuple(dict.fromkeys(map(one_of(*[each.name for each in SHARES]), strings(value))))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """The settings of one task."""
+    """Base class of the settings of a task."""
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
-        """Settings that contradict each other: the key in the file, and what is wrong with it."""
+        """Yield settings that contradict each other: key in the file, and message."""
         yield from ()
 
     def without_effect(self) -> Iterator[tuple[str, str]]:
-        """Settings that have no effect together with the others: the key in the file, and why."""
+        """Yield settings that have no effect in combination with others: key in the file, and reason."""
         yield from ()
 
 
@@ -75,7 +75,7 @@ _PT = "pt"
 
 @dataclass(frozen=True, kw_only=True)
 class SavingSettings(Section):
-    """The settings of a task that can save tensors. `file_format` "pt" also makes the dump one that `msprobe` reads."""
+    """Settings of a task that can save tensors. With `file_format` "pt", mindstudio-probe can read the dump."""
 
     file_format: str = setting(
         one_of("npy", "bin", _PT), "npy", inert=_KERNELS_ONLY, when=lambda value: value == "bin", read_at=_KERNELS
@@ -83,7 +83,7 @@ class SavingSettings(Section):
 
     @property
     def saves_pt(self) -> bool:
-        """Whether tensors are saved as PyTorch's files."""
+        """Return whether tensors are saved as PyTorch files."""
         return self.file_format == _PT
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
@@ -93,14 +93,15 @@ class SavingSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings(SavingSettings):
-    """The settings that the tasks `statistics` and `tensor` share. `patterns` is `list` in the file.
+    """Settings that the tasks `statistics` and `tensor` share.
 
-    `tensor_list` has the patterns of calls whose tensors are saved too; only task `statistics` can set it.
+    patterns : the setting `list`.
+    tensor_list : patterns of calls whose tensors are saved too; only for task `statistics`.
     """
 
-    scope: tuple[str, ...] = setting(texts, ())
-    patterns: tuple[str, ...] = setting(texts, (), key="list")
-    data_mode: DataMode = setting(parts, DataMode())  # noqa: RUF009  # makes a field
+    scope: tuple[str, ...] = setting(strings, ())
+    patterns: tuple[str, ...] = setting(strings, (), key="list")
+    data_mode: DataMode = setting(parse_data_mode, DataMode())  # noqa: RUF009  # makes a field
     summary_mode: str | tuple[str, ...] = setting(one_of(*_SUMMARIES), "statistics")
     tensor_list: tuple[str, ...] = ()
     extra: tuple[str, ...] = setting(extra_statistics, (), inert=_BY_FRAMEWORK, read_at=_CALLS, is_optional=True)
@@ -108,14 +109,14 @@ class CollectSettings(SavingSettings):
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         yield from super().contradictions(level, async_dump)
-        if wrong := wrong_bounds(level, self.scope):
+        if wrong := bounds_problem(level, self.scope):
             yield "scope", wrong
         if level == "L2":
             yield from self._contradictions_of_kernels(async_dump)
 
     @property
     def digests(self) -> str:
-        """The kind of digest that records have; empty for none."""
+        """Return the kind of digest in records; empty without digests."""
         return self.summary_mode if isinstance(self.summary_mode, str) and self.summary_mode in DIGESTS else ""
 
     def _contradictions_of_kernels(self, async_dump: bool) -> Iterator[tuple[str, str]]:
@@ -136,7 +137,7 @@ class CollectSettings(SavingSettings):
                 ),
             )
         for name in self.patterns:
-            if wrong := wrong_kernel(name):
+            if wrong := kernel_name_problem(name):
                 yield "list", wrong
         if not (self.data_mode.forward and self.data_mode.backward):
             yield (
@@ -146,7 +147,7 @@ class CollectSettings(SavingSettings):
 
 
 def summary(value: object) -> str | tuple[str, ...]:
-    """One word, or a list of statistics as kernel dumps take it."""
+    """Check `summary_mode`: one word, or a list of statistics for kernel dumps."""
     if not isinstance(value, list | tuple):
         return str(one_of(*_SUMMARIES)(value))
     return tuple(one_of(*_STATISTICS)(element) for element in value)
@@ -156,29 +157,29 @@ MEBIBYTE = 1 << 20
 
 
 def memory(value: object) -> int:
-    """Bytes for copies of tensors; less than a mebibyte would hold next to nothing."""
-    found = size(value)
+    """Check a number of bytes for copies of tensors, at least one MiB."""
+    found = byte_size(value)
     if found < MEBIBYTE:
-        raise SettingsError(f'{shown(value)} is too small; write at least "1MiB"')
+        raise SettingsError(f'{quoted(value)} is too small; write at least "1MiB"')
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSettings:
-    """What makes a call be written, with the calls before it, and how much of them is kept."""
+    """Settings of a trigger, which writes a call together with the calls before it."""
 
-    on: tuple[str, ...] = setting(some_of("nan", "inf", "jump", "digest"), ("nan", "inf"))
-    calls: int = setting(whole(0), 8)
+    on: tuple[str, ...] = setting(words_of("nan", "inf", "jump", "digest"), ("nan", "inf"))
+    calls: int = setting(integer_at_least(0), 8)
     memory: int = setting(memory, 256 * MEBIBYTE)
-    jump: float = setting(above(1), 100.0)
-    golden: str = setting(existing, "")
-    times: int = setting(whole(1, also=(-1,)), 1)
+    jump: float = setting(number_above(1), 100.0)
+    golden: str = setting(existing_path, "")
+    times: int = setting(integer_at_least(1, also=(-1,)), 1)
 
 
 def trigger(value: object) -> TriggerSettings:
-    """The settings of a trigger, an object of its own."""
+    """Check the settings of a trigger."""
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{shown(value)} is not an object; write {{}} or an object such as {{"on": ["nan"]}}')
+        raise SettingsError(f'{quoted(value)} is not an object; write {{}} or an object such as {{"on": ["nan"]}}')
     made = TriggerSettings(**checked(TriggerSettings, value, lambda key: key, {}))
     if ("digest" in made.on) != bool(made.golden):
         what = '"digest" compares with the golden dump given by "golden"; write both settings or neither'
@@ -188,12 +189,12 @@ def trigger(value: object) -> TriggerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsSettings(CollectSettings):
-    """Task `statistics`: numbers about every tensor."""
+    """Settings of task `statistics`: statistics of every tensor."""
 
     summary_mode: str | tuple[str, ...] = setting(
         summary, "statistics", inert=_ALL_FOUR, when=lambda value: isinstance(value, tuple), read_at=_KERNELS
     )
-    tensor_list: tuple[str, ...] = setting(texts, ())
+    tensor_list: tuple[str, ...] = setting(strings, ())
     device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY, read_at=_KERNELS)
     precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY, read_at=_KERNELS)
     trigger: TriggerSettings | None = setting(trigger, None)  # noqa: RUF009  # makes a field
@@ -203,22 +204,22 @@ class StatisticsSettings(CollectSettings):
         if self.trigger is None:
             return
         if level in ("L2", "debug"):
-            yield "trigger", f'level {shown(level)} does not support a trigger; use "L0", "L1" or "mix", or omit it'
+            yield "trigger", f'level {quoted(level)} does not support a trigger; use "L0", "L1" or "mix", or omit it'
         if self.tensor_list:
             yield "tensor_list", "a trigger selects the calls whose tensors are written; omit tensor_list"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSettings(CollectSettings):
-    """Task `tensor`: the tensors themselves, with their statistics."""
+    """Settings of task `tensor`: every tensor, with its statistics."""
 
-    backward_input: object = setting(unread, None, inert=WITHOUT_EFFECT["backward_input"])
-    online_run_ut: object = setting(unread, None, inert=WITHOUT_EFFECT["online_run_ut"])
-    nfs_path: object = setting(unread, None, inert=WITHOUT_EFFECT["nfs_path"])
-    host: object = setting(unread, None, inert=WITHOUT_EFFECT["host"])
-    port: object = setting(unread, None, inert=WITHOUT_EFFECT["port"])
-    bench_path: object = setting(unread, None, inert=WITHOUT_EFFECT["bench_path"])
-    diff_nums: object = setting(unread, None, inert=WITHOUT_EFFECT["diff_nums"])
+    backward_input: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["backward_input"])
+    online_run_ut: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["online_run_ut"])
+    nfs_path: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["nfs_path"])
+    host: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["host"])
+    port: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["port"])
+    bench_path: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["bench_path"])
+    diff_nums: object = setting(other_framework_value, None, inert=WITHOUT_EFFECT["diff_nums"])
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         yield from super().contradictions(level, async_dump)
@@ -232,31 +233,31 @@ class TensorSettings(CollectSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class StructureSettings(Section):
-    """Task `structure`: names, stacks and nesting without values. No settings."""
+    """Settings of task `structure`: names, stacks and nesting without values. It has no settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionDumpSettings(SavingSettings):
-    """Task `exception_dump`: what there is when a call raises; at level L2, kernels that end in an exception."""
+    """Settings of task `exception_dump`: calls that raise; at level L2, kernels that end in an exception."""
 
-    calls: int = setting(whole(0), 8)
+    calls: int = setting(integer_at_least(0), 8)
     memory: int = setting(memory, 256 * MEBIBYTE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowCheckSettings(SavingSettings):
-    """Task `overflow_check`: the first calls whose tensors are not finite; at level L2, kernels that overflow."""
+    """Settings of task `overflow_check`: first calls with non-finite tensors; at level L2, kernels that overflow."""
 
-    overflow_nums: int = setting(whole(1, also=(-1,)), 1)
+    overflow_nums: int = setting(integer_at_least(1, also=(-1,)), 1)
     check_mode: str = setting(one_of("all", "aicore", "atomic"), "all", inert="only MindSpore before 2.3 uses it")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreeBenchmarkSettings(Section):
-    """Task `free_benchmark`: perturb an input a little, and watch the output. `apis` is `list` in the file."""
+    """Settings of task `free_benchmark`: perturb an input, and compare the output. `apis` is the setting `list`."""
 
-    apis: tuple[str, ...] = setting(texts, (), key="list")
-    scope: tuple[str, ...] = setting(texts, (), inert=_NEVER_USED)
+    apis: tuple[str, ...] = setting(strings, (), key="list")
+    scope: tuple[str, ...] = setting(strings, (), inert=_NEVER_USED)
     fuzz_device: str = setting(one_of("npu", "cpu"), "npu")
     pert_mode: str = setting(
         one_of("improve_precision", "add_noise", "bit_noise", "no_change", "change_value", "to_cpu"),
@@ -276,8 +277,8 @@ class FreeBenchmarkSettings(Section):
         inert=f"preheat_step and max_sample have no effect either: {_FIXED_LIMITS}",
         when=lambda value: value,
     )
-    preheat_step: int = setting(whole(0), 15)
-    max_sample: int = setting(whole(0), 20)
+    preheat_step: int = setting(integer_at_least(0), 15)
+    max_sample: int = setting(integer_at_least(0), 20)
 
     def without_effect(self) -> Iterator[tuple[str, str]]:
         if self.fuzz_device == "cpu" and self.pert_mode != "to_cpu":
@@ -290,13 +291,14 @@ class FreeBenchmarkSettings(Section):
         if self.handler_type == "fix" and self.pert_mode not in ("improve_precision", "to_cpu"):
             yield (
                 "pert_mode",
-                f'{shown(self.pert_mode)} does not support handler_type "fix"; use "improve_precision", "to_cpu", '
+                f'{quoted(self.pert_mode)} does not support handler_type "fix"; use "improve_precision", "to_cpu", '
                 'or handler_type "check"',
             )
         if self.handler_type == "fix" and self.fuzz_stage != "forward":
             yield (
                 "fuzz_stage",
-                f'{shown(self.fuzz_stage)} does not support handler_type "fix"; use "forward", or handler_type "check"',
+                f'{quoted(self.fuzz_stage)} does not support handler_type "fix"; use "forward", or handler_type '
+                '"check"',
             )
 
 
@@ -304,33 +306,35 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.]+")
 
 
 def parameters(value: object) -> tuple[str, ...]:
-    """A list of parameter names."""
-    for name in texts(value):
+    """Check a list of parameter names."""
+    for name in strings(value):
         if not _PARAMETER.fullmatch(name):
-            raise SettingsError(f"{shown(name)} is not a parameter name; use only letters, digits, '_' and '.'")
-    return texts(value)
+            raise SettingsError(f"{quoted(name)} is not a parameter name; use only letters, digits, '_' and '.'")
+    return strings(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradProbeSettings(Section):
-    """Task `grad_probe`: the gradients that an optimizer receives, at each of its calls."""
+    """Settings of task `grad_probe`: the gradients that an optimizer receives, at each of its calls."""
 
     grad_level: str = setting(one_of("L0", "L1", "L2"), "L1")
     param_list: tuple[str, ...] = setting(parameters, ())
-    bounds: tuple[int | float, ...] = setting(ascending, (-1, 0, 1))
+    bounds: tuple[int | float, ...] = setting(increasing_numbers, (-1, 0, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccCheckSettings(Section):
-    """Task `acc_check`: calls are held to float64 while the training runs, so many milliseconds of each step.
+    """Settings of task `acc_check`: calls are compared with float64 during the training.
 
-    `memory` is what copies of inputs may take that wait for their backward. The lists are those of `msprobe acc-check`.
+    budget_ms : time in milliseconds per step.
+    memory : maximum bytes of copies of inputs that are kept until their backward.
+    white_list, black_list : as for `msprobe acc-check`.
     """
 
-    budget_ms: float = setting(above(0), 200.0)
+    budget_ms: float = setting(number_above(0), 200.0)
     memory: int = setting(memory, 256 * MEBIBYTE)
-    white_list: tuple[str, ...] = setting(texts, ())
-    black_list: tuple[str, ...] = setting(texts, ())
+    white_list: tuple[str, ...] = setting(strings, ())
+    black_list: tuple[str, ...] = setting(strings, ())
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         if async_dump:
@@ -348,14 +352,15 @@ SECTIONS: dict[str, type[Section]] = {
     "acc_check": AccCheckSettings,
 }
 PRECHECK = ("run_ut", "acc_check")
-"""Sections for the API precheck of a dump, under their older and newer name; a training reads the newer one."""
+"""Older and newer name of the section for the API precheck of a dump; a training reads the newer one."""
 
 
 def task_name(value: object) -> str:
-    """The name of something that a training run can collect."""
+    """Check the name of a task of a training."""
     if value == "run_ut":
         what = '"run_ut" is not a task of a training: `msprobe acc-check` checks the calls of a dump'
         raise SettingsError(
-            f'{what}, and task "acc_check" checks them during the training; choose one of {listed(tuple(SECTIONS))}'
+            f'{what}, and task "acc_check" checks them during the training; choose one of '
+            f"{quoted_list(tuple(SECTIONS))}"
         )
     return str(one_of(*SECTIONS)(value))

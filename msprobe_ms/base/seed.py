@@ -1,6 +1,6 @@
-"""Make a training with MindSpore repeatable: seeds, deterministic operators, and no dropout.
+"""Reproducible trainings with MindSpore: seeds, deterministic operators, and no dropout.
 
-MindSpore is imported when `seed_all` is called, by its name: this package must also run without it.
+MindSpore is imported when `seed_all` is called, because this package must also run without it.
 """
 
 import os
@@ -11,30 +11,33 @@ from importlib import import_module
 from typing import Any
 
 from .errors import SettingsError
-from .lazy import needed
+from .lazy import require
 from .patches import Patches
 
-LARGEST_SEED = 2**32 - 1
+MAX_SEED = 2**32 - 1
 
 
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
-    """Seed Python, numpy and MindSpore; choose deterministic operators; replace dropout by versions that drop nothing.
+    """Seed Python, NumPy and MindSpore, select deterministic operators, and disable dropout.
 
-    `mode` True or False switches MindSpore's deterministic operators and `HCCL_DETERMINISTIC` on or off, None leaves
-    both alone. `rm_dropout` acts on what is created, or called through its module, afterwards: a layer that exists and
-    a function that was imported by name stay as they are. Shuffling of data sets stays on. Raises `SettingsError` for
-    a value that does not fit.
+    seed : from 0 to 2**32 - 1.
+    mode : True or False switches MindSpore's deterministic operators and `HCCL_DETERMINISTIC` on or off; None does not
+        change them.
+    rm_dropout : disable dropout in layers that are created later, and in functions that are called through their
+        module. Existing layers, and functions that were imported by name, are not changed.
+
+    Data sets are still shuffled. Raises `SettingsError` for invalid values.
     """
     check(seed, mode, rm_dropout)
-    mindspore = needed("mindspore", "msprobe.mindspore.seed_all")
-    os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
+    mindspore = require("mindspore", "msprobe.mindspore.seed_all")
+    os.environ["PYTHONHASHSEED"] = str(seed)  # for child processes; this process has already read it
     random.seed(seed)
     mindspore.set_seed(seed)  # initializers, operators, data sets, and numpy
-    mindspore.manual_seed(seed)  # the generator behind mint.rand and its like, which set_seed does not reach
+    mindspore.manual_seed(seed)  # the generator of mint.rand, which set_seed does not seed
     if mode is not None:
-        # Our own earlier value would make set_context warn about a contradiction.
+        # A value from an earlier call would make set_context warn about a contradiction.
         os.environ.pop("HCCL_DETERMINISTIC", None)
-        # set_deterministic, which is to succeed set_context, can be called only once in a process.
+        # set_deterministic, the successor of set_context, can be called only once in a process.
         mindspore.set_context(deterministic="ON" if mode else "OFF")
         os.environ["HCCL_DETERMINISTIC"] = str(mode)
     if rm_dropout:
@@ -42,18 +45,19 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
 
 
 def check(seed: int, mode: bool | None, rm_dropout: bool) -> None:
-    """Refuse what cannot be meant, with `SettingsError`."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise SettingsError(f"seed_all: seed is {seed!r}; pass an integer from 0 to {LARGEST_SEED}")
+    """Raise `SettingsError` for invalid arguments."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise SettingsError(f"seed_all: seed is {seed!r}; pass an integer from 0 to {MAX_SEED}")
     if mode is not None and not isinstance(mode, bool):
         raise SettingsError(f"seed_all: mode is {mode!r}; choose True, False, or None to leave determinism unchanged")
     if not isinstance(rm_dropout, bool):
         raise SettingsError(f"seed_all: rm_dropout is {rm_dropout!r}; choose True or False")
 
 
-def planned(rows: "Sequence[tuple[str, str, Callable[[Any], Any]]]") -> Patches:
-    """Attributes to replace: the owner (a module, or `module:class`), the attribute, and what makes the replacement of
-    the original. Those that this version of the framework lacks are left out.
+def patches_of(rows: "Sequence[tuple[str, str, Callable[[Any], Any]]]") -> Patches:
+    """Return patches for rows of owner (a module, or `module:class`), attribute, and factory of the replacement.
+
+    Attributes that this version of the framework does not have are omitted.
     """
     patches = Patches()
     for name, attribute, replace in rows:
@@ -65,40 +69,40 @@ def planned(rows: "Sequence[tuple[str, str, Callable[[Any], Any]]]") -> Patches:
 
 
 def restore_dropout() -> None:
-    """Put MindSpore's own dropout back; what was created in between keeps dropping nothing."""
+    """Restore MindSpore's dropout; layers that were created in the meantime remain without dropout."""
     _dropout().remove()
 
 
 @lru_cache(1)
 def _dropout() -> Patches:
-    return planned(_REPLACED)
+    return patches_of(_REPLACED)
 
 
-def _keeping_all(original: Any) -> Any:
-    """The primitive with keep_prob 1.0. The name stays: MindSpore finds the kernel by it, and dumps show it."""
+def _primitive_without_dropout(original: Any) -> Any:
+    """Return a subclass of a primitive with keep_prob 1.0 and the same name, by which MindSpore finds the kernel."""
 
     def __init__(self: Any, keep_prob: float = 1.0, *args: Any, **kwargs: Any) -> None:
         original.__init__(self, 1.0, *args, **kwargs)
 
-    return _renamed_as(original, __init__)
+    return _subclass_like(original, __init__)
 
 
-def _dropping_none(original: Any) -> Any:
-    """The cell with p 0."""
+def _cell_without_dropout(original: Any) -> Any:
+    """Return a subclass of a cell with p = 0."""
 
     def __init__(self: Any, p: float = 0.0, *args: Any, **kwargs: Any) -> None:
         original.__init__(self, 0.0, *args, **kwargs)
 
-    return _renamed_as(original, __init__)
+    return _subclass_like(original, __init__)
 
 
-def _renamed_as(original: Any, initialise: Callable[..., None]) -> Any:
-    names = {"__init__": initialise, "__module__": original.__module__, "__doc__": original.__doc__}
+def _subclass_like(original: Any, initialize: Callable[..., None]) -> Any:
+    names = {"__init__": initialize, "__module__": original.__module__, "__doc__": original.__doc__}
     return type(original.__name__, (original,), names)
 
 
-def _identity(original: Any) -> Any:
-    """The function that returns its input. No `__wrapped__`: the graph compiler would read the original through it."""
+def _function_without_dropout(original: Any) -> Any:
+    """Return a function that returns its input, without `__wrapped__`, which the graph compiler would follow."""
 
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         return input
@@ -108,10 +112,10 @@ def _identity(original: Any) -> Any:
 
 
 _REPLACED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    *(("mindspore.ops", name, _keeping_all) for name in ("Dropout", "Dropout2D", "Dropout3D")),
-    *(("mindspore.ops.operations", name, _keeping_all) for name in ("Dropout", "Dropout2D", "Dropout3D")),
-    # ops.dropout2d and ops.dropout3d look here.
-    *(("mindspore.ops.operations.nn_ops", name, _keeping_all) for name in ("Dropout2D", "Dropout3D")),
-    *(("mindspore.mint.nn", name, _dropping_none) for name in ("Dropout", "Dropout2d")),
-    *(("mindspore.mint.nn.functional", name, _identity) for name in ("dropout", "dropout2d")),
+    *(("mindspore.ops", name, _primitive_without_dropout) for name in ("Dropout", "Dropout2D", "Dropout3D")),
+    *(("mindspore.ops.operations", name, _primitive_without_dropout) for name in ("Dropout", "Dropout2D", "Dropout3D")),
+    # used by ops.dropout2d and ops.dropout3d
+    *(("mindspore.ops.operations.nn_ops", name, _primitive_without_dropout) for name in ("Dropout2D", "Dropout3D")),
+    *(("mindspore.mint.nn", name, _cell_without_dropout) for name in ("Dropout", "Dropout2d")),
+    *(("mindspore.mint.nn.functional", name, _function_without_dropout) for name in ("dropout", "dropout2d")),
 )

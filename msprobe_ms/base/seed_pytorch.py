@@ -1,6 +1,6 @@
-"""Make a training with PyTorch repeatable: seeds, deterministic operators, and no dropout.
+"""Reproducible trainings with PyTorch: seeds, deterministic operators, and no dropout.
 
-PyTorch is imported when `seed_all` is called, by its name: this package must also run without it.
+PyTorch is imported when `seed_all` is called, because this package must also run without it.
 """
 
 import os
@@ -11,33 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from .lazy import needed
+from .lazy import require
 from .patches import Patches
-from .seed import check, planned
+from .seed import check, patches_of
 
 
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
-    """Seed Python, numpy and PyTorch, on every device; choose deterministic operators; have dropout drop nothing.
+    """Seed Python, NumPy and PyTorch on all devices, select deterministic operators, and disable dropout.
 
-    `mode` True or False switches PyTorch's deterministic operators on or off, and `HCCL_DETERMINISTIC` with them; True
-    sets `CUBLAS_WORKSPACE_CONFIG` too, and an operator that has no deterministic version then raises. Either way cuDNN
-    uses deterministic operators and does not benchmark, as in msprobe 8.1. None leaves all of these alone.
-    `rm_dropout` acts on every dropout layer, also on one that exists; on functions that are called through their
-    module, `F.dropout` and `F.scaled_dot_product_attention`; and on recurrent layers that are created afterwards.
-    Raises `SettingsError` for a value that does not fit.
+    seed : from 0 to 2**32 - 1.
+    mode : True or False switches PyTorch's deterministic operators and `HCCL_DETERMINISTIC` on or off. True also sets
+        `CUBLAS_WORKSPACE_CONFIG`, and operators without a deterministic version raise. Both make cuDNN use
+        deterministic operators without benchmarking, as in msprobe 8.1. None does not change any of these.
+    rm_dropout : disable dropout in all dropout layers, including existing ones, in functions that are called through
+        their module (`F.dropout`, `F.scaled_dot_product_attention`), and in recurrent layers that are created later.
+
+    Raises `SettingsError` for invalid values.
     """
     check(seed, mode, rm_dropout)
-    torch = needed("torch", "msprobe.pytorch.seed_all")
-    os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
+    torch = require("torch", "msprobe.pytorch.seed_all")
+    os.environ["PYTHONHASHSEED"] = str(seed)  # for child processes; this process has already read it
     random.seed(seed)
-    np.random.seed(seed)  # the generator that trainings use
-    torch.manual_seed(seed)  # of every device
+    np.random.seed(seed)  # the global generator
+    torch.manual_seed(seed)  # of all devices
     if mode is not None:
         if mode:  # read when the first matrix product of a GPU is prepared
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         os.environ["HCCL_DETERMINISTIC"] = str(mode)  # collectives between NPUs
         torch.backends.cudnn.deterministic = True
-        # Benchmarking chooses the fastest operator, which may be another one each time.
+        # Benchmarking selects the fastest operator, which may differ between runs.
         torch.backends.cudnn.benchmark = False
         torch.use_deterministic_algorithms(mode)
     if rm_dropout:
@@ -45,17 +47,17 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
 
 
 def restore_dropout() -> None:
-    """Put PyTorch's own dropout back; recurrent layers that were created in between keep dropping nothing."""
+    """Restore PyTorch's dropout; recurrent layers that were created in the meantime remain without dropout."""
     _dropout().remove()
 
 
 @lru_cache(1)
 def _dropout() -> Patches:
-    return planned(_REPLACED)
+    return patches_of(_REPLACED)
 
 
-def _not_training(original: Any) -> Any:
-    """The function as it is outside of training: it gives its input, and draws no random number."""
+def _function_without_dropout(original: Any) -> Any:
+    """Return the function with training=False: it returns its input without drawing random numbers."""
 
     @wraps(original)
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -64,8 +66,8 @@ def _not_training(original: Any) -> Any:
     return dropout
 
 
-def _attending_to_all(original: Any) -> Any:
-    """The attention with `dropout_p` 0."""
+def _attention_without_dropout(original: Any) -> Any:
+    """Return the attention function with dropout_p = 0."""
 
     @wraps(original)
     def attention(
@@ -76,8 +78,8 @@ def _attending_to_all(original: Any) -> Any:
     return attention
 
 
-def _created_without(original: Callable[..., None]) -> Callable[..., None]:
-    """A recurrent layer whose `dropout` is 0."""
+def _init_without_dropout(original: Callable[..., None]) -> Callable[..., None]:
+    """Return the `__init__` of a recurrent layer with dropout = 0."""
 
     @wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -90,9 +92,9 @@ def _created_without(original: Callable[..., None]) -> Callable[..., None]:
 _FUNCTIONAL = "torch.nn.functional"
 
 _REPLACED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    *((_FUNCTIONAL, name, _not_training) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")),
-    *((_FUNCTIONAL, name, _not_training) for name in ("alpha_dropout", "feature_alpha_dropout")),
-    (_FUNCTIONAL, "scaled_dot_product_attention", _attending_to_all),
-    ("torch.nn:RNNBase", "__init__", _created_without),
+    *((_FUNCTIONAL, name, _function_without_dropout) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")),
+    *((_FUNCTIONAL, name, _function_without_dropout) for name in ("alpha_dropout", "feature_alpha_dropout")),
+    (_FUNCTIONAL, "scaled_dot_product_attention", _attention_without_dropout),
+    ("torch.nn:RNNBase", "__init__", _init_without_dropout),
 )
-"""A layer asks the module of functions at every call, so that layers that exist drop nothing either."""
+"""Layers look up functions in their module at every call, so this also disables dropout in existing layers."""

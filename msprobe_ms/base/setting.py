@@ -1,14 +1,14 @@
-"""How a field of a dataclass becomes a setting of a file.
+"""Dataclass fields that are settings of a configuration file.
 
-A field carries its key in the file, the check that its value must pass, and, where the setting has no effect, the
-reason. `msprobe.options` adds how the same field is set on a command line and by a keyword.
+The metadata of a field has its key in the file, the check of its value, and, if the setting has no effect, the reason.
+`msprobe.options` adds options of the command line and keyword arguments.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import Any
 
-from .checks import Check, listed, nearest, shown
+from .checks import Check, nearest, quoted, quoted_list
 from .errors import SettingsError
 
 Where = Callable[[str], str]
@@ -24,27 +24,36 @@ def setting(
     read_at: tuple[str, ...] = (),
     **more: object,
 ) -> Any:
-    """A dataclass field that a file can set.
+    """Return a dataclass field that a file can set.
 
-    `key` is the key in the file where it is not the field's name. `inert` is the reason why the setting has no effect:
-    for all values, or only for those for which `when` is true. At the levels of `read_at` it has its effect.
-    `more` is added to the field's metadata; with `is_optional` the settings of a dump do not mention the default.
+    check : check of its value.
+    default : default value; required without.
+    key : key in the file, by default the name of the field.
+    inert : the reason if the setting has no effect.
+    when : values for which it has no effect, by default all.
+    read_at : levels at which it has an effect.
+    more : added to the metadata of the field. With `is_optional`, the default is omitted in the settings of a dump.
     """
     metadata = {"check": check, "key": key, "inert": inert, "when": when, "read_at": read_at, **more}
     return field(default=default, metadata=metadata)
 
 
 def settings_of(cls: type) -> "dict[str, Field[Any]]":
-    """The fields that the file can set, by their keys in the file."""
+    """Return the fields that the file can set, by key."""
     return {each.metadata["key"] or each.name: each for each in fields(cls) if "check" in each.metadata}
 
 
 def checked(
     cls: type, contents: Mapping[str, object], where: Where, elsewhere: Mapping[str, str], also: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The checked values for the fields of `cls`; a key that is neither one of them nor in `also` is refused.
+    """Return the checked values of the fields of `cls`.
 
-    null means that the key is absent. `elsewhere` has the right place of keys that are known elsewhere.
+    contents : the contents of the file; null means that a key is absent.
+    where : location of a key, for messages.
+    elsewhere : location of keys that are valid elsewhere.
+    also : other valid keys.
+
+    SettingsError for other keys and invalid values.
     """
     known = settings_of(cls)
     for key in contents:
@@ -63,16 +72,16 @@ def checked(
 
 def _unknown(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
     if key in elsewhere:
-        return f"the setting {shown(key)} is not valid here; move it to {elsewhere[key]}"
+        return f"the setting {quoted(key)} is not valid here; move it to {elsewhere[key]}"
     if near := nearest(key, (*known, *elsewhere)):
         place = "" if near in known else f" in {elsewhere[near]}"
-        return f"unknown setting {shown(key)}; did you mean {shown(near)}{place}?"
+        return f"unknown setting {quoted(key)}; did you mean {quoted(near)}{place}?"
     return (
-        f"unknown setting {shown(key)}; remove it, or choose from "
-        f"{listed(known) or 'none: this section has no settings'}"
+        f"unknown setting {quoted(key)}; remove it, or choose from "
+        f"{quoted_list(known) or 'none: this section has no settings'}"
     )
 
 
 def is_inert(each: "Field[Any]", level: str) -> bool:
-    """Whether a setting has no effect at a level, be it for some of its values only."""
+    """Return whether a setting has no effect at a level, for all or some of its values."""
     return bool(each.metadata["inert"]) and level not in each.metadata["read_at"]

@@ -1,7 +1,7 @@
-"""The settings of a collection: the configuration file and the debugger's arguments, read once at its start.
+"""The settings of a debugger, from its configuration file and arguments.
 
-The words of the file (`task`, `level`, `list`, `summary_mode`) are not used behind this module. A stage of a training
-has the settings of its debugger, with what a file and arguments of its own put in their place.
+Other modules use the fields of `Settings`, not the contents of the file. A stage of a training has the settings of its
+debugger, changed by a separate file and arguments.
 """
 
 import errno
@@ -16,15 +16,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .checks import absolute, existing, flag, folder, listed, one_of, shown, size, texts
+from .checks import absolute_path, byte_size, existing_path, flag, one_of, output_folder, quoted, quoted_list, strings
 from .digest import MD5
 from .errors import SettingsError, UsageError
-from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
+from .files import MAX_CONFIGURATION_BYTES, NAME_LIMIT, read_input, safe_name
 from .log import once
-from .memo import remembered
-from .not_built import IGNORED_KEYS, WITHOUT_EFFECT
+from .memo import cached_by_identity
 from .schema import SHARES, Statistic
-from .scope import DataMode, Scope, compact, holds, numbers
+from .scope import DataMode, Scope, compact_ranges, contains, parse_numbers
 from .sections import (
     PRECHECK,
     SECTIONS,
@@ -39,10 +38,11 @@ from .sections import (
     StatisticsSettings,
     StructureSettings,
     TriggerSettings,
-    inert,
+    ineffective_settings,
     task_name,
 )
 from .setting import Where, checked, is_inert, setting, settings_of
+from .unavailable import IGNORED_KEYS, WITHOUT_EFFECT
 
 _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_distribution", "ops")
 
@@ -52,7 +52,7 @@ OTHER_FILES = (
     (("common_dump_settings", "e2e_dump_settings"), "MindSpore's own dump configuration", "MINDSPORE_DUMP_CONFIG"),
     (("framework", "dump_data_dir"), "a dump.json of a run", "'msprobe compare'"),
 )
-"""Keys of other tools' files, what such a file is, and who takes it."""
+"""Keys of files for other tools, the kind of file, and the tool."""
 
 
 _JSON = (
@@ -61,15 +61,15 @@ _JSON = (
 )
 
 
-def read(path: object) -> dict[str, object]:
-    """The top-level object of a JSON file; a byte order mark is accepted, a key that stands twice is not."""
+def read_config(path: object) -> dict[str, object]:
+    """Return the top-level object of a JSON file, with or without byte order mark. SettingsError for duplicate keys."""
     if not isinstance(path, str | os.PathLike):
         raise SettingsError(
-            f"config_path is {shown(path)}, which is not a path; pass the path of a .json file, or None"
+            f"config_path is {quoted(path)}, which is not a path; pass the path of a .json file, or None"
         )
     where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
-        above = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
+        above = str(absolute_path(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
         raise SettingsError(
             f"{where}: no such file; correct config_path{f' (working directory: {above})' * bool(above)}"
         )
@@ -78,21 +78,21 @@ def read(path: object) -> dict[str, object]:
     if not str(where).endswith(".json"):
         raise SettingsError(f"{where}: the name does not end in .json; rename the file if it contains JSON")
     try:
-        text = read_input(where, CONFIGURATION).decode("utf-8-sig")
+        text = read_input(where, MAX_CONFIGURATION_BYTES).decode("utf-8-sig")
     except OSError as err:
         remedy = "write a smaller one" if err.errno == errno.EFBIG else "grant read permission to this user"
         raise SettingsError(f"{where}: cannot be read ({err.strerror or err}); {remedy}") from err
     except UnicodeDecodeError as err:
         raise SettingsError(f"{where}: byte {err.start} is not UTF-8; save the file in UTF-8") from err
-    return _top(text, where)
+    return _parse_object(text, where)
 
 
-def _top(text: str, where: object) -> dict[str, object]:
+def _parse_object(text: str, where: object) -> dict[str, object]:
     def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
         made = dict(found)
         if len(made) < len(found):
             twice = next(key for number, (key, _) in enumerate(found) if key in dict(found[:number]))
-            raise SettingsError(f"{where}: duplicate key {shown(twice)} in one object; remove one")
+            raise SettingsError(f"{where}: duplicate key {quoted(twice)} in one object; remove one")
         return made
 
     def broken(place: str, what: str) -> NoReturn:
@@ -104,7 +104,7 @@ def _top(text: str, where: object) -> dict[str, object]:
         broken(f", line {err.lineno}, column {err.colno}", f"{err.msg}; {_JSON}")
     except RecursionError:
         broken("", "too deeply nested")
-    except ValueError:  # the one other thing that Python cannot read
+    except ValueError:  # the only other error of the parser
         broken("", "a number with thousands of digits")
     if not isinstance(top, dict):
         raise SettingsError(f"{where}: the file contains a {type(top).__name__}; write one object, {{...}}")
@@ -113,10 +113,15 @@ def _top(text: str, where: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
-    """What is recorded of a call. `values`: records are made at all (not for task structure). `saves`: each tensor goes
-    to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: the kind of digest that
-    records have, empty for none. `extra`: the optional statistics that they have. `layout`: they have strides and
-    offsets.
+    """Options for recording calls.
+
+    data_mode : directions and parts that are recorded.
+    values : whether records are made; False for task structure.
+    saves : whether all tensors are saved to files.
+    saved : patterns of calls whose tensors are saved otherwise.
+    digests : kind of digest in records; empty without digests.
+    extra : optional statistics in records.
+    layout : whether records have strides and offsets.
     """
 
     data_mode: DataMode
@@ -128,43 +133,43 @@ class CollectOptions:
     layout: bool = False
 
     def of_records(self, saves: bool) -> dict[str, Any]:
-        """The options of a describer of tensors that saves them or not."""
+        """Return the options of a describer of tensors; `saves`: whether it saves them."""
         return {"saves": saves, "digests": self.digests, "extra": self.extra, "layout": self.layout}
 
     def saves_also(self, name: str) -> bool:
-        """Whether a call's tensors are saved although the task saves none."""
+        """Return whether the tensors of a call are saved by a pattern in `saved`."""
         return any(pattern in name for pattern in self.saved)
 
     @property
     def any_file(self) -> bool:
-        """Whether any npy file may come."""
+        """Return whether any tensor may be saved to a file."""
         return self.saves or bool(self.saved)
 
 
 def scope_of(settings: "Settings") -> Scope:
-    """The calls that `scope` and `list` select."""
+    """Return the filter of calls by `scope` and `list`."""
     section = settings.section
     bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
     return Scope(settings.level, bounds, patterns)
 
 
 def collect_options(settings: "Settings") -> CollectOptions:
-    """What a task and its section record."""
+    """Return the options for recording calls."""
     section = settings.section
     if not isinstance(section, CollectSettings):
-        # kernels are collected by the framework, gradients at the optimizer; second runs are compared at once
+        # Kernels are collected by the framework, gradients at the optimizer; free_benchmark compares immediately.
         is_elsewhere = isinstance(section, StructureSettings | GradProbeSettings | FreeBenchmarkSettings)
         if is_elsewhere or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
         if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings | AccCheckSettings):
             return CollectOptions(DataMode(), saves=True)
-        raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
-    fires = section.trigger if isinstance(section, StatisticsSettings) else None
+        raise SettingsError(f"task: {quoted(settings.task)} cannot be collected at level {quoted(settings.level)}")
+    trigger = section.trigger if isinstance(section, StatisticsSettings) else None
     return CollectOptions(
         data_mode=section.data_mode,
-        saves=settings.task == "tensor" or fires is not None,
+        saves=settings.task == "tensor" or trigger is not None,
         saved=section.tensor_list,
-        digests=section.digests or (MD5 if fires is not None and "digest" in fires.on else ""),
+        digests=section.digests or (MD5 if trigger is not None and "digest" in trigger.on else ""),
         extra=tuple(each for each in SHARES if each.name in section.extra),
         layout=section.layout,
     )
@@ -172,18 +177,18 @@ def collect_options(settings: "Settings") -> CollectOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is collected, where it goes, and the section of the task. `dump_path` is absolute."""
+    """The settings of a debugger, with the section of its task. `dump_path` is absolute."""
 
     task: str = setting(task_name, "statistics")
-    dump_path: Path = setting(folder)  # noqa: RUF009  # makes a field
-    rank: tuple[int, ...] = setting(numbers, ())
-    step: tuple[int, ...] = setting(numbers, ())
+    dump_path: Path = setting(output_folder)  # noqa: RUF009  # makes a field
+    rank: tuple[int, ...] = setting(parse_numbers, ())
+    step: tuple[int, ...] = setting(parse_numbers, ())
     level: str = setting(one_of("L0", "L1", "L2", "mix", "debug"), "L1")
     async_dump: bool = setting(flag, False)
     precision: str = setting(one_of("high", "low"), "low")
     extra_info: bool = setting(flag, True)
-    names_from: str = setting(existing, "")
-    disk_budget: int = setting(size, 0)
+    names_from: str = setting(existing_path, "")
+    disk_budget: int = setting(byte_size, 0)
     format: str = setting(
         one_of("json", "packed", "columnar"),
         "json",
@@ -197,31 +202,31 @@ class Settings:
     enable_dataloader: bool = setting(flag, False, inert=WITHOUT_EFFECT["enable_dataloader"])
     dump_enable: bool | None = setting(flag, None, inert=WITHOUT_EFFECT["dump_enable"])
     risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=WITHOUT_EFFECT["risk_level"])
-    custom_op_namespaces: tuple[str, ...] = setting(texts, (), inert=WITHOUT_EFFECT["custom_op_namespaces"])
+    custom_op_namespaces: tuple[str, ...] = setting(strings, (), inert=WITHOUT_EFFECT["custom_op_namespaces"])
     section: Section = field(default_factory=StatisticsSettings)
 
     def collects_step(self, step: int) -> bool:
-        """Whether a step is collected."""
-        return holds(self.step, step)
+        """Return whether a step is collected."""
+        return contains(self.step, step)
 
     def collects_rank(self, rank: int | None) -> bool:
-        """Whether a process is collected; one without a rank (a single card) always is."""
-        return rank is None or holds(self.rank, rank)
+        """Return whether a process is collected; always True without a rank (single process)."""
+        return rank is None or contains(self.rank, rank)
 
     @property
     def last_step(self) -> int | None:
-        """The step after which nothing is left to collect; None where there is no last one."""
+        """Return the last step that is collected; None without a limit."""
         return self.step[-1] if self.step else None
 
     @property
     def saves_pt(self) -> bool:
-        """Whether tensors are saved as PyTorch's files, in a dump that other versions of msprobe read."""
+        """Return whether tensors are saved as PyTorch files, in a dump that other versions of msprobe can read."""
         return isinstance(self.section, SavingSettings) and self.section.saves_pt
 
     def described(self) -> dict[str, object]:
-        """The settings in the words of the configuration file, as JSON holds them; `load` reads them back.
+        """Return the settings as JSON data in the form of the configuration file.
 
-        Settings without effect are left out.
+        Settings without effect are omitted.
         """
         return dict(_described(self))
 
@@ -234,73 +239,77 @@ def load(
     level: str | None = None,
     step: list[int | str] | None = None,
 ) -> Settings:
-    """The settings of a file and arguments; an argument that is not None replaces the setting of the file.
+    """Return the settings of a file and arguments; an argument that is not None replaces the setting of the file.
 
-    Without a file every setting has its default, and the dump goes to `./dump_path`. Raises `SettingsError` where
-    something cannot be read, is invalid, or is not supported by this version. A setting that has no effect is logged
-    once.
+    Without a file all settings have their defaults, and the dump is written to `./dump_path`. Raises `SettingsError` if
+    the file cannot be read, or a setting is invalid or not supported. Settings without effect are logged once.
     """
     arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     arguments = {key: value for key, value in arguments.items() if value is not None}
-    written = {"dump_path": "./dump_path"} if config_path is None else read(config_path)
+    written = {"dump_path": "./dump_path"} if config_path is None else read_config(config_path)
     origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
-    return noted(parse_settings({**written, **arguments}, origin), origin)
+    return log_ineffective(parse_settings({**written, **arguments}, origin), origin)
 
 
-def noted(settings: Settings, origin: "Origin") -> Settings:
-    """The same settings; what has no effect, or costs memory, is logged once."""
+def log_ineffective(settings: Settings, origin: "Origin") -> Settings:
+    """Return the settings unchanged; log, once, settings that have no effect or use much memory."""
     if settings.async_dump and settings.level != "L2":
         waits = "tensors are kept in memory, up to half of the free memory at start; collect few tensors at a time"
         once("async_dump", f"{origin.common('async_dump')}: {waits}")
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
-        for key, reason in inert(owner, settings.level):
+        for key, reason in ineffective_settings(owner, settings.level):
             once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
     return settings
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where settings come from, for messages: a file, and the arguments (of which function) that replace its own."""
+    """The origin of settings, for messages.
+
+    file : the file.
+    arguments : names of arguments that replace settings of the file.
+    of : the function with the arguments.
+    """
 
     file: str
     arguments: frozenset[str] = frozenset()
     of: str = "PrecisionDebugger"
 
     def common(self, key: str) -> str:
-        """The place of a common setting."""
-        return f"argument {shown(key)} of {self.of}" if key in self.arguments else f"{self.file}, {key}"
+        """Return the location of a common setting."""
+        return f"argument {quoted(key)} of {self.of}" if key in self.arguments else f"{self.file}, {key}"
 
     def inside(self, section: str) -> Where:
-        """The place of a setting in a section, by its key."""
+        """Return a function from the key of a setting in a section to its location."""
         place = self.common(section) if section in self.arguments else self.file
         return lambda key: f"{place}, {section}.{key}"
 
 
 def ignored_settings(contents: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Keys that this version does not have and ignores: the section, empty at the top level; the key; and why.
+    """Yield keys that this version ignores: section (empty at the top level), key, and reason.
 
-    Releases of mindstudio-probe read them there. In a section that includes the keys of all other sections, which have
-    no effect where they have their defaults.
+    These are keys that releases of mindstudio-probe read, and in a section also keys of other sections with their
+    default value.
     """
     task = contents.get("task", Settings.task)
     inner = contents.get(task) if isinstance(task, str) and task in SECTIONS else None
-    yield from (("", key, why) for key in contents if (why := _why_ignored("", key)))
+    yield from (("", key, why) for key in contents if (why := _ignored_reason("", key)))
     for key, value in inner.items() if isinstance(inner, Mapping) else ():
         if key in settings_of(SECTIONS[str(task)]):
             continue
-        if why := _why_ignored(str(task), key):
+        if why := _ignored_reason(str(task), key):
             yield str(task), key, why
         elif value is not None and _is_default_elsewhere(key, value):
-            yield str(task), key, f"{shown(value)} is its default in the sections that have it"
+            yield str(task), key, f"{quoted(value)} is its default in the sections that have it"
 
 
-def _why_ignored(section: str, key: str) -> str:
+def _ignored_reason(section: str, key: str) -> str:
     row = next((row for row in IGNORED_KEYS if row.key == key and section in row.sections), None)
     return f"mindstudio-probe {row.source} reads it; {row.instead}" if row else ""
 
 
 def _is_default_elsewhere(key: str, value: object) -> bool:
-    """Whether another section has such a setting, and this value is its default."""
+    """Return whether another section has this setting, and the value is its default."""
     for section in SECTIONS.values():
         if each := settings_of(section).get(key):
             with suppress(SettingsError):
@@ -310,7 +319,7 @@ def _is_default_elsewhere(key: str, value: object) -> bool:
 
 
 def _without_ignored(contents: Mapping[str, object], origin: Origin) -> dict[str, object]:
-    """The configuration without the keys that are ignored, each of which is logged once."""
+    """Return the configuration without ignored keys, which are logged once."""
     left = dict(contents)
     for section, key, why in list(ignored_settings(contents)):
         where = origin.inside(section)(key) if section else origin.common(key)
@@ -323,20 +332,20 @@ def _without_ignored(contents: Mapping[str, object], origin: Origin) -> dict[str
 
 
 def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
-    """The settings of a configuration; other tasks' sections are not read."""
+    """Return the settings of a configuration; sections of other tasks are not read."""
     contents = _without_ignored(contents, origin)
     sections = tuple(dict.fromkeys((*SECTIONS, *PRECHECK)))
     unknown = [key for key in contents if key not in (*settings_of(Settings), *sections)]
     for marks, what, taker in OTHER_FILES:
         if found := tuple(key for key in marks if key in unknown):
             raise SettingsError(
-                f"{origin.file}: this looks like {what} (it has {listed(found)}); pass it to {taker}, and pass "
+                f"{origin.file}: this looks like {what} (it has {quoted_list(found)}); pass it to {taker}, and pass "
                 "the configuration of a collection to PrecisionDebugger"
             )
-    # For a misplaced key: the section of the task, or the first section that knows it.
+    # For a misplaced key: the section of the task, or the first section with this key.
     own = [name for name in (contents.get("task", Settings.task),) if isinstance(name, str) and name in SECTIONS]
     names = [*reversed(SECTIONS), *own]
-    elsewhere = {key: f"section {shown(name)}" for name in names for key in settings_of(SECTIONS[name])}
+    elsewhere = {key: f"section {quoted(name)}" for name in names for key in settings_of(SECTIONS[name])}
     values = checked(Settings, contents, origin.common, elsewhere, also=sections)
     if "dump_path" not in values:
         what = "the setting is missing; set it to the output folder, or pass dump_path to PrecisionDebugger"
@@ -347,7 +356,7 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
         written = {}
     if not isinstance(written, dict):
         raise SettingsError(
-            f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or an object with settings"
+            f"{origin.file}, {task}: {quoted(written)} is not an object; write {{}} or an object with settings"
         )
     elsewhere |= dict.fromkeys(settings_of(Settings), "the top level of the file")
     section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), elsewhere))
@@ -358,101 +367,101 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
             f'task "structure" records which modules contain which calls: level "{settings.level}" is treated as "mix"',
         )
         settings = replace(settings, level="mix")
-    if settings.task == "grad_probe":  # collects at optimizers, and reads no level
+    if settings.task == "grad_probe":  # collects at optimizers, independent of the level
         settings = replace(settings, level=Settings.level)
     if settings.task in ("overflow_check", "exception_dump") and settings.level == "debug":
         what = f'task "{settings.task}" works on calls, but level "debug" only saves the given tensors'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
     if settings.task == "acc_check" and settings.level not in ("L1", "mix"):
-        what = f'task "acc_check" checks functions, which level {shown(settings.level)} does not collect'
+        what = f'task "acc_check" checks functions, which level {quoted(settings.level)} does not collect'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L1" or "mix"')
     if settings.task == "free_benchmark" and settings.level != "L1":
         what = 'task "free_benchmark" executes individual functions a second time; write "L1"'
-        raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+        raise SettingsError(f"{origin.common('level')}: {what} instead of {quoted(settings.level)}")
     if settings.saves_pt and settings.format != "json":
-        what = f'"pt" writes one file per tensor, but format {shown(settings.format)} writes all of them into one file'
+        what = f'"pt" writes one file per tensor, but format {quoted(settings.format)} writes all of them into one file'
         raise SettingsError(f'{origin.inside(settings.task)("file_format")}: {what}; use format "json"')
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings
 
 
-@remembered
+@cached_by_identity
 def _described(settings: Settings) -> dict[str, object]:
-    """It is asked at every step, and stays the same."""
-    of_task = _in_force(settings.section, settings.level)
-    return {**_in_force(settings, settings.level), settings.task: of_task}
+    """Return `Settings.described`, cached because it is used at every step."""
+    of_task = _effective_settings(settings.section, settings.level)
+    return {**_effective_settings(settings, settings.level), settings.task: of_task}
 
 
-def _in_force(owner: object, level: str) -> dict[str, object]:
+def _effective_settings(owner: object, level: str) -> dict[str, object]:
     return {
-        key: _plain(key, getattr(owner, each.name))
+        key: _to_json(key, getattr(owner, each.name))
         for key, each in settings_of(type(owner)).items()
         if not (is_inert(each, level) and each.metadata["when"] is None)
         and not (each.metadata.get("is_optional") and getattr(owner, each.name) == each.default)
     }
 
 
-def _plain(key: str, value: Any) -> object:
+def _to_json(key: str, value: Any) -> object:
     if key in ("rank", "step"):
-        return compact(value)
+        return compact_ranges(value)
     if isinstance(value, DataMode):
         return value.described()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, TriggerSettings):
-        return {inner: _plain(inner, getattr(value, inner)) for inner in settings_of(TriggerSettings)}
+        return {inner: _to_json(inner, getattr(value, inner)) for inner in settings_of(TriggerSettings)}
     return list(value) if isinstance(value, tuple) else value
 
 
-_TAKEN = re.compile(r"step\d+|graph|pynative|tensordump")
-"""Folders that a debugger itself makes below its dump_path."""
+_RESERVED = re.compile(r"step\d+|graph|pynative|tensordump")
+"""Names of folders that a debugger creates in its dump_path."""
 
 
 def stage_folder(root: Path, name: object) -> Path:
-    """`root/name`. UsageError where this is no folder of its own."""
+    """Return `root/name`. UsageError if the name is not a valid name of a folder, or reserved."""
     if not isinstance(name, str) or not name:
         raise UsageError(f"stage(): the name is {name!r:.80}; pass a string such as 'actor_update'")
     if name in (".", "..") or safe_name(name) != name or len(name.encode()) > NAME_LIMIT:
-        raise UsageError(f"stage(): {shown(name)} is not a valid folder name; remove '/', and use a short name")
-    if _TAKEN.fullmatch(name):
-        raise UsageError(f"stage(): {shown(name)} is the name of a folder of the debugger; choose another name")
+        raise UsageError(f"stage(): {quoted(name)} is not a valid folder name; remove '/', and use a short name")
+    if _RESERVED.fullmatch(name):
+        raise UsageError(f"stage(): {quoted(name)} is the name of a folder of the debugger; choose another name")
     return root / name
 
 
 def stage_settings(
     above: Settings, name: str, config_path: "str | PathLike[str] | None", changes: Mapping[str, object]
 ) -> Settings:
-    """The settings of the stage `name` of a debugger with the settings `above`.
+    """Return the settings of the stage `name` of a debugger with the settings `above`.
 
-    A field of `changes` replaces the file's, and that the debugger's; the section of a task counts as one field. Where
-    the stage writes cannot be chosen: a file's `dump_path` is ignored. Raises SettingsError as `load` does, and for a
+    A field in `changes` replaces the field of the file, which replaces that of the debugger; the section of a task is
+    one field. The output folder is fixed: `dump_path` in the file is ignored. Raises SettingsError as `load`, and for
     `dump_path` in `changes`.
     """
     arguments = {key: value for key, value in changes.items() if value is not None}
     origin = Origin(
         f"the settings of the debugger of {above.dump_path}" if config_path is None else fspath(config_path),
         frozenset(arguments),
-        f"stage({shown(name)})",
+        f"stage({quoted(name)})",
     )
     root = stage_folder(above.dump_path, name)
     if "dump_path" in arguments:
         raise SettingsError(f"{origin.common('dump_path')}: a stage writes to {root}; omit it")
-    written = {} if config_path is None else read(config_path)
+    written = {} if config_path is None else read_config(config_path)
     settings = parse_settings({**above.described(), **written, **arguments, "dump_path": root}, origin)
     if settings.level == "L2":
         raise SettingsError(
             f'{origin.common("level")}: the framework dumps the kernels of the whole process; choose "L0", '
             '"L1", "mix" or "debug" for a stage'
         )
-    return noted(settings, origin)
+    return log_ineffective(settings, origin)
 
 
-def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:
-    """The same settings with a free dump_path; logged where that is not the one that was asked for.
+def with_unique_dump_path(settings: Settings, taken: Mapping[Path, str]) -> Settings:
+    """Return the settings with an unused dump_path; log if it differs from the requested one.
 
-    `taken` has the folders that debuggers of this process write to, and which debugger. In every rank of a run the
-    second debugger gets the same other folder.
+    `taken` has the folders that debuggers of this process write to, and the names of these debuggers. The result is the
+    same in all ranks of a run.
     """
     root = settings.dump_path
     if root not in taken:

@@ -1,25 +1,28 @@
-"""What a debugger has collected, and a message at the end of a run that collected nothing.
+"""Counts what a debugger has collected, and logs a message at the end of a run that collected nothing.
 
-Such a run looks like any other until somebody opens its dump_path, and then it has to be run again.
+Without the message the user notices an empty dump_path only after the run.
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .checks import shown
+from .checks import quoted
 from .log import once
-from .scope import compact
+from .scope import compact_ranges
 from .settings import Settings, scope_of
 
 
 @dataclass
 class Tally:
-    """What a debugger was asked to collect so far, and what of it is on the disk.
+    """Requests to collect so far, and their results.
 
-    `starts` are the first and the last step in which `start`, or `save` at level debug, was called. `fits_step`: one of
-    them is a step to collect. `fits_rank`: this rank, or that of another process, is collected. `opened`: a dump was
-    begun; `any`: something is in one. Forked children have none of their own.
+    starts : first and last step in which `start`, or `save` at level debug, was called.
+    fits_step : whether one of these steps is collected.
+    fits_rank : whether a process of this run has a rank that is collected.
+    opened : whether a dump was begun.
+    any : whether a dump contains a call.
+    pid : process id; forked children are not counted.
     """
 
     starts: tuple[int, int] | None = None
@@ -30,23 +33,23 @@ class Tally:
     pid: int = field(default_factory=os.getpid)
 
     def start(self, settings: Settings, step: int, processes: int) -> None:
-        """Record that `start` or `save` is called in a step; `processes` is their number, 0 where it is not needed."""
+        """Record that `start` or `save` is called in a step; `processes` is the number of processes, or 0."""
         self.starts = (self.starts[0] if self.starts else step, step)
         self.fits_step |= settings.collects_step(step)
         if processes and settings.rank:
             self.fits_rank = settings.rank[0] < processes
 
     def is_empty(self, level: str) -> bool:
-        """Whether nothing was collected. Kernels are written by the framework: a dump that was begun counts."""
+        """Return whether nothing was collected. Kernel dumps, written by the framework, count when they are begun."""
         return not (self.opened if level == "L2" else self.any)
 
 
 def log_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) -> bool:
-    """Log once why nothing was collected in a run of so many steps; returns whether something was logged.
+    """Log once why nothing was collected in a run of `steps` steps; return whether something was logged.
 
-    `family` are a debugger, which is the first, and its stages: those that were started are checked, or the debugger if
-    none was. Nothing is logged for a process that neither started nor ended a step, such as one that only imports the
-    training, nor for one whose rank is not to be collected.
+    `family` is a debugger and its stages. Those that were started are checked, or the debugger if none was. Nothing is
+    logged for a process that neither started nor ended a step, such as one that only imports the training, or whose
+    rank is not collected.
     """
     is_logged = False
     for settings, tally in [each for each in family if each[1].starts] or family[:1]:
@@ -74,19 +77,19 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
             if steps or settings.task == "grad_probe"
             else "; step() was never called: call it at the end of each step"
         )
-        wanted = shown(compact(settings.step))
+        wanted = quoted(compact_ranges(settings.step))
         return f'"step" is {wanted}, but {call} was called only in {seen}{hint}; choose one of these steps'
     if not tally.fits_rank:
         return (
-            f'"rank" is {shown(compact(settings.rank))}, but no process of this run has such a rank; choose an '
+            f'"rank" is {quoted(compact_ranges(settings.rank))}, but no process of this run has such a rank; choose an '
             "existing rank, or []"
         )
     if not tally.opened or settings.level == "L2":
-        return ""  # the rank is not to be collected, or the disk refused, which was logged
+        return ""  # the rank is not collected, or writing failed, which was logged
     if not scope_of(settings).trivial:
         section = settings.section
         chosen = {"list": getattr(section, "patterns", ()), "scope": getattr(section, "scope", ())}
-        named = " and ".join(f'"{key}" {shown(list(value))}' for key, value in chosen.items() if value)
+        named = " and ".join(f'"{key}" {quoted(list(value))}' for key, value in chosen.items() if value)
         return f"{named} did not match any call; collect a step without it, and use the names from its dump.json"
     return (
         "no call was recorded between start() and stop(); pass the trained model to start(), and call start() in "

@@ -1,13 +1,13 @@
-"""The rule for exit codes and last lines that all commands share.
+"""Exit codes and last lines of all commands.
 
 | exit code | |
 |---|---|
-| 0 | everything that was asked for was judged and is fine |
+| 0 | everything requested was judged and is fine |
 | 1 | something is wrong or could not be judged; the last line has the number |
 | 2 | nothing could be judged, or the command was wrong |
 
-A command counts what it was asked to judge in `Verdicts`, returns their `exit_code`, and ends with `last_line`. What a
-rule does not apply to was not asked for: a parameter that is frozen has no gradient to be judged.
+A command counts its results in `Verdicts`, returns their `exit_code`, and ends with `last_line`. Things that a rule
+does not apply to are not counted: a frozen parameter has no gradient to be judged.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from .phrase import Words, and_more, joined, phrase
 
 
 class Gap(Enum):
-    """Why something could not be judged, where a command has no reason of its own."""
+    """Common reasons why something could not be judged."""
 
     NO_STATISTICS = "records without statistics"
     ODD_STATISTICS = "records whose statistics are not numbers"
@@ -36,13 +36,15 @@ class Gap(Enum):
 
 
 _CAUSES = 4
-"""Reasons that are listed in a line."""
+"""Maximum number of reasons in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """How many of the things that were asked for are fine and are wrong, and for each reason how many could not be
-    judged. The value of a reason names the things, in the plural.
+    """Numbers of results.
+
+    fine, wrong : numbers of things that are fine or wrong.
+    gaps : number of things that could not be judged, by reason; the value of a reason is a plural noun.
     """
 
     fine: int = 0
@@ -54,33 +56,33 @@ class Verdicts:
 
     @property
     def judged(self) -> int:
-        """How many have a verdict."""
+        """Return the number of things that were judged."""
         return self.fine + self.wrong
 
     @property
     def unjudged(self) -> int:
-        """How many could not be judged."""
+        """Return the number of things that could not be judged."""
         return sum(self.gaps.values())
 
     @property
     def total(self) -> int:
-        """How many were asked for."""
+        """Return the number of all things."""
         return self.judged + self.unjudged
 
     @property
     def exit_code(self) -> int:
-        """The exit code by the rule above."""
+        """Return the exit code."""
         if not self.judged:
             return 2
         return 1 if self.wrong or self.unjudged else 0
 
     def exit_code_of(self, exit_zero: bool) -> int:
-        """The same for a command with --exit-zero, which turns 1 into 0, and never 2."""
+        """Return the exit code of a command with or without --exit-zero, which changes 1 to 0, but not 2."""
         return 0 if exit_zero and self.exit_code == 1 else self.exit_code
 
 
 def total(several: Iterable[Verdicts]) -> Verdicts:
-    """The sum of several counts."""
+    """Return the sum of several verdicts."""
     found = Verdicts()
     for one in several:
         found += one
@@ -88,7 +90,7 @@ def total(several: Iterable[Verdicts]) -> Verdicts:
 
 
 def last_line(answer: Words, verdicts: Verdicts) -> Words:
-    """An answer, completed by how much could not be judged, and why."""
+    """Return the answer, followed by the number of things that could not be judged, and the reasons."""
     if not verdicts.unjudged:
         return answer if verdicts.judged else phrase("nothing could be judged: nothing to judge was found")
     if not verdicts.judged:
@@ -102,7 +104,7 @@ def last_line(answer: Words, verdicts: Verdicts) -> Words:
 
 
 def _causes(gaps: Mapping[Any, int]) -> Words:
-    """`records without statistics (12), tensors that cannot be read (3)`, the most frequent first."""
+    """Return reasons and numbers, the most frequent first: `records without statistics (12), ...`."""
     found = sorted(((cause, number) for cause, number in gaps.items() if number), key=lambda each: -each[1])
     listed = [phrase("{cause} ({number})", cause=phrase(cause.value), number=number) for cause, number in found]
     parts = joined(listed[:_CAUSES], "{before}, {after}")
@@ -110,4 +112,4 @@ def _causes(gaps: Mapping[Any, int]) -> Words:
 
 
 NONE = Verdicts()
-"""Nothing was asked for yet."""
+"""Verdicts of nothing."""

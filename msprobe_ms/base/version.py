@@ -1,13 +1,12 @@
-"""The version of this package, as it is installed."""
+"""The version of the installed package."""
 
 from functools import cache
 
 
 @cache
 def installed() -> str:
-    """The version's number; empty for sources that are not installed. Read once, for that takes as long as a small step
-    of a training."""
-    from importlib.metadata import PackageNotFoundError, version  # here: importing it takes longer than all of `base`
+    """Return the version; empty if the package is not installed. Cached, because reading it is slow."""
+    from importlib.metadata import PackageNotFoundError, version  # lazy: slow import
 
     try:
         return version("msprobe-ms")
@@ -16,5 +15,5 @@ def installed() -> str:
 
 
 def tool() -> str:
-    """What wrote a file, as its header says it: `msprobe-ms 1.2.0`."""
+    """Return the name and version of this tool for headers of files: `msprobe-ms 1.2.0`."""
     return f"msprobe-ms {installed()}".rstrip()

@@ -15,7 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.files import CONFIGURATION, creating, make_folder, open_input, read_input, user_path, writing
+from msprobe.base.files import (
+    MAX_CONFIGURATION_BYTES,
+    creating,
+    make_folder,
+    open_input,
+    read_input,
+    user_path,
+    writing,
+)
 from msprobe.base.log import visible
 from msprobe.base.version import tool
 from msprobe.compare.jobs.plan import Place, side
@@ -181,7 +189,7 @@ def _files_of(options: Mapping[str, Any]) -> dict[str, str]:
         value = options.get(name)
         if isinstance(value, str) and value not in ("auto", "exact"):
             try:
-                found[name] = read_input(user_path(value), CONFIGURATION).decode("utf-8-sig", "replace")
+                found[name] = read_input(user_path(value), MAX_CONFIGURATION_BYTES).decode("utf-8-sig", "replace")
             except OSError as err:
                 raise UsageError(f"--{name} {value}: cannot be read ({err.strerror or err}); check the path") from err
     return found

@@ -15,11 +15,11 @@ from typing import Any
 
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.files import user_path
-from msprobe.base.framework import FRAMEWORKS, Framework, rank, settle, size
+from msprobe.base.framework import FRAMEWORKS, Framework, rank, size, synchronize
 from msprobe.base.interrupts import passes
-from msprobe.base.lazy import needed
+from msprobe.base.lazy import require
 from msprobe.base.log import logger, once
-from msprobe.base.nested import tree_of_one
+from msprobe.base.nested import tree_of_value
 from msprobe.base.redaction import Redactor
 from msprobe.store import config_pack
 
@@ -117,7 +117,7 @@ class ConfigChecker:
         if os.getpid() != self._pid or self._unwatch is None:  # a forked child is not the training
             return
         # An error of the training that is read here must reach it.
-        settle([tensor for _, tensor in tree_of_one([list(args), dict(kwargs)]).tensors])
+        synchronize([tensor for _, tensor in tree_of_value([list(args), dict(kwargs)]).tensors])
         try:
             self._collect(args, kwargs)
         except BaseException as err:  # we never stop the training because of ourselves
@@ -187,7 +187,7 @@ def _of_model(network: object) -> Framework | None:
 
 
 def _backend(framework: Framework) -> ModuleType:
-    needed(_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
+    require(_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
     return import_module(f"{__package__}.backends.{framework}")
 
 

@@ -7,7 +7,7 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import array_of
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import is_tensor, tree_of_one
+from msprobe.base.nested import is_tensor, tree_of_value
 from msprobe.base.statistic import statistic
 
 NO_STATISTIC = ""
@@ -25,7 +25,7 @@ def of_parameters(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tree(value: Any) -> Any:
-    return tree_of_one(value).values[0]
+    return tree_of_value(value).values[0]
 
 
 def _of_node(node: Any, place: str) -> Any:

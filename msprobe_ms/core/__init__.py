@@ -1,4 +1,4 @@
-"""What a training imports whatever its framework is: `from msprobe.core import MsProbe, SingleSave`."""
+"""Public names for trainings with any framework: `from msprobe.core import MsProbe, SingleSave`."""
 
 from msprobe.compare.key_data.comparator import SingleComparator
 from msprobe.compare.rollout.entry import compare_rollout

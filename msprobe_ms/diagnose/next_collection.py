@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from msprobe.base import names
 from msprobe.base.digest import CRC32C, MD5
-from msprobe.base.scope import compact, wrong_bounds
+from msprobe.base.scope import bounds_problem, compact_ranges
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Side, Survey
 from msprobe.compare.locate.finding import (
@@ -216,7 +216,7 @@ def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ..
     bounds = after, side.name
     if survey.target.framework != survey.golden.framework or not all(bounds):
         return ()
-    if any(names.parse(bound).direction != "forward" for bound in bounds) or wrong_bounds(level, bounds):
+    if any(names.parse(bound).direction != "forward" for bound in bounds) or bounds_problem(level, bounds):
         return ()
     return bounds
 
@@ -284,8 +284,8 @@ def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
     return {
         "task": plan.task,
         "dump_path": DUMP_PATH,
-        "rank": compact(plan.ranks),
-        "step": compact(plan.steps),
+        "rank": compact_ranges(plan.ranks),
+        "step": compact_ranges(plan.steps),
         "level": plan.level,
         **kept,
         plan.task: section,

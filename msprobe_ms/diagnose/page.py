@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import islice
 
 from msprobe.base.digest import KINDS
-from msprobe.base.log import LONGEST_LINE, few, visible
+from msprobe.base.log import MAX_LINE_LENGTH, few, visible
 from msprobe.compare.checkpoint.compare import answer_of as answer_about_checkpoints
 from msprobe.compare.config_check.report import answer as answer_of_packs
 from msprobe.compare.config_check.report import answer_of as answer_about_packs
@@ -102,7 +102,7 @@ _SKIPPED = {
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     """Return the lines: answer, evidence, what was ruled out, next collection, which is written to `files`."""
     parts = (
-        ("Answer", _limited(_summary(diagnosis), LONGEST_LINE)),
+        ("Answer", _limited(_summary(diagnosis), MAX_LINE_LENGTH)),
         ("Evidence", _limited(_evidence(diagnosis))),
         ("Ruled out", _limited(_ruled_out(diagnosis))),
         ("Not recorded", _limited(_first_of(_not_recorded(diagnosis), _MAX_LINES))),

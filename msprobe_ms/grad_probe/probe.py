@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.framework import AnyModel, AnyOptimizer
 from msprobe.base.interrupts import passes
@@ -172,7 +172,7 @@ class GradProbe:
         if len(unknown) == len(self.section.param_list) > 0:
             logger.warning(
                 "monitor(): no name in grad_probe.param_list (%s) is a parameter of this optimizer, which has %s",
-                shown(list(self.section.param_list)),
+                quoted(list(self.section.param_list)),
                 few(names, 5),
             )
         elif unknown:
@@ -216,7 +216,7 @@ class GradProbe:
     def expect(self, model: AnyModel) -> None:
         """Nothing is compiled for it."""
 
-    def give_way(self) -> None:
+    def yield_step(self) -> None:
         """It shares nothing with other debuggers."""
 
     def interrupted(self, cause: str) -> None:

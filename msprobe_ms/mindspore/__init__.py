@@ -1,11 +1,11 @@
-"""What a training with MindSpore imports: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`.
+"""Public names for trainings with MindSpore: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`.
 
-The names are loaded when they are asked for: `msprobe.mindspore.compare` works where MindSpore is not installed.
+Names are imported on first use, so that `msprobe.mindspore.compare` works without MindSpore.
 """
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.lazy import later
+from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from msprobe.base.seed import seed_all
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msprobe.monitor_callback import MsprobeMonitor
     from msprobe.rl.probe import MsProbe
 
-__getattr__ = later(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "MsProbe": "msprobe.rl.probe",

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO
 
 import numpy as np
 
-from msprobe.base.checks import flag, shown
+from msprobe.base.checks import flag, quoted
 from msprobe.base.errors import SettingsError
 from msprobe.base.log import logger, visible
 from msprobe.base.setting import checked, setting
@@ -41,7 +41,7 @@ class AlertSettings:
 def alert_settings(value: object) -> AlertSettings:
     """The check of the setting `alert`. SettingsError; an unknown rule is a TypeError as well."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise SettingsError(f'{shown(value)} is not an object; write {{"rules": [{{"rule_name": "AnomalyRobust"}}]}}')
+        raise SettingsError(f'{quoted(value)} is not an object; write {{"rules": [{{"rule_name": "AnomalyRobust"}}]}}')
     return AlertSettings(**checked(AlertSettings, value, str, {}))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import CONFIGURATION, make_folder, read_input, replacing, sweep
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, make_folder, read_input, remove_stale_files, replacing
 from msprobe.base.log import logger, once
 
 from .alerts import Anomaly, message
@@ -55,7 +55,7 @@ class AnomalyFile:
         make_folder(self.path.parent)
         with suppress(FileNotFoundError):
             os.unlink(self.path)
-        sweep(self.path.parent)
+        remove_stale_files(self.path.parent)
         self._lines = bytearray()
         self._last: set[str] = set()
         self._last_step = -1
@@ -170,7 +170,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(file: Path) -> list[Entry]:
     try:
-        contents = json.loads(read_input(file, CONFIGURATION))
+        contents = json.loads(read_input(file, MAX_CONFIGURATION_BYTES))
     except OSError as err:
         raise DumpError(f"{file}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError, MemoryError) as err:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
 from msprobe.base.log import visible
-from msprobe.base.scope import numbers_of_text
+from msprobe.base.scope import parse_number_list
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import NUMBERS, PATH, whole
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 def _checked(value: object) -> frozenset[int]:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise SettingsError(f"{shown(value)} is not a list of steps; write a list such as [3, 4], or [] for all")
+        raise SettingsError(f"{quoted(value)} is not a list of steps; write a list such as [3, 4], or [] for all")
     return frozenset(value)
 
 
 def _steps(text: str) -> frozenset[int]:
     """Read steps as all commands do, or as the list of mindstudio-probe."""
     if not text.startswith("["):
-        return frozenset(numbers_of_text(text))
+        return frozenset(parse_number_list(text))
     try:
         return _checked(json.loads(text))
     except (ValueError, RecursionError):

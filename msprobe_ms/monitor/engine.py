@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import AnyModule, AnyOptimizer, maker
+from msprobe.base.framework import AnyModule, AnyOptimizer, framework_of
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import logger
 from msprobe.base.patches import Handle
@@ -148,7 +148,7 @@ class Engine:
         self.guard.run("the loss", self._note_loss, parts, value)
 
     def _note_loss(self, parts: "_Parts", value: Any) -> None:
-        array = np.asarray(value) if maker(value) is None else widen(self._backend.array(value))
+        array = np.asarray(value) if framework_of(value) is None else widen(self._backend.array(value))
         parts.readings.values(LOCAL, Key(0, LOSS, self._loss), [float(array.astype(np.float64).mean())])
         self._loss += 1
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from msprobe.base.checks import Check, listed, nearest, shown
+from msprobe.base.checks import Check, nearest, quoted, quoted_list
 from msprobe.base.errors import SettingsError
 from msprobe.base.setting import checked, setting
 
@@ -48,7 +48,7 @@ class UnknownRule(SettingsError, TypeError):
 def _not_negative(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
         return float(value)
-    raise SettingsError(f"{shown(value)} is not a threshold; write a non-negative number")
+    raise SettingsError(f"{quoted(value)} is not a threshold; write a non-negative number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,13 +113,13 @@ class _Entry:
 def _object(value: object) -> Mapping[str, object]:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return value
-    raise SettingsError(f"{shown(value)} is not an object; write {{...}}")
+    raise SettingsError(f"{quoted(value)} is not an object; write {{...}}")
 
 
 def rules_of(value: object) -> tuple[Rule, ...]:
     """A list of rules: `[{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}}]`."""
     if not isinstance(value, list | tuple):
-        raise SettingsError(f'{shown(value)} is not a list of rules; write [{{"rule_name": "AnomalyRobust"}}]')
+        raise SettingsError(f'{quoted(value)} is not a list of rules; write [{{"rule_name": "AnomalyRobust"}}]')
     return tuple(_at(f"entry {at}", _rule, each) for at, each in enumerate(value))
 
 
@@ -128,8 +128,8 @@ def _rule(value: object) -> Rule:
     name = entry.rule_name
     if not isinstance(name, str) or name not in RULES:
         near = nearest(name, RULES) if isinstance(name, str) else ""
-        hint = f"did you mean {shown(near)}?" if near else f"choose one of {listed(tuple(RULES))}"
-        raise UnknownRule(f"there is no rule {shown(name)}; {hint}")
+        hint = f"did you mean {quoted(near)}?" if near else f"choose one of {quoted_list(tuple(RULES))}"
+        raise UnknownRule(f"there is no rule {quoted(name)}; {hint}")
     rule, args = RULES[name], {} if entry.args is None else _at("args", _object, entry.args)
     if rule is Turbulence and args.get("threshold") is None:
         raise SettingsError(f'{name}: "threshold" is missing; write "args": {{"threshold": 0.5}}')

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import flag, one_of, shown, texts, whole
+from msprobe.base.checks import flag, integer_at_least, one_of, quoted, strings
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import user_path
 from msprobe.base.setting import checked, setting
@@ -20,7 +20,7 @@ FRAMEWORKS = {
 def _threshold(value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
-    raise SettingsError(f"{shown(value)} is not a threshold; write a number such as 1e-8")
+    raise SettingsError(f"{quoted(value)} is not a threshold; write a number such as 1e-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Module(Monitor):
     """`module`: activations and their gradients, of modules whose name contains one of `targets`."""
 
     enabled: bool = setting(flag, True)
-    targets: tuple[str, ...] = setting(texts, ())
+    targets: tuple[str, ...] = setting(strings, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class WeightGradient(Monitor):
     """`weight_grad`: unreduced and reduced gradients; `grad_acc_steps` as that of `TrainerMon.set_monitor`."""
 
     monitor_mbs_grad: bool = setting(flag, False)
-    micro_batch_number: int = setting(whole(1), 1, inert="micro steps are counted by themselves")
-    grad_acc_steps: int | None = setting(whole(1), None)
+    micro_batch_number: int = setting(integer_at_least(1), 1, inert="micro steps are counted by themselves")
+    grad_acc_steps: int | None = setting(integer_at_least(1), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class Monitors:
 def _folder(value: object) -> Path:
     if isinstance(value, str) and value and "\0" not in value:
         return user_path(value).absolute()
-    raise SettingsError(f"{shown(value)} is not a path; give a folder")
+    raise SettingsError(f"{quoted(value)} is not a path; give a folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +101,10 @@ class SectionedSettings:
     framework: str = setting(one_of(*FRAMEWORKS), "pytorch")
     output_dir: Path = setting(_folder, Path())
     rank: tuple[int, ...] = setting(ranks, ())
-    start_step: int = setting(whole(0), 0)
-    stop_step: int | None = setting(whole(0), None)
-    step_interval: int = setting(whole(1), 1)
-    collect_times: int = setting(whole(0), 10**8)
+    start_step: int = setting(integer_at_least(0), 0)
+    stop_step: int | None = setting(integer_at_least(0), None)
+    step_interval: int = setting(integer_at_least(1), 1)
+    collect_times: int = setting(integer_at_least(0), 10**8)
     step_count_per_record: int = setting(between(1, MOST_STEPS), 1)
     format: str = setting(one_of("csv"), "csv")
     ndigits: int = setting(between(1, 20), 9)

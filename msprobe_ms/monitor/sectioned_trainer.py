@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from msprobe.base.checks import absolute
+from msprobe.base.checks import absolute_path
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer
 from msprobe.base.log import logger
@@ -26,7 +26,7 @@ class TrainerMonitorV2:
     """
 
     def __init__(self, config_path: "str | os.PathLike[str]", fr: str | None = None) -> None:
-        self._settings = load(absolute(os.fspath(config_path)))
+        self._settings = load(absolute_path(os.fspath(config_path)))
         self._named = fr or self._settings.framework
         self._engine: Engine | None = None
         self._writer: ScopedWriter | None = None

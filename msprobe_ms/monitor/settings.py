@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import flag, one_of, shown, texts, whole
+from msprobe.base.checks import flag, integer_at_least, one_of, quoted, strings
 from msprobe.base.errors import SettingsError
-from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, user_path
 from msprobe.base.log import few, logger
 from msprobe.base.setting import checked, setting
 from msprobe.store.monitor.layout import STATISTICS, TEXTS, parse_time
@@ -30,7 +30,7 @@ TASKS = ("statistics", "tensor")
 
 def operations(value: object) -> tuple[str, ...]:
     """The statistics to write, in the order of the settings; `norm` where no known one is named."""
-    named = texts(value)
+    named = strings(value)
     unknown = [each for each in named if each not in _ACCEPTED]
     if unknown:
         logger.warning(
@@ -42,20 +42,20 @@ def operations(value: object) -> tuple[str, ...]:
 def _targets(value: object) -> tuple[str, ...]:
     if isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value):
         return tuple(value)
-    raise SettingsError(f'{shown(value)} is not an object of names; write an object such as {{"layers.0": {{}}}}')
+    raise SettingsError(f'{quoted(value)} is not an object of names; write an object such as {{"layers.0": {{}}}}')
 
 
 def _micro(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    logger.warning("monitor: monitor_mbs_grad: %s is not a boolean and is treated as false", shown(value))
+    logger.warning("monitor: monitor_mbs_grad: %s is not a boolean and is treated as false", quoted(value))
     return False
 
 
 def _small(value: object) -> float:
     if isinstance(value, float) and value >= 0:
         return value
-    raise SettingsError(f"{shown(value)} is not a threshold; write a floating-point number such as 1e-8")
+    raise SettingsError(f"{quoted(value)} is not a threshold; write a floating-point number such as 1e-8")
 
 
 def between(low: int, high: int) -> Any:
@@ -64,7 +64,7 @@ def between(low: int, high: int) -> Any:
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        raise SettingsError(f"{shown(value)} is invalid; write an integer from {low} to {high}")
+        raise SettingsError(f"{quoted(value)} is invalid; write an integer from {low} to {high}")
 
     return check
 
@@ -72,14 +72,14 @@ def between(low: int, high: int) -> Any:
 def ranks(value: object) -> tuple[int, ...]:
     """A list of ranks; one number is a list of one."""
     values = value if isinstance(value, list | tuple) else [value]
-    return tuple(whole(0)(each) for each in values)
+    return tuple(integer_at_least(0)(each) for each in values)
 
 
 def _period(value: object) -> tuple[str, str] | None:
-    named = texts(value)
+    named = strings(value)
     if len(named) not in (0, 2) or None in map(parse_time, named):
         raise SettingsError(
-            f"{shown(value)} is not a period; write two times in the format of the folder names, such as "
+            f"{quoted(value)} is not a period; write two times in the format of the folder names, such as "
             "Dec03_21-34-40, or []"
         )
     return (named[0], named[1]) if named else None
@@ -87,12 +87,12 @@ def _period(value: object) -> tuple[str, str] | None:
 
 def expressions(value: object) -> tuple[str, ...]:
     """A list of regular expressions."""
-    for each in texts(value):
+    for each in strings(value):
         try:
             re.compile(each)
         except re.error as err:
-            raise SettingsError(f"{shown(each)} is not a valid regular expression: {err}") from err
-    return texts(value)
+            raise SettingsError(f"{quoted(each)} is not a valid regular expression: {err}") from err
+    return strings(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class OnAlert:
 
     level: str = setting(one_of(*LEVELS), "mix")
     task: str = setting(one_of(*TASKS), "statistics")
-    steps: int = setting(whole(1), 1)
+    steps: int = setting(integer_at_least(1), 1)
     dump_path: str = setting(lambda value: str(user_path(str(value))), "")
 
 
@@ -124,7 +124,7 @@ def section(cls: type) -> Any:
 
     def check(value: object) -> Any:
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{shown(value)} is not an object; write {{...}}")
+            raise SettingsError(f"{quoted(value)} is not an object; write {{...}}")
         return cls(**checked(cls, value, str, {}))
 
     return check
@@ -133,10 +133,10 @@ def section(cls: type) -> Any:
 def _modules_by_hook(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, Mapping):
         raise SettingsError(
-            f'{shown(value)} is not an object; write an object such as {{"linear_hook": ["0:layers.0.fc"]}}'
+            f'{quoted(value)} is not an object; write an object such as {{"linear_hook": ["0:layers.0.fc"]}}'
         )
     allowed = one_of(*SUFFIX)
-    return tuple((str(allowed(hook)), texts(names)) for hook, names in value.items())
+    return tuple((str(allowed(hook)), strings(names)) for hook, names in value.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,9 +162,9 @@ class MonitorSettings:
     format: str = setting(one_of(*FORMATS), "csv")
     ndigits: int = setting(between(1, 20), 6)
     step_count_per_record: int = setting(between(1, MOST_STEPS), 1)
-    start_step: int = setting(whole(0), 0)
-    step_interval: int = setting(whole(1), 1)
-    collect_times: int = setting(whole(0), 10**8)
+    start_step: int = setting(integer_at_least(0), 0)
+    step_interval: int = setting(integer_at_least(1), 1)
+    collect_times: int = setting(integer_at_least(0), 10**8)
     module_ranks: tuple[int, ...] = setting(ranks, ())
     alert: AlertSettings = setting(alert_settings, AlertSettings())
     on_alert: OnAlert | None = setting(section(OnAlert), None)
@@ -214,7 +214,7 @@ def load(path: Path) -> MonitorSettings:
 def read_object(path: Path) -> tuple[dict[str, object], str]:
     """The JSON object of a file and its text; SettingsError where there is none."""
     try:
-        text = read_input(path, CONFIGURATION).decode("utf-8-sig")
+        text = read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:
         why = err.strerror if isinstance(err, OSError) else err
         raise SettingsError(f"{path}: cannot be read: {why}; give a configuration file of the monitor") from err

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from msprobe.base.checks import absolute, flag
+from msprobe.base.checks import absolute_path, flag
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer, AnyParameter
 from msprobe.base.log import logger, once
@@ -63,10 +63,10 @@ class TrainerMon:
     ) -> None:
         if opt_ty is not None:
             _note_deprecated("opt_ty of TrainerMon", "omit it: the kind of optimizer is detected")
-        self._path = absolute(os.fspath(config_file_path))
+        self._path = absolute_path(os.fspath(config_file_path))
         self._settings = load(self._path)
         self._group, self._main_grad = process_group, params_have_main_grad
-        self._root = absolute(os.environ.get(OUTPUT) or _DEFAULT)
+        self._root = absolute_path(os.environ.get(OUTPUT) or _DEFAULT)
         self._switch = Switch(self._path) if is_dynamic() else None
         self._engine: Engine | None = None
         self._writer: RowWriter | EventWriter | None = None

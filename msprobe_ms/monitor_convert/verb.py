@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msprobe.base.checks import flag
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import CONFIGURATION, read_input
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input
 from msprobe.base.log import logger, visible
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer
@@ -100,7 +100,7 @@ def run(options: Options) -> int:
 
 def _mapping(path: Path) -> dict[str, str]:
     try:
-        names = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
+        names = json.loads(read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
         raise UsageError(f"--mapping {path}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:

@@ -9,7 +9,7 @@ from msprobe.base import checks
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import user_path
 from msprobe.base.language import translated
-from msprobe.base.scope import numbers, numbers_of_text
+from msprobe.base.scope import parse_number_list, parse_numbers
 
 Words = Callable[[str, Any], list[str]]
 
@@ -40,8 +40,8 @@ def _text(value: object) -> str:
         return value
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a string; write it in double quotes",
-            f"{checks.shown(value)} 不是文本；请写在双引号之间",
+            f"{checks.quoted(value)} is not a string; write it in double quotes",
+            f"{checks.quoted(value)} 不是文本；请写在双引号之间",
         )
     )
 
@@ -51,8 +51,8 @@ def _path(value: object) -> Path:
         return user_path(value)
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a path; pass a string or a pathlib.Path",
-            f"{checks.shown(value)} 不是路径；请给出文本或 pathlib.Path",
+            f"{checks.quoted(value)} is not a path; pass a string or a pathlib.Path",
+            f"{checks.quoted(value)} 不是路径；请给出文本或 pathlib.Path",
         )
     )
 
@@ -64,23 +64,24 @@ def _path_or_true(value: object) -> object:
         return value
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a file path; pass a path, or True for the default without a file",
-            f"{checks.shown(value)} 不是文件路径；请给出路径，或用 True 表示没有文件",
+            f"{checks.quoted(value)} is not a file path; pass a path, or True for the default without a file",
+            f"{checks.quoted(value)} 不是文件路径；请给出路径，或用 True 表示没有文件",
         )
     )
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return checks.texts([value] if isinstance(value, str) else value)
+    return checks.strings([value] if isinstance(value, str) else value)
 
 
 def _numbers(value: object) -> tuple[int, ...]:
     if isinstance(value, list | tuple) and all(type(each) is int and each >= 0 for each in value):
-        return numbers(value)
+        return parse_numbers(value)
     raise SettingsError(
         translated(
-            f"{checks.shown(value)} is not a list of non-negative integers; write a list such as [0, 1], or [] for all",
-            f"{checks.shown(value)} 不是非负整数的列表；请写 [0, 1]，或用 [] 表示全部",
+            f"{checks.quoted(value)} is not a list of non-negative integers; write a list such as [0, 1], or [] for "
+            "all",
+            f"{checks.quoted(value)} 不是非负整数的列表；请写 [0, 1]，或用 [] 表示全部",
         )
     )
 
@@ -91,7 +92,7 @@ NO_FLAG = Kind("", checks.flag, lambda _: False, "none", lambda flag, value: [] 
 
 TEXT = Kind("TEXT", _text, _text)
 PATH = Kind("PATH", _path, Path)
-NUMBERS = Kind("N,..", _numbers, numbers_of_text, words=lambda flag, value: [flag, ",".join(map(str, sorted(value)))])
+NUMBERS = Kind("N,..", _numbers, parse_number_list, words=lambda flag, value: [flag, ",".join(map(str, sorted(value)))])
 OPTIONAL_FILE = Kind(
     "FILE",
     _path_or_true,
@@ -126,7 +127,7 @@ def whole(low: int | None = None) -> Kind:
 
 
 def _not_a_number(value: object, low: int | None) -> str:
-    text = value if isinstance(value, str) else checks.shown(value)
+    text = value if isinstance(value, str) else checks.quoted(value)
     if low is None:
         return translated(f"{text} is invalid; give an integer", f"{text} 无效；请给出整数")
     return translated(
@@ -140,7 +141,7 @@ def one_of(*choices: str) -> Kind:
     def check(value: object) -> str:
         if isinstance(value, str) and value in choices:
             return value
-        text = value if isinstance(value, str) else checks.shown(value)
+        text = value if isinstance(value, str) else checks.quoted(value)
         near = checks.nearest(value, choices) if isinstance(value, str) else ""
         english = f"did you mean {near}? Choose" if near else "choose"
         chinese = f"是否指 {near}？可选" if near else "可选"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from msprobe.base.checks import nearest, shown
+from msprobe.base.checks import nearest, quoted
 from msprobe.base.errors import SettingsError
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.functions import COLLECTIVE, FunctionCalls
@@ -39,10 +39,10 @@ def _unknown(backend: type[Backend], word: str, known: dict[str, list[Api]]) -> 
     for owner, name, stem in backend.framework.calls.functions():
         if word in (stem, backend.public_name(owner, name, stem)):
             does = "exchanges tensors between ranks" if stem.partition(".")[0] in COLLECTIVE else "draws random numbers"
-            return f"{shown(word)} {does} and is not run a second time; remove it"
+            return f"{quoted(word)} {does} and is not run a second time; remove it"
     near = _nearest(word, known)
-    hint = f"; did you mean {shown(near)}?" if near else "; write full names, for example " + shown(next(iter(known)))
-    return f"{shown(word)} is not a collected API of the installed framework{hint}"
+    hint = f"; did you mean {quoted(near)}?" if near else "; write full names, for example " + quoted(next(iter(known)))
+    return f"{quoted(word)} is not a collected API of the installed framework{hint}"
 
 
 def _nearest(word: str, known: dict[str, list[Api]]) -> str:

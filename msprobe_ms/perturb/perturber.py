@@ -98,7 +98,7 @@ class Perturber:
     def expect(self, model: AnyModel) -> None:
         """Do nothing: this task compiles nothing."""
 
-    def give_way(self) -> None:
+    def yield_step(self) -> None:
         """It shares nothing with other debuggers."""
 
     @property

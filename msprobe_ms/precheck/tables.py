@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, replacing, writing
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.cells import guard
@@ -206,7 +206,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _append(file: Path, text: str, *, is_new: bool = False) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK | (os.O_EXCL if is_new else 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | (os.O_EXCL if is_new else 0)
     number = os.open(file, flags, FILE_MODE)
     try:
         os.write(number, text.encode("utf-8", "backslashreplace"))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
-from msprobe.base.scope import numbers
+from msprobe.base.scope import parse_numbers
 from msprobe.base.verdicts import NONE, Verdicts
 from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import JsonAnswer, WorkersOrZero, output_option
@@ -51,7 +51,7 @@ def _device_numbers(words: list[str]) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-_DEVICES = Kind("N", numbers, _device_numbers, "several", lambda flag, value: [flag, *map(str, value)])
+_DEVICES = Kind("N", parse_numbers, _device_numbers, "several", lambda flag, value: [flag, *map(str, value)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""What a training with PyTorch imports: `from msprobe.pytorch import PrecisionDebugger, seed_all`.
+"""Public names for trainings with PyTorch: `from msprobe.pytorch import PrecisionDebugger, seed_all`.
 
-The names are loaded when they are asked for: `compare` works where PyTorch is not installed.
+Names are imported on first use, so that `compare` works without PyTorch.
 """
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.lazy import later
+from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msprobe.pytorch_debugger import PrecisionDebugger, PtdbgDispatch, module_dump, module_dump_end
     from msprobe.rl.probe import MsProbe
 
-__getattr__ = later(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "MsProbe": "msprobe.rl.probe",

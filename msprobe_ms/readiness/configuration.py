@@ -7,17 +7,17 @@ PyTorch. So a task that this version learns needs no change of this module.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError
-from msprobe.base.framework_limits import wrong_with_mindspore, wrong_with_pytorch
+from msprobe.base.framework_limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.base.log import logger
-from msprobe.base.scope import compact
-from msprobe.base.sections import inert
+from msprobe.base.scope import compact_ranges
+from msprobe.base.sections import ineffective_settings
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.findings.catalogue import readiness as kinds
-from msprobe.graph_save.kernel.dump_settings import Machine, plan_of, serves, wrong_path
-from msprobe.graph_save.limits import wrong_in_graphs
+from msprobe.graph_save.kernel.dump_settings import Machine, captures_one_api, path_problem, plan_of
+from msprobe.graph_save.limits import unsupported_in_graphs
 
 from .finding import Obstacle
 from .patterns import unmatched_patterns
@@ -106,12 +106,12 @@ def _reduced(contents: dict[str, object]) -> Iterator[tuple[str, dict[str, objec
 def _taken_otherwise(contents: Mapping[str, object], settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     level = contents.get("level")
     if level is not None and level != settings.level and settings.task == "structure":
-        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), shown(level), shown(settings.level))
+        yield Obstacle(kinds.TAKEN_AS, origin.common("level"), quoted(level), quoted(settings.level))
 
 
 def _without_effect(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
-        for key, reason in inert(owner, settings.level):
+        for key, reason in ineffective_settings(owner, settings.level):
             yield Obstacle(kinds.WITHOUT_EFFECT, where(key), reason=reason)
 
 
@@ -121,12 +121,12 @@ def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Obstacl
 
 
 def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := wrong_with_pytorch(settings):
+    if wrong := unsupported_by_pytorch(settings):
         yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
 
 
 def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := wrong_with_mindspore(settings):
+    if wrong := unsupported_by_mindspore(settings):
         yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
     has = installed("mindspore")
     if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
@@ -139,12 +139,12 @@ def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> 
 
 def _kernels(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
     """What the framework's kernel dump refuses on all machines that the target may be, or on some."""
-    if wrong := wrong_path(settings.dump_path):
+    if wrong := path_problem(settings.dump_path):
         yield Obstacle(kinds.REFUSED, origin.common("dump_path"), reason=wrong)
     refused: dict[Machine, str] = {}
     notes: list[set[str]] = []
     for machine in target.machines:
-        if serves(settings, machine):
+        if captures_one_api(settings, machine):
             notes.append({"the kernels of one API: this version cannot switch the dump of the Ascend runtime on"})
             continue
         try:
@@ -163,7 +163,7 @@ def _mode(machine: Machine) -> str:
 
 
 def _graphs(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    wrong = wrong_in_graphs(settings.level, settings.task, target.device)
+    wrong = unsupported_in_graphs(settings.level, settings.task, target.device)
     if target.mode != "pynative" and wrong:
         kind = kinds.REFUSED if target.mode == "graph" else kinds.DEPENDS
         yield Obstacle(kind, origin.common("level"), "graph mode", reason=wrong)
@@ -176,11 +176,11 @@ def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obst
     if target.ranks and (absent := tuple(rank for rank in settings.rank if rank >= target.ranks)):
         is_all = len(absent) == len(settings.rank)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(kinds.RANKS, origin.common("rank"), shown(compact(absent)), str(target.ranks), reason)
+        yield Obstacle(kinds.RANKS, origin.common("rank"), quoted(compact_ranges(absent)), str(target.ranks), reason)
     if target.steps and (absent := tuple(step for step in settings.step if step >= target.steps)):
         is_all = len(absent) == len(settings.step)
         reason = "nothing will be collected" if is_all else ""
-        yield Obstacle(kinds.STEPS, origin.common("step"), shown(compact(absent)), str(target.steps), reason)
+        yield Obstacle(kinds.STEPS, origin.common("step"), quoted(compact_ranges(absent)), str(target.steps), reason)
     if settings.names_from:
         try:
             stems_of(settings.names_from)
@@ -190,6 +190,6 @@ def _places(settings: Settings, target: Target, origin: Origin) -> Iterator[Obst
 
 def _calls_needed(settings: Settings, origin: Origin) -> Iterator[Obstacle]:
     if settings.task == "grad_probe":
-        yield Obstacle(kinds.NEEDS_CALL, origin.common("task"), shown(settings.task), "monitor(optimizer)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("task"), quoted(settings.task), "monitor(optimizer)")
     elif settings.level == "debug":
-        yield Obstacle(kinds.NEEDS_CALL, origin.common("level"), shown(settings.level), "save(value, name)")
+        yield Obstacle(kinds.NEEDS_CALL, origin.common("level"), quoted(settings.level), "save(value, name)")

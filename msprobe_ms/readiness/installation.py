@@ -4,7 +4,7 @@ import platform
 from collections.abc import Iterator
 from importlib import import_module
 
-from msprobe.base import neighbour
+from msprobe.base import conflicting_package
 from msprobe.findings.catalogue import readiness as kinds
 
 from .finding import Obstacle
@@ -43,8 +43,8 @@ def described() -> dict[str, str]:
 
 def examine() -> Iterator[Obstacle]:
     """What is wrong with the installation."""
-    if found := neighbour.found():
-        yield Obstacle(kinds.NEIGHBOUR, neighbour.NAME, found)
+    if found := conflicting_package.installed_version():
+        yield Obstacle(kinds.NEIGHBOUR, conflicting_package.NAME, found)
     yield from _python()
     yield from _packages()
     if "msadapter" in described() and "torch" in described() and folder_of("torch") == folder_of("msadapter"):

@@ -6,7 +6,7 @@ Only what is certain: whether a network has a layer of a name shows in its run.
 import re
 from collections.abc import Iterator
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.names import API_PREFIXES, parse
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Origin, Settings
@@ -35,9 +35,9 @@ def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> It
             continue
         for name in names:
             if reason := _why_unmatched(name, settings, section, target):
-                yield Obstacle(kinds.PATTERN, where(key), shown(name), reason=reason)
+                yield Obstacle(kinds.PATTERN, where(key), quoted(name), reason=reason)
     if section.scope and (reason := _never_ends(*section.scope)):
-        yield Obstacle(kinds.PATTERN, where("scope"), shown(list(section.scope)), reason=reason)
+        yield Obstacle(kinds.PATTERN, where("scope"), quoted(list(section.scope)), reason=reason)
 
 
 def _why_unmatched(name: str, settings: Settings, section: CollectSettings, target: Target) -> str:
@@ -48,7 +48,7 @@ def _why_unmatched(name: str, settings: Settings, section: CollectSettings, targ
     if name != name.strip():
         return "it begins or ends with a blank, and no name does"
     if found := _WILD.search(name):
-        return f"a call is meant by a part of its name, and {shown(found[0])} is in no name; write a part without it"
+        return f"a call is meant by a part of its name, and {quoted(found[0])} is in no name; write a part without it"
     if level == "L0" and prefix in API_PREFIXES:
         return 'it is the name of an API, and level "L0" records cells; use level "L1" or "mix"'
     if level == "L1" and prefix in _CELLS:

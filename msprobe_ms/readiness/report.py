@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from msprobe.base.checks import folder, shown
+from msprobe.base.checks import output_folder, quoted
 from msprobe.base.log import visible
 from msprobe.base.phrase import phrase
-from msprobe.base.settings import Origin, Settings, read
+from msprobe.base.settings import Origin, Settings, read_config
 from msprobe.base.verdicts import Verdicts
 from msprobe.findings.catalogue import readiness as kinds
 from msprobe.findings.document import Document, printed
@@ -96,7 +96,7 @@ def run(options: TrainingOptions) -> int:
     settings: Settings | None = None
     if options.config:
         settings, found["configuration"] = _configuration(options.config, options.dump_path, target)
-    path = folder(options.dump_path) if options.dump_path else settings and settings.dump_path
+    path = output_folder(options.dump_path) if options.dump_path else settings and settings.dump_path
     where = None
     if path:
         where, found["dump_path"] = _place(path, settings)
@@ -139,7 +139,7 @@ def _absent(target: Target) -> list[Obstacle]:
 
 
 def _configuration(file: str, dump_path: str | None, target: Target) -> tuple[Settings | None, list[Obstacle]]:
-    contents = read(file)
+    contents = read_config(file)
     arguments = {} if dump_path is None else {"dump_path": dump_path}
     return configuration.examine({**contents, **arguments}, Origin(file, frozenset(arguments)), target)
 
@@ -165,8 +165,8 @@ def _print(
     if "configuration" in found:
         what = "invalid"
         if settings is not None:
-            level = "" if settings.task == "grad_probe" else f" at level {shown(settings.level)}"
-            what = f"task {shown(settings.task)}{level}, {_NAMES[target.framework]} on {target.device}"
+            level = "" if settings.task == "grad_probe" else f" at level {quoted(settings.level)}"
+            what = f"task {quoted(settings.task)}{level}, {_NAMES[target.framework]} on {target.device}"
         print(visible(f"configuration: {what}"))
         _print_findings(found["configuration"])
     if where is not None:

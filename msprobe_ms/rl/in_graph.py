@@ -2,7 +2,7 @@
 
 The compiler cannot read those: it has no class methods. Of any function it reads the innermost `__wrapped__`, and looks
 its names up in `__module__`, which it imports. So these functions cost nothing where Python runs, and this module needs
-no MindSpore: the names below are those of `planted_data`.
+no MindSpore: the names below are those of `compiled_data`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
     def marked(function: Function) -> Function:
         function.__signature__ = signature(function)  # type: ignore[attr-defined]  # which follows `__wrapped__` too
         function.__wrapped__ = compiled  # type: ignore[attr-defined]  # as `functools.wraps` sets it
-        compiled.__module__ = f"{__package__}.planted_data"
+        compiled.__module__ = f"{__package__}.compiled_data"
         return function
 
     return marked
@@ -26,8 +26,8 @@ def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
 
 def save_data(name, data=None):  # type: ignore[no-untyped-def]  # compiled code
     """`MsProbe.save_data` in a graph."""
-    if is_wanted(name):  # type: ignore[name-defined]  # noqa: F821  # a name of `planted_data`
-        plant("MsProbe", name, name, data)  # type: ignore[name-defined]  # noqa: F821  # as above
+    if is_wanted(name):  # type: ignore[name-defined]  # noqa: F821  # a name of `compiled_data`
+        insert_save("MsProbe", name, name, data)  # type: ignore[name-defined]  # noqa: F821  # as above
 
 
 def save_string_list(name, strings=None):  # type: ignore[no-untyped-def]  # compiled code

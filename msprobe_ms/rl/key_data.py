@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from msprobe.base import framework
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, Leaf, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import MAX_MEMBERS, Leaf, leaves_of, tree_of_value, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
-from msprobe.single_save import NotATensor, is_savable, tree_of
+from msprobe.single_save import NotATensor, is_savable, shared_tree
 from msprobe.store.layout import DATA
 from msprobe.store.run_folder import run_folder
 from msprobe.store.saves.single_saves import stem_of
@@ -40,7 +40,7 @@ class KeyData:
     def __init__(self, root: Path) -> None:
         self._root, self._pid = root, os.getpid()
         self._files = SaveTree()
-        self._singles = tree_of(root, _first([]))
+        self._singles = shared_tree(root, _first([]))
         self.step_number = 0
 
     def save(self, name: object, data: Any) -> None:
@@ -48,17 +48,17 @@ class KeyData:
         if self._is_forked():
             return
         if not isinstance(name, str) or not name:
-            left_out("name", f"save_data: the name is {shown(name)}; pass a string: save_data('loss', loss)")
+            left_out("name", f"save_data: the name is {quoted(name)}; pass a string: save_data('loss', loss)")
             return
         tensors: list[Leaf] = []
         with logged(f"save_data: {name}"):  # a container is foreign code, which another thread may be changing
             tensors = list(_tensors(name, data))
         values = [tensor for _, tensor in tensors]
-        framework.settle(values)
+        framework.synchronize(values)
         with logged(f"save_data: {name}"):
             rank = framework.rank(_first(values)) or 0
             for inner, tensor in tensors:
-                made_by = framework.maker(tensor)
+                made_by = framework.framework_of(tensor)
                 array = tensor if made_by is None else framework.array_of(tensor)
                 self._keep(name, inner, array, str(tensor.dtype), rank, _KINDS[made_by])
 
@@ -85,7 +85,7 @@ class KeyData:
         if self._is_forked():
             return
         try:
-            items = [(key, {key: value}) for key, value in islice(data.items(), MEMBERS)]
+            items = [(key, {key: value}) for key, value in islice(data.items(), MAX_MEMBERS)]
         except BaseException as cause:  # foreign code, as in `save`
             if passes(cause):
                 raise
@@ -96,14 +96,14 @@ class KeyData:
                 self._singles.save(item)
             except NotATensor as cause:
                 left_out(f"of {key}", str(cause))
-                self._singles.leave_out(key)
+                self._singles.skip_save(key)
 
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each text as the bytes of its UTF-8, one save for each."""
         if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
             left_out(
                 "strings",
-                f"save_string_list: {shown(name)} is not a list of strings; call save_string_list(name, [text])",
+                f"save_string_list: {quoted(name)} is not a list of strings; call save_string_list(name, [text])",
             )
             return
         for text in strings:
@@ -152,7 +152,7 @@ def logged(what: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None
 
 def _tensors(name: str, data: Any) -> Iterator[Leaf]:
     """The tensors inside, each with its positions and keys behind the name; None is passed over."""
-    tree = tree_of_one(data, name, fields=False)
+    tree = tree_of_value(data, name, fields=False)
     for lost in tree.lost:
         left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
     for place, leaf in leaves_of(tree.values[0], name):
@@ -160,11 +160,11 @@ def _tensors(name: str, data: Any) -> Iterator[Leaf]:
             yield place, leaf
         elif leaf is not None:
             kind = type_name(leaf)
-            what = f"save_data: {place} is {shown(leaf)} of type {kind}"
+            what = f"save_data: {place} is {quoted(leaf)} of type {kind}"
             left_out(kind, f"{what}; convert it to a tensor, or use save_string_list")
 
 
 def _first(values: list[Any]) -> Framework:
     """The framework to be asked for the rank first: that of the values, or the one that is there."""
-    found = next((made_by for value in values if (made_by := framework.maker(value))), None)
+    found = next((made_by for value in values if (made_by := framework.framework_of(value))), None)
     return found or ("mindspore" if "mindspore" in sys.modules else "pytorch")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError
 from msprobe.base.files import make_root
 from msprobe.base.log import logger
@@ -54,8 +54,8 @@ class MsProbe:
             stages = Stages(settings, data.step_number)
             make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
-        if (planted := sys.modules.get("msprobe.rl.planted_data")) is not None:
-            planted.synchronize()  # what graphs still have in hand is of the settings in which they ran
+        if (compiled := sys.modules.get("msprobe.rl.compiled_data")) is not None:
+            compiled.synchronize()  # what graphs still have in hand is of the settings in which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
             logger.info("msprobe: the settings changed; collection in %s ends here", cls.config.dump_path)
@@ -92,7 +92,7 @@ class MsProbe:
         elif isinstance(name, Mapping):
             place.save_each(name)
         else:
-            left_out("call", f"save_data({shown(name)}): pass a name and its data, or a dict of names and data")
+            left_out("call", f"save_data({quoted(name)}): pass a name and its data, or a dict of names and data")
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_string_list)
@@ -108,14 +108,14 @@ class MsProbe:
         UsageError for an unknown tag, something that is no model, and a stage that begins within another one.
         """
         if cls.enabled and cls._stages is not None:
-            with logged(f"debugger_start({shown(tag)})", passed=MsprobeError):
+            with logged(f"debugger_start({quoted(tag)})", passed=MsprobeError):
                 cls._stages.start(model, tag)
 
     @classmethod
     def debugger_stop(cls, tag: str) -> None:
         """Stop the stage `tag`. Gradients of its calls are recorded until `step`."""
         if cls.enabled and cls._stages is not None:
-            with logged(f"debugger_stop({shown(tag)})"):
+            with logged(f"debugger_stop({quoted(tag)})"):
                 cls._stages.stop(tag)
 
     @classmethod

@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.checks import flag, folder, listed, nearest, shown
+from msprobe.base.checks import flag, nearest, output_folder, quoted, quoted_list
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.scope import numbers
+from msprobe.base.scope import parse_numbers
 from msprobe.base.setting import checked, setting, settings_of
 from msprobe.mapping import user_files
 
@@ -35,20 +35,20 @@ StageConfig = str | PathLike[str] | Mapping[str, Any]
 def number(value: object) -> int:
     """A step or a token."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise SettingsError(f"{shown(value)} is not a number; write a non-negative integer")
-    return numbers([int(value)])[0]
+        raise SettingsError(f"{quoted(value)} is not a number; write a non-negative integer")
+    return parse_numbers([int(value)])[0]
 
 
 def stage_configs(value: object) -> dict[str, StageConfig]:
     """For each stage that is not collected in the usual way: the path of a config.json, or its fields."""
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{shown(value)} is not an object; write {{"actor_update": {{"level": "mix"}}}}')
+        raise SettingsError(f'{quoted(value)} is not an object; write {{"actor_update": {{"level": "mix"}}}}')
     for tag, config in value.items():
         if tag not in SWITCHES:
             raise SettingsError(unknown_tag(tag))
         if not isinstance(config, str | PathLike | Mapping):
             raise SettingsError(
-                f"{tag}: {shown(config)} is neither a path nor an object; give a config.json, or write its fields"
+                f"{tag}: {quoted(config)} is neither a path nor an object; give a config.json, or write its fields"
             )
     return dict(value)
 
@@ -56,8 +56,8 @@ def stage_configs(value: object) -> dict[str, StageConfig]:
 def unknown_tag(tag: object) -> str:
     """The message for a tag that no stage has."""
     near = nearest(tag, tuple(SWITCHES)) if isinstance(tag, str) else ""
-    hint = f"did you mean {shown(near)}?" if near else f"choose one of {listed(tuple(SWITCHES))}"
-    return f"unknown stage {shown(tag)}; {hint}"
+    hint = f"did you mean {quoted(near)}?" if near else f"choose one of {quoted_list(tuple(SWITCHES))}"
+    return f"unknown stage {quoted(tag)}; {hint}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class FlowSettings:
     """What of a flow is collected, and where it goes. `dump_path` is absolute; ranges have both ends inside."""
 
     msprobe: bool = setting(flag, False)
-    dump_path: Path = setting(folder, Path("./msprobe_dump"))  # makes a field
+    dump_path: Path = setting(output_folder, Path("./msprobe_dump"))  # makes a field
     key_data_dump: bool = setting(flag, False)
     configurations_dump: bool = setting(flag, False)
     actor_infer_dump: bool = setting(flag, False)
@@ -124,7 +124,7 @@ def _section(path: str | PathLike[str]) -> Any:
         raise SettingsError(str(err)) from err
     if not isinstance(top, Mapping) or SECTION not in top:
         near = nearest(SECTION, tuple(key for key in top if isinstance(key, str))) if isinstance(top, Mapping) else ""
-        hint = f"did you mean {shown(near)}? Rename it" if near else f"write {SECTION}: and the fields below it"
+        hint = f"did you mean {quoted(near)}? Rename it" if near else f"write {SECTION}: and the fields below it"
         raise SettingsError(f"{path}: the section {SECTION} is missing; {hint}")
     return top[SECTION]
 
@@ -135,14 +135,14 @@ def _fields(source: Any, where: str) -> dict[str, Any]:
         return {}
     known = tuple(settings_of(FlowSettings))
     if isinstance(source, Mapping):
-        found = {key if isinstance(key, str) else shown(key): value for key, value in source.items()}
+        found = {key if isinstance(key, str) else quoted(key): value for key, value in source.items()}
         is_other = bool(found) and not any(key in known or nearest(key, known) for key in found)
     else:
         found = {key: getattr(source, key) for key in known if hasattr(source, key)}
         is_other = not found
     if is_other:  # the whole configuration of a framework, say, without our section
         raise SettingsError(
-            f"{where}: {shown(source)} of type {type(source).__name__} has none of the fields of {SECTION}; pass "
+            f"{where}: {quoted(source)} of type {type(source).__name__} has none of the fields of {SECTION}; pass "
             "a dict, an object with these fields, or the path of a YAML file with the section (a complete "
             f"configuration has them below {SECTION})"
         )

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from msprobe.base import framework
-from msprobe.base.checks import shown
+from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.log import once
 from msprobe.base.settings import Settings, stage_settings
@@ -72,7 +72,7 @@ class Stages:
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is logged once."""
         if tag not in SWITCHES:
-            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
+            once(f"debugger_stop {quoted(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
         elif tag in self._settings and tag != self._open:
             what = f"{self._open} is" if self._open else "nothing is"
             once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
@@ -105,7 +105,7 @@ class Stages:
     def _debugger_for(self, model: Any, tag: str) -> Debugger:
         made_by = _class_for(model, tag)
         if self._debugger is None:
-            debugger = made_by._made(self._above)  # not as the one that is meant by calls on the class
+            debugger = made_by._create(self._above)  # without becoming the debugger of calls on the class
             try:
                 debugger.set_init_step(self._step)
                 for each, settings in self._settings.items():

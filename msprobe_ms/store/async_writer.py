@@ -34,7 +34,7 @@ import numpy as np
 
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import once
-from msprobe.base.memory import available
+from msprobe.base.memory import available_memory
 
 from .journal import Journal, encode
 from .layout import NPY, PT
@@ -106,7 +106,7 @@ class AsyncWriter:
     ) -> None:
         self.failed: dict[str, str] = {} if failed is None else failed
         self._store = store
-        self._limit = available() // 2 if limit is None else limit
+        self._limit = available_memory() // 2 if limit is None else limit
         self._pid = os.getpid()
         # For `write` only. The thread takes no lock: it could wait for one that a signal handler interrupted.
         self._lock = threading.RLock()

@@ -13,7 +13,7 @@ import numpy as np
 from msprobe.base.digest import digest
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
-from msprobe.base.nested import type_name, whole
+from msprobe.base.nested import escape_surrogates, type_name
 from msprobe.base.schema import COUNTS, DIGEST, NAMES, Statistic, members
 from msprobe.base.statistic import shares, statistic
 
@@ -85,7 +85,7 @@ class ArrayDescriber:
         """The record of a number or a text; of a subclass what Python stores, whatever the subclass makes of it."""
         kind = type(value)
         if issubclass(kind, str):
-            text = whole(str.__str__(value))
+            text = escape_surrogates(str.__str__(value))
             if len(text) > LONGEST:
                 self.lost(call, part, f"a string of more than {LONGEST} characters; the rest is omitted")
                 text = text[:LONGEST]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, open_text, replacing
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replacing
 
 TABLE = "free_benchmark.csv"
 COLUMNS = ("rank", "pert_type", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
@@ -59,7 +59,7 @@ def append(root: Path, rows: Sequence[Row]) -> None:
         rank, output = ("" if each is None else each for each in (row.rank, row.output))
         shape = str(tuple(row.shape))
         writer.writerow([rank, row.mode, row.stage, row.step, row.api, row.max_rel, row.dtype, shape, output])
-    append_only = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NO_LINK
+    append_only = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NO_FOLLOW
     number = os.open(root / TABLE, os.O_WRONLY | append_only, FILE_MODE)
     try:
         with _locked(number):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from msprobe.base.files import open_input, replacing
-from msprobe.base.memory import must_fit
+from msprobe.base.memory import check_fits_in_memory
 from msprobe.base.names import counterpart, parse
 
 from . import layout
@@ -95,7 +95,7 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
     """
     journal = Journal()
     with open_input(path) as lines:
-        must_fit(lines, path)
+        check_fits_in_memory(lines, path)
         for line in lines:
             if not line.endswith(b"\n"):
                 journal.cut = True

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, sweep
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, remove_stale_files
 
 # The number of our descriptors, if so many may be open: code that closes all descriptors and then opens files gets the
 # lowest numbers that are free; with a low number of ours we would write to its file, and close it.
@@ -34,7 +34,7 @@ def claim(journal: Path, create: bool) -> int | None:
 
     FileNotFoundError without `create`. Closing the descriptor releases the lock.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | NO_LINK | (os.O_CREAT if create else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | NO_FOLLOW | (os.O_CREAT if create else 0)
     while True:
         number = os.open(journal, flags, FILE_MODE)
         if not stat.S_ISREG(os.fstat(number).st_mode):  # reading a pipe would wait for ever
@@ -57,7 +57,7 @@ def claim(journal: Path, create: bool) -> int | None:
 
 def locks(file: Path) -> bool:
     """Whether the file system of a file has locks. OSError where the file cannot be opened."""
-    number = os.open(file, os.O_RDWR | os.O_CLOEXEC | NO_LINK)
+    number = os.open(file, os.O_RDWR | os.O_CLOEXEC | NO_FOLLOW)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
@@ -151,7 +151,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
         make_folder(output)
         second, number = _abandoned_claim(output, digest) or _new_claim(output, digest, named)
         for folder in {output, *(path.parent for path in named(second))}:
-            sweep(folder)
+            remove_stale_files(folder)
     except OSError as err:
         raise UsageError(f"{output}: cannot be written ({err.strerror or err}); {_REMEDY}") from err
     is_done = False
@@ -183,7 +183,7 @@ def exclusive(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
             f"{output}: another process is writing its results there; wait until it has ended, or {remedy}"
         )
     try:
-        sweep(output)
+        remove_stale_files(output)
         yield
     finally:
         with suppress(OSError):
@@ -201,7 +201,7 @@ def _abandoned_claim(output: Path, digest: bytes) -> tuple[str, int] | None:
         if not (found := _CLAIM.fullmatch(name)):
             continue
         try:
-            number = os.open(output / name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
+            number = os.open(output / name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_FOLLOW)
         except OSError:  # it has just ended, or is no file of ours
             continue
         with suppress(OSError):  # somebody holds the lock; or this file system has no locks
@@ -221,7 +221,7 @@ def _new_claim(output: Path, digest: bytes, named: Callable[[str], Iterable[Path
         if any(map(os.path.lexists, (path, *named(second)))):
             continue
         try:
-            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK, FILE_MODE)
+            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_FOLLOW, FILE_MODE)
         except FileExistsError:
             continue
         with suppress(OSError):  # a file system without locks: the name alone is the claim

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK, open_input
+from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_FOLLOW, open_input
 from msprobe.base.statistic import is_bfloat16, widen
 
 from .layout import TENSORS
@@ -72,7 +72,7 @@ def write_file(path: str, array: Array, fill: Callable[[int, Array], None]) -> N
         raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass a numeric array")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
-    flags = os.O_WRONLY | os.O_CREAT | NO_LINK
+    flags = os.O_WRONLY | os.O_CREAT | NO_FOLLOW
     try:
         _filled(path, os.open(path, flags | os.O_EXCL, FILE_MODE), array, fill)
     except FileExistsError:

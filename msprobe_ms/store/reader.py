@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.base.log import few, logger
-from msprobe.base.memory import must_fit, without_collector
+from msprobe.base.memory import check_fits_in_memory, without_gc
 
 from . import layout
 from .flatten import ColumnsBuilder
@@ -90,7 +90,7 @@ def json_object(file: Path) -> dict[str, Any]:
     """The JSON object in a file; DumpError with the place where it is broken."""
     try:
         with open_input(file) as opened:
-            must_fit(opened, file)
+            check_fits_in_memory(opened, file)
             text = opened.read().decode("utf-8-sig")
         made = json.loads(text)
         if may_have_halves(text):
@@ -379,7 +379,7 @@ def with_structure_calls(dump: Dump) -> Dump:
     return replace(dump, calls=Calls.of(calls))
 
 
-@without_collector()
+@without_gc()
 def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
     """Read a dump.json (or debug.json, or a table) and what lies beside it; its journal is not looked for."""
     folder = file.parent

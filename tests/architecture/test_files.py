@@ -52,13 +52,15 @@ def test_a_face_has_a_sorted_all_and_defines_nothing(modules):
 
 
 def loaded_later(module, body):
-    """The imports that a type checker sees of a module that loads its names when they are asked for: `later` has the
-    same names of the same modules."""
+    """Return the imports for type checkers of a module whose names are imported on first use: `lazy_attributes` has
+    the same names of the same modules."""
     typing, base, seen, loading = body
-    assert [alias.name for node in (typing, base) for alias in node.names] == ["TYPE_CHECKING", "later"], module.file
+    assert [alias.name for node in (typing, base) for alias in node.names] == ["TYPE_CHECKING", "lazy_attributes"], (
+        module.file
+    )
     assert ast.unparse(seen.test) == "TYPE_CHECKING", module.file
     assert loading.targets[0].id == "__getattr__", module.file
-    assert loading.value.func.id == "later", module.file
+    assert loading.value.func.id == "lazy_attributes", module.file
     homes = ast.literal_eval(loading.value.args[1])
     assert homes == {alias.name: node.module for node in seen.body for alias in node.names}, module.file
     return seen.body

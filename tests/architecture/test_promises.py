@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from msprobe.base.not_built import COMMANDS, WITHOUT_EFFECT
+from msprobe.base.unavailable import COMMANDS, WITHOUT_EFFECT
 from msprobe.cli import OLDER, VERBS
 from msprobe.compare.verb import NOT_BUILT
 from msprobe.config_check.verb import REFUSED

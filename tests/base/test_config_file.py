@@ -7,12 +7,12 @@ import pytest
 
 from msprobe.base import settings
 from msprobe.base.errors import SettingsError
-from msprobe.base.settings import read
+from msprobe.base.settings import read_config
 
 
 def refusal(path):
     with pytest.raises(SettingsError) as caught:
-        read(path)
+        read_config(path)
     return str(caught.value)
 
 
@@ -26,17 +26,17 @@ def written(tmp_path, text, name="config.json"):
 @pytest.mark.parametrize("as_text", [True, False])
 def test_every_name_that_ends_in_json_is_read(tmp_path, name, as_text):
     path = written(tmp_path, '{"列": ["x"]}', name)
-    assert read(str(path) if as_text else path) == {"列": ["x"]}
+    assert read_config(str(path) if as_text else path) == {"列": ["x"]}
 
 
 def test_a_symbolic_link_is_read(tmp_path):
     written(tmp_path, '{"task": "tensor"}', "real.json")
     (tmp_path / "link.json").symlink_to("real.json")
-    assert read(tmp_path / "link.json") == {"task": "tensor"}
+    assert read_config(tmp_path / "link.json") == {"task": "tensor"}
 
 
 def test_a_byte_order_mark_is_read_over(tmp_path):
-    assert read(written(tmp_path, b'\xef\xbb\xbf{"task": "tensor"}')) == {"task": "tensor"}
+    assert read_config(written(tmp_path, b'\xef\xbb\xbf{"task": "tensor"}')) == {"task": "tensor"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.scope import DataMode, parts
+from msprobe.base.scope import DataMode, parse_data_mode
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from msprobe.base.scope import DataMode, parts
     ],
 )
 def test_the_side_that_is_missing_is_completed(words, forward_input, forward_output, backward_input, backward_output):
-    mode = parts(words)
+    mode = parse_data_mode(words)
     assert (mode.forward and mode.input) is forward_input
     assert (mode.forward and mode.output) is forward_output
     assert (mode.backward and mode.input) is backward_input
@@ -47,7 +47,7 @@ def test_the_side_that_is_missing_is_completed(words, forward_input, forward_out
     ],
 )
 def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
-    assert parts(words).parameters_grad is kept
+    assert parse_data_mode(words).parameters_grad is kept
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
 )
 def test_what_is_no_data_mode_is_said(words, message):
     with pytest.raises(SettingsError) as caught:
-        parts(words)
+        parse_data_mode(words)
     assert message in str(caught.value)
 
 
 def test_a_description_means_the_same():
     for sides, kept in product([(True, True), (True, False), (False, True)], repeat=2):
         mode = DataMode(*sides, *kept)
-        assert parts(mode.described()) == mode
+        assert parse_data_mode(mode.described()) == mode
     assert DataMode().described() == ["all"]

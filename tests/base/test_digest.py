@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base import digest as module
-from msprobe.base.digest import KINDS, are_of_one_kind, crc32c, digest
+from msprobe.base.digest import KINDS, crc32c, digest, have_same_kind
 
 pytestmark = pytest.mark.everywhere
 
@@ -175,9 +175,9 @@ def test_crc_32c_of_what_goes_in_stretches(length, way):
 
 def test_a_digest_says_its_kind():
     md5, other = digest(np.arange(3.0)), digest(np.arange(3.0), "crc32c")
-    assert are_of_one_kind(md5, "00000000")
-    assert are_of_one_kind(other, "crc32c:00000000")
-    assert not are_of_one_kind(md5, other)
+    assert have_same_kind(md5, "00000000")
+    assert have_same_kind(other, "crc32c:00000000")
+    assert not have_same_kind(md5, other)
 
 
 # ---- the fast library of CRC-32

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.not_built import IGNORED_KEYS
 from msprobe.base.sections import SECTIONS
 from msprobe.base.setting import settings_of
 from msprobe.base.settings import Settings, ignored_settings, load
+from msprobe.base.unavailable import IGNORED_KEYS
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROWS = [(row, section) for row in IGNORED_KEYS for section in row.sections]

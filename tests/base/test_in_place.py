@@ -30,9 +30,9 @@ needs_extension = pytest.mark.skipif(in_place.extension is None, reason="the ext
 def way(request, monkeypatch):
     """Each test runs with the extension, and with functions of Python also without it."""
     if request.param == "python":
-        monkeypatch.setattr(in_place, "put", in_place._put)
+        monkeypatch.setattr(in_place, "redirect", in_place._redirect)
         monkeypatch.setattr(in_place, "extension", None)
-        monkeypatch.setattr(in_place, "_known", {})
+        monkeypatch.setattr(in_place, "_replaceables", {})
     elif in_place.extension is None:
         pytest.skip("the extension is not built here")
     return request.param
@@ -307,8 +307,8 @@ def test_what_cannot_be_changed_in_place_is_replaced_at_its_name(way):
 
 def test_without_the_extension_functions_of_c_are_replaced_at_their_names(monkeypatch, caplog):
     monkeypatch.setattr(in_place, "extension", None)
-    monkeypatch.setattr(in_place, "put", in_place._put)
-    monkeypatch.setattr(in_place, "_known", {})
+    monkeypatch.setattr(in_place, "redirect", in_place._redirect)
+    monkeypatch.setattr(in_place, "_replaceables", {})
     own = ModuleType("own")
     own.sqrt = root = math.sqrt
     monkeypatch.setitem(sys.modules, "own", own)
@@ -365,7 +365,7 @@ def test_both_directions_may_be_repeated(way):
 @pytest.mark.parametrize("at", range(4))
 def test_an_interruption_leaves_a_state_that_the_next_call_completes(at, way, monkeypatch):
     """Whatever is interrupted, `remove` restores every function and `install` changes every one."""
-    original, seen, put, count = scaled.__code__, Seen((HERE, "scaled")), in_place.put, itertools.count()
+    original, seen, put, count = scaled.__code__, Seen((HERE, "scaled")), in_place.redirect, itertools.count()
 
     def interrupted(*args):
         if next(count) == at // 2:
@@ -374,7 +374,7 @@ def test_an_interruption_leaves_a_state_that_the_next_call_completes(at, way, mo
             raise KeyboardInterrupt
         return put(*args)
 
-    monkeypatch.setattr(in_place, "put", interrupted)
+    monkeypatch.setattr(in_place, "redirect", interrupted)
     for work in (seen.install, seen.remove):
         try:
             work()

@@ -5,7 +5,7 @@ Which kernels a name means was found by real dumps of MindSpore 2.10 on a CPU wi
 
 import pytest
 
-from msprobe.base.names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
+from msprobe.base.names import depends_on_number, kernel_name_problem, matches, type_of, unmatched, with_any_number
 
 KERNELS = (
     "Default/network-Net/fc-Dense/MatMul-op0",
@@ -56,13 +56,13 @@ def test_the_type_is_the_last_part_without_its_number():
 )
 def test_a_name_that_means_one_number_is_known(name, hangs):
     """A kernel of a second graph was dumped by the framework by the last two names of Exp alone."""
-    assert hangs_on_number(name, "Default/network-Net/Exp-op0") is hangs
+    assert depends_on_number(name, "Default/network-Net/Exp-op0") is hangs
 
 
 def test_the_name_for_all_numbers_means_the_kernel_and_its_likes():
-    name = of_any_number("Default/a(b).c-Net/Exp-op3")
+    name = with_any_number("Default/a(b).c-Net/Exp-op3")
     assert name == "name-regex(Default/a\\(b\\)\\.c-Net/Exp-op[0-9]+)"
-    assert wrong_kernel(name) == ""
+    assert kernel_name_problem(name) == ""
     assert all(matches(name, f"Default/a(b).c-Net/Exp-op{n}") for n in (0, 3, 17))
     assert not matches(name, "Default/a(b)xc-Net/Exp-op3")
 
@@ -83,7 +83,7 @@ RIGHT = ["MatMul", "Default/network-Net/Exp-op0", "name-regex(.*(Exp|MatMul)-op[
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_the_framework_takes_is_taken(name):
-    assert wrong_kernel(name) == ""
+    assert kernel_name_problem(name) == ""
 
 
 WRONG = [
@@ -105,4 +105,4 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "message"), WRONG)
 def test_what_it_refuses_is_refused_before_the_run(name, message):
-    assert message in wrong_kernel(name)
+    assert message in kernel_name_problem(name)

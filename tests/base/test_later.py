@@ -5,13 +5,13 @@ from types import ModuleType
 
 import pytest
 
-from msprobe.base.lazy import later
+from msprobe.base.lazy import lazy_attributes
 
 
 @pytest.fixture
 def lazy_module(monkeypatch):
     made = ModuleType("a_face")
-    made.__getattr__ = later("a_face", {"sqrt": "math", "gone": "math", "absent": "no_such_module_at_all"})
+    made.__getattr__ = lazy_attributes("a_face", {"sqrt": "math", "gone": "math", "absent": "no_such_module_at_all"})
     monkeypatch.setitem(sys.modules, "a_face", made)
     return made
 
@@ -43,7 +43,7 @@ def without(monkeypatch):
     source = ModuleType("a_home")
     made = ModuleType("a_face")
     homes = {"collect": "no_such_framework", "other": "no_such_module_at_all", "here": "a_home"}
-    made.__getattr__ = later("a_face", homes, needs="no_such_framework")
+    made.__getattr__ = lazy_attributes("a_face", homes, needs="no_such_framework")
     source.here = 1
     monkeypatch.setitem(sys.modules, "a_home", source)
     monkeypatch.setitem(sys.modules, "a_face", made)

@@ -4,7 +4,7 @@ import gc
 from dataclasses import dataclass, field
 from weakref import ref
 
-from msprobe.base.memo import remembered
+from msprobe.base.memo import cached_by_identity
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Equal:
 def test_a_function_is_called_once_for_each_object():
     asked = []
 
-    @remembered
+    @cached_by_identity
     def number(of):
         """Documented."""
         asked.append(id(of))
@@ -33,7 +33,7 @@ def test_a_function_is_called_once_for_each_object():
 def test_a_result_is_forgotten_together_with_its_object_and_nothing_else_holds_it():
     made = []
 
-    @remembered
+    @cached_by_identity
     def result(of):
         made.append(None)
         return Equal()

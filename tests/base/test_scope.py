@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.names import parse
-from msprobe.base.scope import Scope, wrong_bounds
+from msprobe.base.scope import Scope, bounds_problem
 
 FORWARD = """
 +Cell.b1.B.forward.0
@@ -366,7 +366,7 @@ API, CELL = "Functional.relu.0.forward", "Cell.fc.Dense.forward.0"
     ],
 )
 def test_a_call_of_the_level_may_bound_the_scope(level, bound):
-    assert wrong_bounds(level, (bound, bound)) == ""
+    assert bounds_problem(level, (bound, bound)) == ""
 
 
 @pytest.mark.parametrize(
@@ -393,16 +393,16 @@ def test_a_call_of_the_level_may_bound_the_scope(level, bound):
 def test_what_cannot_bound_the_scope_is_said(level, bound, message):
     good = CELL if level == "L0" else API
     for bounds in ((bound, good), (good, bound)):
-        assert message in wrong_bounds(level, bounds)
-        assert f'"{bound}"' in wrong_bounds(level, bounds)
+        assert message in bounds_problem(level, bounds)
+        assert f'"{bound}"' in bounds_problem(level, bounds)
 
 
 @pytest.mark.parametrize("bounds", [(API,), (API, API, API)])
 def test_a_scope_has_no_or_two_names(bounds):
-    assert "name(s); write none, or two" in wrong_bounds("L1", bounds)
-    assert wrong_bounds("L1", ()) == ""
+    assert "name(s); write none, or two" in bounds_problem("L1", bounds)
+    assert bounds_problem("L1", ()) == ""
 
 
 @pytest.mark.parametrize("level", ["L2", "debug"])
 def test_levels_without_scope_take_any_names(level):
-    assert wrong_bounds(level, ("a", "b")) == ""
+    assert bounds_problem(level, ("a", "b")) == ""

@@ -7,7 +7,7 @@ import pytest
 from exact_statistic import BFLOAT16
 
 from msprobe.base.schema import SHARES
-from msprobe.base.statistic import of_bfloat16_bits, shares, statistic
+from msprobe.base.statistic import bfloat16_bits_to_float32, shares, statistic
 
 pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
 
@@ -100,7 +100,7 @@ def test_all_numbers_of_bfloat16():
     bits = np.arange(1 << 16, dtype=np.uint16)
     expected = [256 / 65536, 4 / 65536, 2 / 65536]
     names = "underflow:bf16", "saturated:bf16", "zeros"
-    assert of(of_bfloat16_bits(bits), *names) == expected
+    assert of(bfloat16_bits_to_float32(bits), *names) == expected
     if BFLOAT16 is not None and np.float32 != BFLOAT16:
         assert of(bits.view(BFLOAT16), *names) == expected
 

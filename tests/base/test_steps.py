@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.scope import compact, holds, numbers, numbers_of
+from msprobe.base.scope import compact_ranges, contains, parse_number_option, parse_numbers
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from msprobe.base.scope import compact, holds, numbers, numbers_of
     ],
 )
 def test_a_list_means_its_sorted_union(written, expected):
-    assert numbers(written) == expected
+    assert parse_numbers(written) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_list_means_its_sorted_union(written, expected):
 )
 def test_what_is_no_list_of_numbers_is_said(written, message):
     with pytest.raises(SettingsError) as caught:
-        numbers(written)
+        parse_numbers(written)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 250
 
@@ -63,19 +63,19 @@ def test_what_is_no_list_of_numbers_is_said(written, message):
 @given(st.sets(st.integers(0, 40)))
 def test_a_compact_list_is_json_and_read_back(steps):
     expected = tuple(sorted(steps))
-    written = compact(expected)
-    assert numbers(json.loads(json.dumps(written))) == expected
+    written = compact_ranges(expected)
+    assert parse_numbers(json.loads(json.dumps(written))) == expected
     assert len(written) <= len(expected)
 
 
 def test_a_compact_list_has_ranges_from_three_in_a_row():
-    assert compact((0, 1, 3, 4, 5, 9)) == [0, 1, "3-5", 9]
-    assert compact(()) == []
+    assert compact_ranges((0, 1, 3, 4, 5, 9)) == [0, 1, "3-5", 9]
+    assert compact_ranges(()) == []
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(0, 50))
 def test_a_list_holds_its_numbers_and_the_empty_one_all(steps, number):
-    assert holds(tuple(sorted(steps)), number) == (not steps or number in steps)
+    assert contains(tuple(sorted(steps)), number) == (not steps or number in steps)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_list_holds_its_numbers_and_the_empty_one_all(steps, number):
     [("0-3", (0, 1, 2, 3)), ("0,2,5-7", (0, 2, 5, 6, 7)), (" 3 , 0 - 1,1", (0, 1, 3)), ("7", (7,)), ("4-4", (4,))],
 )
 def test_an_option_takes_numbers_and_ranges_with_spaces(text, expected):
-    assert numbers_of("--rank", text) == expected
+    assert parse_number_option("--rank", text) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ def test_an_option_takes_numbers_and_ranges_with_spaces(text, expected):
 )
 def test_an_option_refuses_what_is_no_range_and_names_itself(text):
     with pytest.raises(UsageError) as refused:
-        numbers_of("--step", text)
+        parse_number_option("--step", text)
     assert str(refused.value).startswith("--step: ")
     assert len(str(refused.value)) < 400

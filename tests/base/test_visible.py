@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.base.log import LONGEST_LINE, LONGEST_WORD, visible
+from msprobe.base.log import MAX_LINE_LENGTH, MAX_WORD_LENGTH, visible
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from msprobe.base.log import LONGEST_LINE, LONGEST_WORD, visible
         ("plain", "plain"),
         ("a\x1b[31mb\nc", "a\\x1b[31mb\\x0ac"),
         ("a\u202eb", "a\\u202eb"),
-        ("w" * LONGEST_WORD, "w" * LONGEST_WORD),
+        ("w" * MAX_WORD_LENGTH, "w" * MAX_WORD_LENGTH),
     ],
 )
 def test_what_is_short_is_shown_whole_and_steers_nothing(text, shown):
@@ -29,7 +29,7 @@ def test_what_is_short_is_shown_whole_and_steers_nothing(text, shown):
 )
 def test_what_is_long_keeps_its_ends(text):
     shown = visible(text)
-    assert len(shown) <= LONGEST_LINE
+    assert len(shown) <= MAX_LINE_LENGTH
     assert shown.startswith("first ")
     assert shown.endswith("last")
     assert "characters)..." in shown
@@ -42,7 +42,7 @@ def test_a_long_name_is_told_by_its_ends():
     assert shown.startswith("Cell.xxx")
     assert shown.endswith("xxx.forward.7")
     assert "...(1000015 characters)..." in shown
-    assert len(shown) == LONGEST_WORD
+    assert len(shown) == MAX_WORD_LENGTH
 
 
 LONG_PATH = "/" + "/".join(["a_folder_of_the_training"] * 40) + "/network.py"
@@ -53,13 +53,13 @@ LONG_PATH = "/" + "/".join(["a_folder_of_the_training"] * 40) + "/network.py"
 )
 @pytest.mark.parametrize("end", ["", "; within tolerance here", " [12 later calls received it]"])
 @pytest.mark.parametrize("before", ["x" * 1_000_000, "2, " * 300_000, "y" * 5000 + " " + "\x1b" * 5000, "short"])
-@pytest.mark.parametrize("longest", [400, LONGEST_LINE])
+@pytest.mark.parametrize("longest", [400, MAX_LINE_LENGTH])
 def test_the_source_line_of_a_long_text_is_never_cut(place, end, before, longest):
     text = f"Cell.{before}.forward.0 differs {place}{end}"
     shown = visible(text, longest)
     assert place in shown
     assert shown.startswith("Cell.")
-    assert len(shown) <= max(longest, LONGEST_WORD + len(place) + len(end))
+    assert len(shown) <= max(longest, MAX_WORD_LENGTH + len(place) + len(end))
     assert visible(shown, longest) == shown
 
 
@@ -67,4 +67,4 @@ def test_of_many_source_lines_the_last_is_kept_and_the_text_is_still_bounded():
     text = " ".join(f"/{'x' * 3000}{at}.py:{at}" for at in range(1000))
     shown = visible(text)
     assert shown.endswith("x999.py:999")
-    assert len(shown) <= 2 * LONGEST_LINE
+    assert len(shown) <= 2 * MAX_LINE_LENGTH

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from msprobe.base.memory import without_collector
+from msprobe.base.memory import without_gc
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
@@ -81,7 +81,7 @@ def seconds(make, n, frameworks, folder):
         dumps.append(read(place))
     taken = []
     for _ in range(2):
-        with without_collector():  # as in the command; else the time depends on what else this process holds
+        with without_gc():  # as in the command; else the time depends on what else this process holds
             start = time.process_time()
             comparison = compare(*dumps)
             locate(comparison)

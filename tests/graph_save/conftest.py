@@ -51,12 +51,12 @@ def saved(tmp_path, monkeypatch):
     """What is saved below `saved.folder`, by a process that has saved nothing before."""
     import mindspore as ms
 
-    from msprobe.graph_save import planted_save
+    from msprobe.graph_save import compiled_save
     from msprobe.graph_save import save as saving
     from msprobe.graph_save.tree import SaveTree
 
     tree = SaveTree()
-    for module in (planted_save, saving):
+    for module in (compiled_save, saving):
         monkeypatch.setattr(module, "tree", tree)
     monkeypatch.delenv("MSPROBE_SAVE", raising=False)
     monkeypatch.chdir(tmp_path)  # the compiler leaves what it could not compile in the working directory

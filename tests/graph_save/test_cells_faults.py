@@ -13,7 +13,7 @@ from preloaded import python
 
 from msprobe.base import log
 from msprobe.cli import main
-from msprobe.graph_save import planting
+from msprobe.graph_save import instrumentation
 from msprobe.mindspore_debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
@@ -81,7 +81,7 @@ def broken(original, *_):
 
 def test_a_graph_that_cannot_be_compiled_with_ours_is_compiled_without(tmp_path, monkeypatch, capsys):
     bare = graph_nets.train("convolution", steps=2)
-    monkeypatch.setattr(planting, "planted", broken)
+    monkeypatch.setattr(instrumentation, "reporting_construct", broken)
     net = graph_nets.made("convolution")
     assert graph_nets.train("convolution", tmp_path / "dump", steps=2, net=net) == bare
     assert planted(net) == []

@@ -11,7 +11,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.graph_save import operators, planted_save
+from msprobe.graph_save import compiled_save, operators
 from msprobe.graph_save import save as saving
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
@@ -398,15 +398,15 @@ def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, s
     """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
     assert operators._DEVICE == "Ascend"
     received = []
-    monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
-    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
+    monkeypatch.setattr(compiled_save._dumps, "_function", lambda: True)
+    monkeypatch.setattr(compiled_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
     compiled.ready(Nested("./dump/"))(floats(1), floats(2))
     assert sorted(set(received)) == [f"./dump/{{step}}/{{rank}}/nest.{n}" for n in ("3", "a", "b.0", "b.1.0", "b.1.2")]
 
 
 def test_on_ascend_so_it_does_for_gradients(compiled, saved, monkeypatch):
     """The graph is compiled to its end, and only then refused: a CPU has no kernel for the operator."""
-    monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
+    monkeypatch.setattr(compiled_save._dumps, "_function", lambda: True)
 
     def square(x):
         return (save_grad("./dump", "x", x) * x).sum()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from msprobe.base.files import creating, part_of, replacing, sweep
+from msprobe.base.files import creating, remove_stale_files, replacing, temporary_file
 from msprobe.cli import main
 
 pytestmark = pytest.mark.slow
@@ -111,13 +111,13 @@ def test_a_temporary_file_goes_with_its_process_and_not_before(tmp_path):
         [sys.executable, "-c", WAITS, str(tmp_path / "x.csv")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     part = child.stdout.readline().decode().strip()
-    sweep(tmp_path)
+    remove_stale_files(tmp_path)
     assert os.path.exists(part)
     child.kill()
     child.communicate()
     assert os.path.exists(part)
     (tmp_path / "mine.part").touch()
-    sweep(tmp_path)
+    remove_stale_files(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.part"]
 
 
@@ -130,7 +130,7 @@ def test_a_result_that_is_there_is_not_replaced(tmp_path):
     with replacing(path) as file:
         file.write(b"new")
     assert path.read_text() == "new"
-    with part_of(tmp_path / ("n" * 255)) as part:
+    with temporary_file(tmp_path / ("n" * 255)) as part:
         assert part.path.exists()
     assert list(tmp_path.iterdir()) == [path]
 

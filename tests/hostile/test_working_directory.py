@@ -10,7 +10,7 @@ import pytest
 
 from msprobe.base import checks
 from msprobe.base.errors import SettingsError
-from msprobe.base.settings import read
+from msprobe.base.settings import read_config
 from msprobe.cli import OLDER, VERBS, main
 from msprobe.core import SingleComparator
 
@@ -39,10 +39,10 @@ def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
     assert main(["compare", "~/target", "~/golden", *options]) == 0
     assert len(list((home / "out").glob("compare_result_*.csv"))) == 3
     assert main(["doctor", "~/target"]) == 0
-    assert checks.folder("~/dump") == home / "dump"
-    assert checks.existing("~/target") == str(home / "target")
+    assert checks.output_folder("~/dump") == home / "dump"
+    assert checks.existing_path("~/target") == str(home / "target")
     (home / "config.json").write_text('{"task": "tensor"}')
-    assert read("~/config.json") == {"task": "tensor"}
+    assert read_config("~/config.json") == {"task": "tensor"}
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
@@ -123,9 +123,9 @@ def test_a_relative_setting_in_a_deleted_working_directory_is_refused(tmp_path, 
     monkeypatch.chdir(tmp_path / "gone")
     os.rmdir(tmp_path / "gone")
     with pytest.raises(SettingsError, match="is relative, but the working directory no longer exists"):
-        checks.folder("dump")
+        checks.output_folder("dump")
     with pytest.raises(SettingsError, match=r'"config.json" is relative, but the working directory no longer exists'):
-        read("config.json")
+        read_config("config.json")
 
 
 def test_key_data_of_the_home_is_compared(home):

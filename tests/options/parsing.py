@@ -233,9 +233,9 @@ def fields_of(asked):
         if dataclasses.is_dataclass(value) and name in ("mapping", "layouts"):
             yield from fields_of(value)
         elif name in ("rank", "step", "ranks", "steps") and isinstance(value, str):
-            from msprobe.base.scope import numbers_of
+            from msprobe.base.scope import parse_number_option
 
-            yield name, json.loads(value) if value.startswith("[") else list(numbers_of(name, value))
+            yield name, json.loads(value) if value.startswith("[") else list(parse_number_option(name, value))
         elif name in ("ranks", "steps", "workers") and value == 0:
             yield name, None  # the same as none given
         else:

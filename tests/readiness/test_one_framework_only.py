@@ -5,7 +5,7 @@ import json
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.framework_limits import wrong_with_mindspore, wrong_with_pytorch
+from msprobe.base.framework_limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.base.settings import load
 
 SAVING = ["statistics", "tensor", "overflow_check", "exception_dump"]
@@ -17,8 +17,8 @@ def test_pt_files_are_of_pytorch(task, tmp_path):
     path.write_text(json.dumps({"task": task, "dump_path": str(tmp_path / "d"), task: {"file_format": "pt"}}))
     settings = load(path)
     assert settings.saves_pt
-    assert wrong_with_pytorch(settings) == ""
-    assert f'{task}.file_format: "pt"' in wrong_with_mindspore(settings)
+    assert unsupported_by_pytorch(settings) == ""
+    assert f'{task}.file_format: "pt"' in unsupported_by_mindspore(settings)
 
 
 @pytest.mark.mindspore

@@ -15,7 +15,7 @@ from mindspore import Tensor, nn  # noqa: E402  # only where the framework is
 
 from msprobe.at_compile import AtCompile  # noqa: E402
 from msprobe.core import MsProbe  # noqa: E402
-from msprobe.graph_save import planted_save  # noqa: E402
+from msprobe.graph_save import compiled_save  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 
@@ -209,8 +209,8 @@ def test_where_python_runs_a_method_looks_as_it_is():
 def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, monkeypatch):
     """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
     received = []
-    monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
-    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
+    monkeypatch.setattr(compiled_save._dumps, "_function", lambda: True)
+    monkeypatch.setattr(compiled_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
     MsProbe.config_init(SECTION)
     compiled(squares)(X)
     assert set(received) == {f"{Path('run/data/y').absolute()}/{{step}}/{{rank}}/y"}

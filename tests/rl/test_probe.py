@@ -219,7 +219,7 @@ def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, lo
         raise TypeError("an operator of the training")
 
     MsProbe.config_init(ON)
-    monkeypatch.setattr(framework, "settle", failed)
+    monkeypatch.setattr(framework, "synchronize", failed)
     for call in (lambda: MsProbe.save_data("x", X), lambda: MsProbe.save_data({"x": X})):
         with pytest.raises(TypeError, match="an operator of the training"):
             call()
@@ -365,7 +365,7 @@ def test_a_mistake_given_later_leaves_the_first_in_force():
 
 
 def test_a_single_save_of_the_users_own_is_left_alone_and_one_of_the_same_folder_counts_along(monkeypatch):
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     SingleSave("own", fmk="mindspore")
     MsProbe.config_init(ON)
     SingleSave.save({"x": X})
@@ -375,7 +375,7 @@ def test_a_single_save_of_the_users_own_is_left_alone_and_one_of_the_same_folder
     assert files("own") == [f"data/x/step0/rank0/micro_step{m}/x.{end}" for m in (0, 1) for end in ("json", "npy")]
     assert files() == ["data/x/step0/rank0/micro_step0/x.json", "data/x/step0/rank0/micro_step0/x.npy"]
 
-    monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(SingleSave, "_instance", None)
     SingleSave("msprobe_dump", fmk="mindspore")
     SingleSave.save({"x": X})
     MsProbe.save_data({"x": X})

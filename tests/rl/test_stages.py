@@ -15,7 +15,7 @@ from mindspore import Parameter, Tensor, nn, ops  # noqa: E402  # only where the
 from msprobe.base import log  # noqa: E402
 from msprobe.base.errors import SettingsError, UsageError  # noqa: E402
 from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E402
-from msprobe.debugger import PLACES  # noqa: E402
+from msprobe.debugger import MAX_DUMP_PATHS  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
@@ -378,16 +378,16 @@ def test_a_redirection_is_of_the_next_start_and_the_way_back_is_open(debugger):
 
 def test_a_folder_of_its_own_in_every_step_loses_nothing_and_does_not_pile_up(debugger):
     net = Net()
-    for step in range(2 * PLACES):
+    for step in range(2 * MAX_DUMP_PATHS):
         debugger.service.config.dump_path = f"iteration{step}/update"
         forward(debugger, net)
         debugger.step()
-    assert all(names(f"iteration{step}/update", step) == calls(0) for step in range(2 * PLACES))
-    assert len(PrecisionDebugger._known) <= PLACES + 2
+    assert all(names(f"iteration{step}/update", step) == calls(0) for step in range(2 * MAX_DUMP_PATHS))
+    assert len(PrecisionDebugger._known) <= MAX_DUMP_PATHS + 2
     debugger.service.config.dump_path = "iteration0/update"
     forward(debugger, net)
     debugger.step()
-    assert names("iteration0/update", 2 * PLACES) == calls(0), "a folder that was let go is taken in again"
+    assert names("iteration0/update", 2 * MAX_DUMP_PATHS) == calls(0), "a folder that was let go is taken in again"
 
 
 def test_a_redirection_that_cannot_be_is_refused(debugger):

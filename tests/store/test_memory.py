@@ -11,7 +11,7 @@ GIB = 1 << 30
 def machine(tmp_path, monkeypatch):
     """A machine of which the kernel tells what the test says."""
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CONTROL", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "cgroup")
 
     def make(meminfo=None):
         if meminfo is not None:
@@ -22,12 +22,12 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_the_machine_tells():
-    assert 1 << 24 < memory.available() < 1 << 50
+    assert 1 << 24 < memory.available_memory() < 1 << 50
 
 
 def test_without_a_container_the_machine_counts(machine):
     machine(meminfo=f"MemTotal:  99 kB\nMemAvailable:   {8 * GIB >> 10} kB\n")
-    assert memory.available() == 8 * GIB
+    assert memory.available_memory() == 8 * GIB
 
 
 def test_a_container_has_its_share_less_what_is_used_plus_what_can_be_given_back(machine):
@@ -36,9 +36,9 @@ def test_a_container_has_its_share_less_what_is_used_plus_what_can_be_given_back
     (place / "memory.max").write_text(f"{10 * GIB}\n")
     (place / "memory.current").write_text(f"{6 * GIB}\n")
     (place / "memory.stat").write_text(f"anon 5\ninactive_file {GIB}\n")
-    assert memory.available() == 5 * GIB
+    assert memory.available_memory() == 5 * GIB
     (place / "memory.max").write_text("max\n")
-    assert memory.available() == 64 * GIB
+    assert memory.available_memory() == 64 * GIB
 
 
 def test_a_container_of_the_older_kind(machine):
@@ -46,11 +46,11 @@ def test_a_container_of_the_older_kind(machine):
     place.mkdir(parents=True)
     (place / "memory.limit_in_bytes").write_text(f"{4 * GIB}\n")
     (place / "memory.usage_in_bytes").write_text(f"{3 * GIB}\n")
-    assert memory.available() == GIB
+    assert memory.available_memory() == GIB
     (place / "memory.usage_in_bytes").write_text(f"{5 * GIB}\n")
-    assert memory.available() == 0
+    assert memory.available_memory() == 0
 
 
 def test_where_nobody_tells_it_is_little(machine):
     machine()
-    assert memory.available() == GIB
+    assert memory.available_memory() == GIB

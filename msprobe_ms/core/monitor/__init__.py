@@ -1,1 +1,1 @@
-"""The places where msprobe has the tools of its training monitor."""
+"""Module paths of the tools of the training monitor in msprobe."""

@@ -6,7 +6,7 @@ from msprobe.monitor import anomaly_verb
 
 
 def main() -> int:
-    """Run the command line; gives the exit code."""
+    """Run the command line, and return the exit code."""
     return anomaly_verb.main("python -m msprobe.core.monitor.anomaly_processor")
 
 

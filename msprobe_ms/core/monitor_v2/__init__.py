@@ -1,1 +1,1 @@
-"""The module path of msprobe 26 for its second monitor."""
+"""Module path of the second monitor in msprobe 26."""

@@ -1,1 +1,1 @@
-"""The places where msprobe has `SingleSave` and `SingleComparator`."""
+"""Module paths of `SingleSave` and `SingleComparator` in msprobe."""

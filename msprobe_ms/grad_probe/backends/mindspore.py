@@ -27,19 +27,19 @@ from msprobe.base.statistic import Array
 from msprobe.executors import GRAPHS, api, executor
 from msprobe.grad_probe.probe import GradProbe, NotAnOptimizerError, Watch
 from msprobe.graph_save.operators import (
-    Places,
+    ConstantTable,
     has_tensor_dump,
     in_graph,
     is_traced,
-    nothing,
+    no_result,
     number,
     operator,
-    sendable,
     synchronize,
-    wide,
+    to_sendable,
+    widen_bfloat16,
     zeros,
 )
-from msprobe.graph_save.transport.tensordump import Dumped, dump, dumps, files
+from msprobe.graph_save.transport.tensordump import TensorFile, dump, dumps, files
 from msprobe.store.npy import load_npy
 
 
@@ -114,7 +114,7 @@ class _Optimizer:
         synchronize()
         if self.folder is None or not self.folder.is_dir():
             return
-        arrived: dict[int, list[Dumped]] = {place: [] for place in self.dumped}
+        arrived: dict[int, list[TensorFile]] = {place: [] for place in self.dumped}
         for each in files(self.folder):
             ours, _, place = each.stem.partition(".")
             if ours == str(self.number) and place.isdecimal() and int(place) in arrived:
@@ -189,7 +189,7 @@ def _path(optimizer: int, place: int, name: str) -> str:
     return f"{known.folder}/{known.number}.{int(place)}"
 
 
-_places: Places[tuple[int, str, Type, tuple[int, ...]]] = Places()
+_places: ConstantTable[tuple[int, str, Type, tuple[int, ...]]] = ConstantTable()
 _is_planted = AtCompile(_plants)
 _place = AtCompile(_places.number)
 _file = AtCompile(_path)
@@ -209,7 +209,7 @@ def _take(place: Array, token: Array, array: Array | None) -> Array:
         optimizer, name, dtype, shape = _places[place]
         elements = zeros(dtype, shape) if array is None else np.reshape(array, shape)
         _Optimizer._all[optimizer].watch.take(name, lambda: elements)
-    return nothing()
+    return no_result()
 
 
 def _take_empty(place: Array, token: Array) -> Array:
@@ -219,7 +219,7 @@ def _take_empty(place: Array, token: Array) -> Array:
 def _end(optimizer: Array, token: Array) -> Array:
     if number(token):
         _Optimizer._all[number(optimizer)].watch.end()
-    return nothing()
+    return no_result()
 
 
 _beginning = operator(_begin)
@@ -245,7 +245,7 @@ def _planted(
         if dumps():
             for place in range(len(names)):
                 if wanted[place] and isinstance(gradients[place], Tensor):
-                    dump(_file(ours, place, names[place]), wide(gradients[place]))
+                    dump(_file(ours, place, names[place]), widen_bfloat16(gradients[place]))
             return original(gradients, *others)
         token = ops.stop_gradient(_beginning(itself))
         for place in range(len(names)):
@@ -270,4 +270,4 @@ def _report_tensor(gradient, token, ours, name):  # type: ignore[no-untyped-def]
     elif 0 in gradient.shape:
         _taking_empty(_place(ours, name, gradient.dtype, gradient.shape), token)
     else:
-        _taking(_place(ours, name, gradient.dtype, gradient.shape), token, sendable(gradient))
+        _taking(_place(ours, name, gradient.dtype, gradient.shape), token, to_sendable(gradient))

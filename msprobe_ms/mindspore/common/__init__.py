@@ -1,1 +1,1 @@
-"""The place where msprobe 8.1 has its callbacks and `seed_all`."""
+"""Module path of the callbacks and `seed_all` in msprobe 8.1."""

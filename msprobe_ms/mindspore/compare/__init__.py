@@ -1,1 +1,1 @@
-"""The places where msprobe 8.1 has its functions for comparing."""
+"""Module paths of the functions for comparison in msprobe 8.1."""

@@ -1,4 +1,4 @@
-"""Comparing all ranks of a step, and kernel dumps, from where msprobe 8.1 has them; works without MindSpore."""
+"""Comparison of all ranks of a step, and of kernel dumps, as in msprobe 8.1; works without MindSpore."""
 
 from msprobe.compare.entry import compare_distributed as ms_compare_distributed
 from msprobe.compare.entry import graph_compare as ms_graph_compare

@@ -1,1 +1,1 @@
-"""The place where msprobe 8.1 has `seed_all` for PyTorch."""
+"""Module path of `seed_all` for PyTorch in msprobe 8.1."""

@@ -1,1 +1,1 @@
-"""The place where msprobe has what belongs to its monitor."""
+"""Module paths of the monitor in msprobe."""

@@ -1,4 +1,4 @@
-"""`python -m msprobe.pytorch.monitor.anomaly_analyse`, as in msprobe 1.1 to 1.3: today's `anomaly_processor`."""
+"""`python -m msprobe.pytorch.monitor.anomaly_analyse`, as in msprobe 1.1 to 1.3; now `anomaly_processor`."""
 
 import sys
 

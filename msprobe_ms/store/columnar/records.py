@@ -15,7 +15,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input, replacing
-from msprobe.base.memory import must_fit
+from msprobe.base.memory import check_fits_in_memory
 from msprobe.base.schema import NAMES
 from msprobe.store import layout
 from msprobe.store.arrow import need
@@ -245,7 +245,7 @@ def read_records(path: Path) -> Records:
     """Read a whole table; DumpError where it is none, or does not fit together."""
     pa = need(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
-        must_fit(file, path)
+        check_fits_in_memory(file, path)
         table = pa.parquet.read_table(file, read_dictionary=["entry", "parent", f"parameters.{_ELEMENT}"])
         return _records(table)
 

@@ -153,7 +153,7 @@ def load(path: Path) -> Tensor:
     """
     import numpy as np  # here: what a path is, is found without numpy
 
-    from msprobe.base.statistic import of_bfloat16_bits
+    from msprobe.base.statistic import bfloat16_bits_to_float32
     from msprobe.store.npy import load_npy
 
     found = _nonstandard(path)
@@ -165,7 +165,7 @@ def load(path: Path) -> Tensor:
             flat: Any = np.fromfile(file, found.stored, math.prod(found.shape), offset=found.offset)
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
-    wide = of_bfloat16_bits(flat) if found.stored == "uint16" else flat
+    wide = bfloat16_bits_to_float32(flat) if found.stored == "uint16" else flat
     return Tensor(wide.reshape(found.shape), found.dtype, is_plain=False)
 
 

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder
 
 from .layout import TEXTS, statistics_of, tag
 from .writer import Row
@@ -44,7 +44,7 @@ class EventFile:
         make_folder(folder)
         now = time.time()
         name = f"events.out.tfevents.{int(now):010}.{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBER)}"
-        flags = os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
+        flags = os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_FOLLOW
         self.path = folder / name
         self._number = os.open(self.path, os.O_WRONLY | flags, FILE_MODE)
         os.fchmod(self._number, FILE_MODE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
-from msprobe.base.memory import without_collector
+from msprobe.base.memory import without_gc
 
 from .columns import Columns, Texts, first_rows, integer_of, number_of, numbered, parse
 from .layout import KINDS, LOST, OWN_STATISTICS, STATISTICS, TEXTS
@@ -51,7 +51,7 @@ def nothing_read(path: Path, notes: Notes) -> DumpError:
 
 def read_rank(form: Form, rank: int, folders: Sequence[Folder], notes: Notes) -> RankOutput | None:
     """What one rank wrote, in folders of one run; None, and a note, where there is no row."""
-    with without_collector():
+    with without_gc():
         tables = _tables(form, folders, notes)
     for folder in folders:
         notes.add(Cause.NOT_MEASURED, folder.path, _not_measured(folder.path / LOST))

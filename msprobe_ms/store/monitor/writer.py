@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder
 
 from .layout import KINDS, OWN_STATISTICS, TEXTS, file_name, find_folder, new_folder, statistics_of
 
@@ -160,7 +160,7 @@ class AppendedFiles:
         start = header.encode("utf-8", "backslashreplace")
         for beside in count():
             path = self._folder / (f"{stem}.{beside}.csv" if beside else name)
-            number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NO_LINK, FILE_MODE)
+            number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NO_FOLLOW, FILE_MODE)
             try:
                 size = os.fstat(number).st_size
                 if size == 0:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import TABLE, read_input
+from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.log import logger
 from msprobe.store import layout
 from msprobe.store.flatten import ColumnsBuilder
@@ -212,7 +212,7 @@ def _is_before(place: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _index(path: Path, key: str) -> list[Saved]:
     """The saves that the index names, in the order of their ids; lines that say none are left out and counted."""
     try:
-        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
+        lines = read_input(path, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()
     except (OSError, MemoryError) as err:
         logger.warning("%s: cannot be read (%s); the file names are used instead", path, err)
         return []

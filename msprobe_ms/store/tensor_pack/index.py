@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NO_LINK
+from msprobe.base.files import FILE_MODE, NO_FOLLOW
 from msprobe.base.statistic import is_bfloat16
 from msprobe.store import layout
 from msprobe.store.lock import HeldFile, with_high_number
@@ -171,7 +171,7 @@ class PackFile:
 
 
 def _open(path: str, flags: int) -> int:
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | NO_LINK | flags, FILE_MODE)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | NO_FOLLOW | flags, FILE_MODE)
     return with_high_number(number, is_beside=True)
 
 

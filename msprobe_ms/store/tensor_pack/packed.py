@@ -14,7 +14,7 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.base.log import once
-from msprobe.base.statistic import of_bfloat16_bits
+from msprobe.base.statistic import bfloat16_bits_to_float32
 from msprobe.store import layout
 from msprobe.store.tensor_file import KINDS, TensorFile
 
@@ -111,7 +111,7 @@ class PackedTensor(TensorFile):
         raise DumpError(f"{self.path}: is damaged, its bytes in {layout.PACK} do not match their digest; {_AGAIN}")
 
     def _elements(self, raw: Bytes) -> Array:
-        return of_bfloat16_bits(raw.view(np.uint16)) if self._content.is_bfloat16 else raw.view(self.dtype)
+        return bfloat16_bits_to_float32(raw.view(np.uint16)) if self._content.is_bfloat16 else raw.view(self.dtype)
 
     def _raw(self, number: int) -> Bytes:
         """The bytes of a chunk, until the next one is read."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.digest import are_of_one_kind
+from msprobe.base.digest import have_same_kind
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger, once
 from msprobe.base.sections import TriggerSettings
@@ -110,7 +110,7 @@ class TriggerFront(LastCalls):
         now, golden = record.get("md5"), self._golden.get(name, {}).get(place)
         if not golden or not now or golden == now:
             return None
-        if not are_of_one_kind(golden, now):
+        if not have_same_kind(golden, now):
             message = (
                 f"trigger: the digests of {self._triggers.settings.golden} are of a different kind and are not compared"
             )

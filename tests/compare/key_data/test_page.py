@@ -21,7 +21,7 @@ def test_the_example_of_the_guide_gives_what_it_shows(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     code = blocks("en/how-to/comparing/single-compare.md", "python")
     for part in code:
-        monkeypatch.setattr(SingleSave, "_only", None)  # each run of the guide is a process of its own
+        monkeypatch.setattr(SingleSave, "_instance", None)  # each run of the guide is a process of its own
         exec(part, {})
     (shown,) = blocks("en/how-to/comparing/single-compare.md", "text")
     assert capsys.readouterr().out == shown

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from msprobe.cli import main
-from msprobe.graph_save.gather.ir_dataflow import Flow
+from msprobe.graph_save.gather.ir_dataflow import GraphDataflow
 from msprobe.graph_save.gather.trace import parse
 
 NET = "/home/user/train/net.py"
@@ -138,7 +138,7 @@ def test_a_gradient_without_lines_has_those_of_the_forward_with_its_unique_id():
         node(1, "Default/B-op0", "/p/net.py:4, 8~9/  b = g(a)", attrs='cnode_primal_attrs: {unique_id: "32"}'),
         node(2, "Gradients/Default/Grad_B/C-op0", attrs='cnode_primal_attrs: {x: 1, forward_unique_id: "32"}'),
     )
-    lines = Flow(parse(text.splitlines(keepends=True))).lines("Gradients/Default/Grad_B/C-op0")
+    lines = GraphDataflow(parse(text.splitlines(keepends=True))).lines("Gradients/Default/Grad_B/C-op0")
     assert lines.of == "Default/B-op0"
     assert lines.frames == ("File /p/net.py, line 4, in construct, \n b = g(a)",)
 

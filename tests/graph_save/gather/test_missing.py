@@ -87,14 +87,14 @@ def test_files_of_others_are_left_out_and_counted(gather, raw):
 
 def test_an_interrupted_gather_leaves_no_dump_that_looks_whole(raw, out, monkeypatch, capsys):
     count = iter(range(100))
-    place = entry._place
+    place = entry._link_or_copy
 
     def interrupt(path, target):
         if next(count) == 8:
             raise KeyboardInterrupt
         place(path, target)
 
-    monkeypatch.setattr(entry, "_place", interrupt)
+    monkeypatch.setattr(entry, "_link_or_copy", interrupt)
     assert main(["gather", str(raw), "-o", str(out)]) == 130
     assert not (out / "step0/rank0/dump.json").exists()
     assert (out / "step0/rank0/dump.journal").exists()
@@ -108,7 +108,7 @@ def test_a_full_disk_is_one_line(raw, out, monkeypatch, capsys):
     def full(path, target):
         raise OSError(28, "No space left on device", target)
 
-    monkeypatch.setattr(entry, "_place", full)
+    monkeypatch.setattr(entry, "_link_or_copy", full)
     assert main(["gather", str(raw), "-o", str(out)]) == 2
     assert "No space left on device; finished steps are kept" in capsys.readouterr().err
     assert not (out / "step0/rank0/dump.json").exists()

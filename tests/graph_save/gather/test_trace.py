@@ -4,7 +4,7 @@ import pytest
 
 from msprobe.graph_save.gather.dump import Provenance
 from msprobe.graph_save.gather.entry import full_names, stems
-from msprobe.graph_save.gather.ir_dataflow import Argument, Flow, Origin
+from msprobe.graph_save.gather.ir_dataflow import Argument, GraphDataflow, Origin
 from msprobe.graph_save.gather.metadata import Metadata
 from msprobe.graph_save.gather.trace import parse
 from msprobe.store.kernel_dump.executions import CallNames, Execution
@@ -26,7 +26,7 @@ def node(number, op, args, name, *frames, attrs=""):
 
 
 def flow(*nodes):
-    return Flow(parse(f"{HEAD}{''.join(nodes)}}}\n".splitlines(keepends=True)))
+    return GraphDataflow(parse(f"{HEAD}{''.join(nodes)}}}\n".splitlines(keepends=True)))
 
 
 def origins(flow, name):

@@ -11,8 +11,8 @@ from msprobe.base import log
 from msprobe.base.errors import UsageError
 from msprobe.base.settings import load
 from msprobe.graph_save.kernel import dump_settings, environment
-from msprobe.graph_save.kernel.dump_settings import LAST, PARKED, Machine, plan_of
-from msprobe.graph_save.kernel.environment import Switch
+from msprobe.graph_save.kernel.dump_settings import IDLE_ITERATION, LAST_ITERATION, Machine, plan_of
+from msprobe.graph_save.kernel.environment import DynamicSwitch
 from msprobe.graph_save.kernel.machine import this_machine
 
 pytestmark = pytest.mark.mindspore
@@ -135,10 +135,10 @@ def test_tensors_on_ascend(settings_of):
 def test_on_a_cpu_tensors_are_saved_at_once_and_a_step_that_is_not_collected_is_beyond_the_last(settings_of):
     plan = plan_of(settings_of(async_dump=True, section={"tensor_list": ["relu"], "device": "device"}), CPU)
     assert plan.contents == {
-        "common_dump_settings": common(iteration=f"0-{LAST}"),
+        "common_dump_settings": common(iteration=f"0-{LAST_ITERATION}"),
         "e2e_dump_settings": {"enable": True, "trans_flag": True},
     }
-    assert PARKED == LAST + 1 == 2**31 - 1
+    assert IDLE_ITERATION == LAST_ITERATION + 1 == 2**31 - 1
     assert [note.split(" ")[0] for note in plan.notes] == ["tensor_list", "async_dump", "level"]
     assert plan_of(settings_of(step=[2, 7]), CPU).contents["common_dump_settings"]["iteration"] == "2|7"
 
@@ -193,25 +193,25 @@ API = "Functional.linear.0.backward"
 
 def test_the_kernels_of_one_api_are_captured_by_the_runtime(settings_of, tmp_path):
     settings = settings_of("tensor", {"list": [API]})
-    assert dump_settings.serves(settings, PYNATIVE)
-    assert json.loads(dump_settings.write(tmp_path, 3, 1).read_text()) == {
+    assert dump_settings.captures_one_api(settings, PYNATIVE)
+    assert json.loads(dump_settings.write_api_capture(tmp_path, 3, 1).read_text()) == {
         "dump": {"dump_list": [], "dump_path": str(tmp_path / "step3"), "dump_mode": "all", "dump_op_switch": "on"}
     }
     assert [file.name for file in (tmp_path / "step3").iterdir()] == ["kernel_config_1.json"]
-    assert dump_settings.write(tmp_path, 0, None) == tmp_path / "step0" / "kernel_config.json"
+    assert dump_settings.write_api_capture(tmp_path, 0, None) == tmp_path / "step0" / "kernel_config.json"
 
 
 @pytest.mark.parametrize("machine", [CPU, KERNELS, WHOLE])
 def test_elsewhere_the_name_of_an_api_is_refused(settings_of, machine):
     settings = settings_of("tensor", {"list": [API]})
-    assert not dump_settings.serves(settings, machine)
+    assert not dump_settings.captures_one_api(settings, machine)
     with pytest.raises(UsageError, match="is the name of an API"):
         plan_of(settings, machine)
 
 
 @pytest.mark.parametrize("section", [{"list": [API, "Functional.relu.0.forward"]}, {"list": ["MatMul"]}, {}])
 def test_a_capture_is_of_exactly_one_api(settings_of, section):
-    assert not dump_settings.serves(settings_of("tensor", section), PYNATIVE)
+    assert not dump_settings.captures_one_api(settings_of("tensor", section), PYNATIVE)
 
 
 def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, capsys):
@@ -220,10 +220,10 @@ def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, cap
     monkeypatch.setattr(environment, "_dump_folders", [])
     monkeypatch.setattr(log, "_logged", set())
     file = tmp_path / "kernel_graph_dump.json"
-    take_back = environment.set_variables(file, acl=True)
+    restore = environment.set_variables(file, acl=True)
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [str(file)] * 2
     assert f"MINDSPORE_DUMP_CONFIG was of the user; level L2 sets it to {file}" in capsys.readouterr().err
-    take_back()
+    restore()
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [
         "of the user"
     ] * 2
@@ -237,7 +237,7 @@ def test_on_ascend_the_framework_itself_starts_and_stops(monkeypatch):
         record = lambda *arguments, name=name: received.append((name, *arguments))  # noqa: E731  # one line a function
         monkeypatch.setattr(f"mindspore._c_expression.{name}", record)
     monkeypatch.setattr("mindspore.runtime.synchronize", lambda: received.append(("synchronize",)))
-    switch = Switch()
+    switch = DynamicSwitch()
     switch.begin(4)
     switch.end()
     assert received == [

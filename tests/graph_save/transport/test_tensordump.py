@@ -13,7 +13,7 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
-from msprobe.graph_save.calls import GraphCalls, GraphsOnly
+from msprobe.graph_save.calls import GraphCalls, GraphOnlyContext
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer
@@ -124,7 +124,7 @@ def replayed(refused, tmp_path):
         np.save(raw / f"{stem}_{dtype}_{number}.npy", np.array(value, dtype))
     np.save(raw / "something_else_float32_7.npy", np.zeros(1, np.float32))
     writer = Writer(tmp_path / "dump", {"task": "statistics", "level": "L0", "framework": "mindspore"})
-    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), GraphsOnly())
+    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), GraphOnlyContext())
     tensordump.replay(raw, refused[0], calls)
     calls.flush()
     writer.close()
@@ -165,10 +165,10 @@ def test_values_and_gradients_belong_to_their_calls(replayed):
 
 
 def test_a_step_whose_last_file_does_not_come_is_said(tmp_path, capsys):
-    assert not tensordump.wait(tmp_path, patience=0.0)
+    assert not tensordump.wait(tmp_path, timeout=0.0)
     assert "did not write all tensors of a step" in capsys.readouterr().err
     np.save(tmp_path / "step.done_float32_12.npy", np.zeros(()))
-    assert tensordump.wait(tmp_path, patience=0.0)
+    assert tensordump.wait(tmp_path, timeout=0.0)
 
 
 def test_where_no_graph_has_the_operators_a_step_asks_nothing_of_the_framework(tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_where_no_graph_has_the_operators_a_step_asks_nothing_of_the_framework(t
     monkeypatch.setattr(tensordump, "plan", tensordump.Plan())
     for name in ("dump", "next_step", "wait"):
         monkeypatch.setattr(tensordump, name, lambda *_: pytest.fail("asked"))
-    step = tensordump.Dumping(tmp_path)
+    step = tensordump.TensorFiles(tmp_path)
     step.begin()
     step.finish(None)
     step.next_step()
@@ -190,6 +190,6 @@ def test_files_of_a_step_that_nobody_reads_go_and_a_failure_to_count_it_is_said(
     monkeypatch.setattr(tensordump, "next_step", no_operator)
     for number in range(2):
         (tmp_path / "tensordump" / f"step{number}" / "rank0").mkdir(parents=True)
-    tensordump.Dumping(tmp_path).next_step()
+    tensordump.TensorFiles(tmp_path).next_step()
     assert [path.name for path in (tmp_path / "tensordump").iterdir()] == ["step1"]
     assert "RuntimeError: no such operator" in capsys.readouterr().err

@@ -218,8 +218,8 @@ def test_without_the_extension_functions_of_c_are_recorded_at_their_names_and_th
     collecting, dumped, monkeypatch, caplog
 ):
     monkeypatch.setattr(in_place, "extension", None)
-    monkeypatch.setattr(in_place, "put", in_place._put)
-    monkeypatch.setattr(in_place, "_known", {})
+    monkeypatch.setattr(in_place, "redirect", in_place._redirect)
+    monkeypatch.setattr(in_place, "_replaceables", {})
     x, before, debugger = torch.ones(3), by_names(), collecting(level="L1")
     w, image = torch.ones(1, 1, 2, 2), torch.ones(1, 1, 3, 3)
     debugger.start()

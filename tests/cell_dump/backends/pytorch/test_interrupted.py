@@ -319,7 +319,7 @@ def test_a_turn_that_was_not_given_back_is_taken(collecting):
     """As when an interrupt comes as `start` has taken its turn."""
     debugger, net = collecting(), Mlp()
     train(debugger, net)
-    stage_control._TURNS._holder["turn"] = object()
+    stage_control._CALLS._holder["turn"] = object()
     train(debugger, net)
     assert debugger._step == 2
     assert sorted(path.name for path in debugger._settings.dump_path.glob("step*")) == ["step0", "step1"]

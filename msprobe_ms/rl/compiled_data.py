@@ -1,6 +1,6 @@
-"""Key data in graphs: the functions that `in_graph` names, and the keeper of the tensors that arrive from a graph.
+"""Key data in graphs: the functions that `in_graph` calls, and the sink of the tensors that arrive from a graph.
 
-The settings when a graph is compiled decide whether operators are planted, those when it runs decide where their
+The settings when a graph is compiled decide whether operators are inserted, those when it runs decide where their
 tensors go. On a device that writes the files itself (Ascend) the settings when it is compiled decide both.
 """
 
@@ -9,31 +9,31 @@ from typing import Any
 from msprobe.at_compile import AtCompile
 from msprobe.base.statistic import Array
 from msprobe.graph_save import save as _saves
+from msprobe.graph_save.compiled_save import SINKS, insert_save
 from msprobe.graph_save.operators import synchronize
-from msprobe.graph_save.planted_save import KEEPERS, plant
 
 from .key_data import KeyData, left_out
 from .probe import MsProbe
 
-__all__ = ["is_wanted", "leave_texts_out", "plant", "synchronize"]
+__all__ = ["insert_save", "is_wanted", "leave_texts_out", "synchronize"]
 
 
 def _taking() -> KeyData | None:
-    """Where key data go now; None where nothing is collected."""
+    """Return the receiver of key data; None if key data are not collected."""
     return MsProbe._data_for("key_data_dump")
 
 
-class _Kept:
-    """What `MsProbe.save_data` is given in a graph becomes key data; `where` is the name that it was given under."""
+class _KeyDataSink:
+    """The sink of `MsProbe.save_data` in graphs; `destination` is the name of the data."""
 
-    def folder(self, where: str) -> str:
+    def folder(self, destination: str) -> str:
         data = _taking()
-        return data.folder(where) if data is not None else ""
+        return data.folder(destination) if data is not None else ""
 
-    def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
+    def write(self, destination: str, name: str, array: Array, dtype: str) -> None:
         data = _taking()
         if data is not None:
-            data.save_arrived(where, name, array, dtype)
+            data.save_arrived(destination, name, array, dtype)
 
     def note_unknown_shape(self, name: str) -> bool:
         what = f"save_data: the shape of {name} is unknown when the graph is compiled"
@@ -44,17 +44,17 @@ class _Kept:
         left_out(f"{name} in a graph", f"save_data: {name} is neither a tensor nor a container of tensors")
 
 
-KEEPERS["MsProbe"] = _Kept()
+SINKS["MsProbe"] = _KeyDataSink()
 
 
 def _is_wanted(name: Any) -> bool:
-    """Whether operators are to be planted for a call that the compiler reads."""
+    """Return whether operators are inserted for a call in compiled code."""
     if _taking() is None:
         return False
     if not isinstance(name, str) or not name:
         left_out("call in a graph", "save_data in a graph takes a name and its data: save_data('loss', loss)")
         return False
-    _saves.tree.expect()  # type: ignore[attr-defined]  # its import; the module itself must be there at the end
+    _saves.tree.mark_pending()  # type: ignore[attr-defined]  # its import; the module itself must be there at the end
     return True
 
 

@@ -1,5 +1,6 @@
-"""What users of msprobe can ask for, and this version does not have: what it has instead. A row goes when its feature
-comes. `reference/not-available.md` lists them all.
+"""Commands and settings of mindstudio-probe that are not available in this version, with alternatives.
+
+See `reference/not-available.md`.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ COMMANDS = {
     "token_range",
     "install_deps": "install it with pip: pip install 'msprobe-ms[mindspore]' or 'msprobe-ms[torch]'",
 }
-"""Commands of msprobe 8.1 and 26 by name, and what to do instead."""
+"""Commands of mindstudio-probe 8.1 and 26, and their alternatives."""
 
 _MSPROBE = "in mindstudio-probe, only its tool for PyTorch reads it"
 
@@ -25,13 +26,16 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(("nfs_path", "host", "port"), f"data is not sent to other machines; {_MSPROBE}"),
     **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }
-"""Settings that are accepted and do nothing with either framework, and why: what this version does instead."""
+"""Settings that are accepted and have no effect with either framework, and the reason."""
 
 
 class IgnoredKey(NamedTuple):
-    """A key that a release of mindstudio-probe reads at the top level (`""`) or in sections, and this version ignores.
+    """A key that a release of mindstudio-probe reads, and this version ignores.
 
-    The sources were found by running each release, which looks up the key in a configuration.
+    key : the key.
+    sections : sections that may contain it; "" is the top level.
+    source : the release that reads it, determined by running each release.
+    instead : the alternative.
     """
 
     key: str

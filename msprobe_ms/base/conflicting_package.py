@@ -1,6 +1,6 @@
-"""Whether `mindstudio-probe` is installed beside this tool: both install themselves as `msprobe`.
+"""Detects an installed `mindstudio-probe`, which has the same import name `msprobe`.
 
-Looks at the folders' names itself, since `importlib.metadata` would make `import msprobe` several times as slow.
+Searches folder names directly, because `importlib.metadata` would make `import msprobe` several times slower.
 """
 
 import os
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 
 NAME = "mindstudio-probe"
 
-# Installers spell the folder with a dash, a dot or an underscore.
+# The name of the folder has a dash, a dot or an underscore, depending on the installer.
 _METADATA = re.compile(r"mindstudio[-_.]probe-([^-]+)(?:-.*)?\.(?:dist|egg)-info", re.IGNORECASE)
 
 
-def found(folders: Iterable[str] | None = None) -> str:
-    """The version of the neighbour installed in one of `folders` (default: where Python looks), empty for none."""
+def installed_version(folders: Iterable[str] | None = None) -> str:
+    """Return the version of `mindstudio-probe` in one of `folders` (default: `sys.path`); empty if not installed."""
     for folder in sys.path if folders is None else folders:
         try:
             names = os.listdir(folder or os.curdir)
-        except OSError:  # an archive, or a folder that does not exist: Python passes over it too
+        except OSError:  # an archive, or a folder that does not exist
             continue
         for name in names:
             if match := _METADATA.fullmatch(name):
@@ -27,9 +27,9 @@ def found(folders: Iterable[str] | None = None) -> str:
     return ""
 
 
-def warn() -> None:
-    """Say in the log, once, that the neighbour is there and what to do about it."""
-    version = found()
+def warn_if_installed() -> None:
+    """Log, once, if `mindstudio-probe` is installed, and what to do."""
+    version = installed_version()
     if version:
         from .log import once
 
