@@ -1,5 +1,7 @@
 """How a tensor of PyTorch becomes a record."""
 
+from typing import Any
+
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
@@ -62,8 +64,8 @@ class Describer(describer.Describer):
     tensors = torch.Tensor
     reads_in_place = staticmethod(_reads_in_place)
 
-    def __init__(self, writer: StepWriter, *, saves: bool = False, digests: str = "") -> None:
-        super().__init__(writer, saves=saves, digests=digests)
+    def __init__(self, writer: StepWriter, **options: Any) -> None:
+        super().__init__(writer, **options)
         self._shards = Shards()
 
     def tensor(self, tensor: torch.Tensor, call: str, part: str) -> str:
